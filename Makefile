@@ -1,0 +1,74 @@
+# make demo   installs the library and shows it on real votes
+# make test   installs what the tests need, then runs every check
+# Everything goes into .venv; it is installed again only when pyproject.toml changes.
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --root-user-action=ignore
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test lint format bench figures docs clean
+
+help:  ## show this list
+	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: .venv/demo.stamp  ## complete the hidden votes of the 107th Senate
+	$(BIN)/boolweave demo
+
+test: lint  ## lint, the kernels as plain Python with coverage, then all tests
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/test_kernels.py -q \
+	    --cov=boolweave.kernels --cov-report=term-missing
+	$(BIN)/python -m pytest
+
+lint: .venv/dev.stamp  ## style, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/dev.stamp  ## put the code into the project's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/bench.stamp  ## time, error and memory beside other programs
+	$(BIN)/python benchmarks/first.py
+
+figures: .venv/bench.stamp  ## the figures and tables of experiments/
+	@set -e; for script in $(sort $(wildcard experiments/*.py)); do \
+	    echo "$$script"; $(BIN)/python $$script; done
+
+docs: .venv/docs.stamp  ## the documentation, into site/
+	$(BIN)/mkdocs build --strict --quiet
+
+clean:  ## remove everything that was made, .venv included
+	rm -rf .venv .bench site dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache \
+	    .hypothesis .coverage .coverage.* htmlcov
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# ---- the environment: one stamp for each set of packages
+
+.venv/made.stamp:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "boolweave needs Python 3.11 or newer, but $(PYTHON) is: $$($(PYTHON) --version 2>&1)."; \
+	    echo "Name another one with: make PYTHON=/path/to/python3.12"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || { \
+	    echo "$(PYTHON) cannot make environments. On Debian: apt-get install python3-venv"; exit 1; }
+	$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/demo.stamp: .venv/made.stamp pyproject.toml
+	$(PIP) -e '.[plot]'
+	@touch $@
+
+.venv/dev.stamp: .venv/made.stamp pyproject.toml
+	$(PIP) -e '.[test,lint]'
+	@touch $@ .venv/demo.stamp
+
+.venv/bench.stamp: .venv/made.stamp pyproject.toml
+	$(PIP) -e '.[bench]'
+	@touch $@
+
+.venv/docs.stamp: .venv/made.stamp pyproject.toml
+	$(PIP) -e '.[docs]'
+	@touch $@
