@@ -1,0 +1,50 @@
+"""Settings of the test session: hypothesis profiles, and no silent skips in CI."""
+
+import os
+
+import hypothesis
+import pytest
+
+IN_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
+
+# What a CI machine may lack. A test skipped for any other reason fails the session there.
+ALLOWED_SKIPS = (
+    "needs BOOLWEAVE_DATA",  # real data that is not shipped with the package
+)
+
+# No deadline: the first example of a test may compile a kernel.
+hypothesis.settings.register_profile("local", deadline=None)
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+hypothesis.settings.load_profile("ci" if IN_CI else "local")
+
+_unexpected_skips: list[str] = []
+
+
+def _note_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if not report.skipped or hasattr(report, "wasxfail"):
+        return
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    reason = reason.removeprefix("Skipped: ")
+    if not reason.startswith(ALLOWED_SKIPS):
+        _unexpected_skips.append(f"{report.nodeid}: {reason}")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _note_skip(report)
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    _note_skip(report)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if IN_CI and _unexpected_skips and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if IN_CI and _unexpected_skips:
+        terminalreporter.section("skipped, but must run in CI", red=True)
+        for line in _unexpected_skips:
+            terminalreporter.line(line)
+        terminalreporter.line(f"Allowed reasons start with: {', '.join(ALLOWED_SKIPS)}")
