@@ -1,0 +1,114 @@
+"""Figures of merit against values known by hand and scikit-learn."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from sklearn import metrics as peer
+
+from boolweave import metrics
+
+
+def random_predictions(seed=0, n=500):
+    rng = np.random.default_rng(seed)
+    p = rng.random(n)
+    return (rng.random(n) < p).astype(int), p
+
+
+def test_error_and_accuracy():
+    Z = np.array([[1, 0, 1], [0, 0, 1]], dtype=np.uint8)
+    Z_hat = np.array([[1, 1, 1], [0, 0, 0]], dtype=np.uint8)
+    assert metrics.reconstruction_error(Z, Z_hat) == pytest.approx(2 / 6)
+    assert metrics.accuracy(Z, Z_hat) == pytest.approx(4 / 6)
+    assert metrics.reconstruction_error(Z, Z) == 0
+
+
+def test_unknown_entries_are_not_counted():
+    Z = np.array([[1.0, np.nan], [0.0, np.nan]])
+    assert metrics.reconstruction_error(Z, [[0, 1], [0, 1]]) == 0.5
+
+
+def test_log_loss_and_area_agree_with_scikit_learn():
+    y, p = random_predictions()
+    assert metrics.log_loss(y, p) == pytest.approx(peer.log_loss(y, p))
+    assert metrics.roc_auc(y, p) == pytest.approx(peer.roc_auc_score(y, p))
+
+
+def test_log_loss_of_a_certain_mistake_is_finite():
+    assert metrics.log_loss([1], [0.0]) == pytest.approx(-math.log(metrics.PROBABILITY_FLOOR))
+    assert metrics.log_loss([1, 0], [1.0, 0.0]) == pytest.approx(0, abs=1e-12)
+
+
+def test_calibration_error():
+    # Two bins: 0.2 predicted, 1/2 seen; 0.9 predicted, all seen.
+    y, p = [1, 0, 1, 1], [0.2, 0.2, 0.9, 0.9]
+    assert metrics.expected_calibration_error(y, p, n_bins=2) == pytest.approx(0.3 / 2 + 0.1 / 2)
+    y, p = random_predictions(n=200_000)
+    assert metrics.expected_calibration_error(y, p) < 0.01
+    assert metrics.expected_calibration_error(y, np.full(len(p), 1.0)) == pytest.approx(
+        0.5, abs=0.01
+    )
+
+
+def test_match_finds_a_permutation():
+    rng = np.random.default_rng(1)
+    X, Y = rng.integers(0, 2, (40, 6)), rng.integers(0, 2, (6, 30))
+    order = rng.permutation(6)
+    match = metrics.match_factors(X, Y, X[:, order], Y[order])
+    np.testing.assert_array_equal(order[match.permutation], np.arange(6))
+    np.testing.assert_array_equal(match.similarities, 1)
+
+
+def test_match_with_fewer_or_more_factors():
+    rng = np.random.default_rng(2)
+    X, Y = rng.integers(0, 2, (40, 4)), rng.integers(0, 2, (4, 30))
+    fewer = metrics.match_factors(X, Y, X[:, [2, 0]], Y[[2, 0]])
+    np.testing.assert_array_equal(fewer.permutation, [1, -1, 0, -1])
+    np.testing.assert_array_equal(fewer.similarities, [1, 0, 1, 0])
+    more = metrics.match_factors(X[:, [2, 0]], Y[[2, 0]], X, Y)
+    np.testing.assert_array_equal(more.permutation, [2, 0])
+
+
+def test_match_similarity_is_jaccard_of_the_tiles():
+    X_a, Y_a = np.array([[1], [1], [0]]), np.array([[1, 1, 0]])
+    X_b, Y_b = np.array([[0], [1], [1]]), np.array([[1, 1, 1]])
+    tile_a, tile_b = (X_a @ Y_a) > 0, (X_b @ Y_b) > 0
+    expected = (tile_a & tile_b).sum() / (tile_a | tile_b).sum()
+    match = metrics.match_factors(X_a, Y_a, X_b, Y_b)
+    assert match.similarities[0] == pytest.approx(expected)
+
+
+def test_empty_factors_match_each_other():
+    X, Y = np.zeros((3, 1), dtype=int), np.ones((1, 3), dtype=int)
+    assert metrics.match_factors(X, Y, X, Y).similarities[0] == 1
+
+
+def test_information_bound():
+    K, M, N = 5, 1000, 800
+    assert metrics.information_bound(M, N, K) == pytest.approx(K * (M + N - math.log(K) + 1))
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: metrics.reconstruction_error([1, 0], [1]), r"same shape, got \(2,\) and \(1,\)"),
+        (lambda: metrics.reconstruction_error([np.nan], [1]), "at least one known entry"),
+        (lambda: metrics.log_loss([1, 2], [0.5, 0.5]), "only 0 and 1, got 2"),
+        (lambda: metrics.log_loss([1, 0], [0.5, 1.5]), "between 0 and 1, got 1.5"),
+        (lambda: metrics.log_loss([1], [np.nan]), "between 0 and 1, got nan"),
+        (lambda: metrics.log_loss([], []), "at least one entry"),
+        (lambda: metrics.roc_auc([1, 1], [0.5, 0.6]), "both 0 and 1"),
+        (lambda: metrics.expected_calibration_error([1], [0.5], n_bins=0), "n_bins"),
+        (lambda: metrics.information_bound(0, 1, 1), "n_rows must be at least 1, got 0"),
+        (
+            lambda: metrics.match_factors([[1]], [[1]], [[1], [0]], [[1]]),
+            "1 x 1 and 2 x 1",
+        ),
+        (lambda: metrics.match_factors([[1, 0]], [[1]], [[1]], [[1]]), "as many components"),
+    ],
+)
+def test_bad_input(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
