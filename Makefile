@@ -4,7 +4,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --root-user-action=ignore
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input --root-user-action=ignore
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
