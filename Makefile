@@ -39,7 +39,7 @@ figures: .venv/bench.stamp  ## the figures and tables of experiments/
 	    echo "$$script"; $(BIN)/python $$script; done
 
 docs: .venv/docs.stamp  ## the documentation, into site/
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:  ## remove everything that was made, .venv included
 	rm -rf .venv .bench site dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache \
