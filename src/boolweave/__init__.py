@@ -1,0 +1,48 @@
+"""Boolean matrix factorization, noisy completion and Boolean decoding by message passing.
+
+Names load when first used, so that importing the package is quick and compiles nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from boolweave.estimator import BooleanMatrixFactorization, complete, factorize, load
+    from boolweave.model import Channel
+    from boolweave.observations import Observations
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "BooleanMatrixFactorization": "boolweave.estimator",
+    "Channel": "boolweave.model",
+    "Observations": "boolweave.observations",
+    "complete": "boolweave.estimator",
+    "factorize": "boolweave.estimator",
+    "load": "boolweave.estimator",
+}
+
+_MODULES = ("datasets", "metrics", "plot")
+
+__all__ = [
+    "BooleanMatrixFactorization",
+    "Channel",
+    "Observations",
+    "complete",
+    "factorize",
+    "load",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    if name in _MODULES:
+        return importlib.import_module(f"boolweave.{name}")
+    raise AttributeError(f"module 'boolweave' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME, *_MODULES])

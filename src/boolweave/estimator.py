@@ -1,0 +1,483 @@
+"""The scikit-learn face of the engine, and the functions `factorize` and `complete`."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from boolweave import message_passing, model_file
+from boolweave.message_passing import Result
+from boolweave.model import Channel, Model
+from boolweave.observations import Observations
+from boolweave.products import boolean_product
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import ArrayLike, NDArray
+
+# What the paper uses where it does not learn.
+PAPER_FLIP = 0.1
+PAPER_PRIOR = 0.5
+
+
+class BooleanMatrixFactorization(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):  # fmt: skip
+    """Boolean matrix factorization and completion by message passing.
+
+    Finds X (M, K) and Y (K, N) of zeros and ones whose Boolean product explains a noisy matrix of which
+    only some entries are seen.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default="auto"
+        Number of factors K; it may exceed both sides of the matrix.
+    product : {"or", "xor"}, default="or"
+        How the K terms of an entry are joined.
+    method : {"auto", "max-sum", "sum-product"}, default="max-sum"
+        "max-sum" is the algorithm of Ravanbakhsh, Póczos and Greiner (2016).
+    noise : float, Channel or "learn", optional
+        Probability that an entry is flipped, or a whole `Channel`. Left out: 0.1.
+    row_prior, column_prior : float, array or "learn", optional
+        P(x = 1) and P(y = 1), numbers or arrays that broadcast to (M, K) and (K, N); 0 and 1 mean known.
+        Left out: 0.5.
+    absent : {"zero", "missing"}, default="zero"
+        What the entries are that a sparse matrix does not store.
+    damping : float, default=0.4
+        Share of the new message in each update, in (0, 1].
+    max_iter : int, default=200
+        Most iterations of one run.
+    tol : float, default=1e-3
+        The run ends when no message changes by more than this share of its bound.
+    n_init : int or "auto", default="auto"
+        Number of random starts; the result with the highest log-posterior is kept. "auto" is 1.
+    messages : {"auto", "uint8", "float32"}, default="auto"
+        How messages are stored. "auto" is "float32".
+    n_jobs : int, optional
+        Number of threads; −1 for all cores. The result does not depend on it.
+    random_state : int, RandomState or None
+        Seed of the random starts.
+    verbose : int, default=0
+        Show progress on standard error.
+    checkpoint : path, optional
+        Where a long run keeps what it needs to go on after a crash.
+
+    Attributes
+    ----------
+    components_ : (K, N) array of uint8
+        Y, the decoded factors.
+    row_log_odds_, column_log_odds_ : (M, K) and (K, N) arrays
+        Log-odds that an entry of X and of Y is 1.
+    noise_ : Channel
+        The channel used.
+    row_prior_, column_prior_ : float or array
+        The priors used.
+    n_iter_ : int
+        Iterations of the best start.
+    converged_ : bool
+        Whether its messages settled.
+    interrupted_ : bool
+        Whether Ctrl-C ended the run; the best result so far is kept.
+    history_ : dict of arrays
+        "residual" and "log_posterior", a number per iteration.
+    log_posterior_ : float
+        log p(X, Y, O) of the decoded factors.
+    observations_ : Observations
+        What the model was fitted to.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from boolweave import BooleanMatrixFactorization
+    >>> table = np.array([[1, 1, 0, 0], [1, np.nan, 0, 0], [0, 0, 1, 1], [0, 0, 1, np.nan]])
+    >>> model = BooleanMatrixFactorization(n_components=2, random_state=0).fit(table)
+    >>> model.predict([1, 3], [1, 3])
+    array([1, 1], dtype=uint8)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "product": [StrOptions({"or", "xor"})],
+        "method": [StrOptions({"auto", "max-sum", "sum-product"})],
+        "noise": [Interval(Real, 0, 1, closed="both"), Channel, StrOptions({"learn"}), None],
+        "row_prior": [Interval(Real, 0, 1, closed="both"), "array-like", StrOptions({"learn"}), None],
+        "column_prior": [
+            Interval(Real, 0, 1, closed="both"), "array-like", StrOptions({"learn"}), None
+        ],
+        "absent": [StrOptions({"zero", "missing"})],
+        "damping": [Interval(Real, 0, 1, closed="right")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "n_init": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "messages": [StrOptions({"auto", "uint8", "float32"})],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "checkpoint": [str, None, object],
+    }  # fmt: skip
+
+    def __init__(
+        self,
+        n_components: int | Literal["auto"] = "auto",
+        *,
+        product: Literal["or", "xor"] = "or",
+        method: Literal["auto", "max-sum", "sum-product"] = "max-sum",
+        noise: float | Channel | Literal["learn"] | None = None,
+        row_prior: ArrayLike | Literal["learn"] | None = None,
+        column_prior: ArrayLike | Literal["learn"] | None = None,
+        absent: Literal["zero", "missing"] = "zero",
+        damping: float = 0.4,
+        max_iter: int = 200,
+        tol: float = 1e-3,
+        n_init: int | Literal["auto"] = "auto",
+        messages: Literal["auto", "uint8", "float32"] = "auto",
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+        checkpoint: str | Path | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.product = product
+        self.method = method
+        self.noise = noise
+        self.row_prior = row_prior
+        self.column_prior = column_prior
+        self.absent = absent
+        self.damping = damping
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.messages = messages
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.checkpoint = checkpoint
+
+    # ------------------------------------------------------------ fitting
+
+    def fit(self, X: Any, y: Any = None) -> BooleanMatrixFactorization:
+        """Find the factors of a partly observed Boolean matrix.
+
+        Parameters
+        ----------
+        X : array, table, sparse matrix or Observations, shape (M, N)
+            Zeros and ones; NaN or null where nothing was observed.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        self._validate_params()
+        observations = self._observe(X, reset=True)
+        self._keep(self._run(observations))
+        return self
+
+    def _run(self, observations: Observations) -> Result:
+        self._refuse_what_is_not_there()
+        noise = PAPER_FLIP if self.noise is None else self.noise
+        model = Model(
+            n_components=self.n_components,  # type: ignore[arg-type]
+            channel=noise if isinstance(noise, Channel) else Channel.symmetric(noise),
+            row_prior=PAPER_PRIOR if self.row_prior is None else self.row_prior,
+            column_prior=PAPER_PRIOR if self.column_prior is None else self.column_prior,
+            product=self.product,
+        )
+        problem = message_passing.make_problem(observations, model)
+        random = check_random_state(self.random_state)
+        n_init = 1 if self.n_init == "auto" else self.n_init
+        best: Result | None = None
+        for _ in range(n_init):
+            start = np.random.default_rng(random.randint(2**31))
+            state = message_passing.init(problem, start)
+            result = message_passing.run(
+                problem,
+                state,
+                observations,
+                damping=self.damping,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                n_jobs=self.n_jobs,
+            )
+            if best is None or result.log_posterior > best.log_posterior:
+                best = result
+            if result.interrupted:
+                break
+        assert best is not None
+        if not best.converged and not best.interrupted:
+            _warn_not_converged(best, self.tol)
+        return best
+
+    def _refuse_what_is_not_there(self) -> None:
+        for name, value, default in (
+            ("n_components", self.n_components, "auto"),
+            ("product", self.product, "xor"),
+            ("method", self.method, "auto"),
+            ("method", self.method, "sum-product"),
+            ("noise", self.noise, "learn"),
+            ("row_prior", self.row_prior, "learn"),
+            ("column_prior", self.column_prior, "learn"),
+            ("messages", self.messages, "uint8"),
+        ):
+            if isinstance(value, str) and value == default:
+                raise NotImplementedError(f"{name}={value!r} is not there yet")
+        if self.checkpoint is not None:
+            raise NotImplementedError("checkpoint is not there yet")
+
+    def _keep(self, result: Result) -> None:
+        self.observations_ = result.observations
+        self.components_ = result.Y
+        self.row_log_odds_ = result.row_log_odds
+        self.column_log_odds_ = result.column_log_odds
+        self.noise_ = result.model.channel
+        self.row_prior_ = result.model.row_prior
+        self.column_prior_ = result.model.column_prior
+        self.n_iter_ = result.n_iter
+        self.converged_ = result.converged
+        self.interrupted_ = result.interrupted
+        self.history_ = result.history
+        self.log_posterior_ = result.log_posterior
+        self._n_features_out = len(self.components_)
+
+    def _observe(self, X: Any, *, reset: bool) -> Observations:
+        """Convert at the door; check the number and the names of columns as scikit-learn does."""
+        observations = Observations.from_data(X, absent=self.absent)
+        named = X
+        if isinstance(X, Observations) or observations.shape != getattr(X, "shape", None):
+            named = np.broadcast_to(np.zeros(()), observations.shape)
+        if reset and observations.shape[0] < 1:
+            raise ValueError(
+                f"Found array with 0 sample(s) (shape={observations.shape}) while a minimum of 1 is "
+                "required: give a matrix with at least one row"
+            )
+        if reset and observations.shape[1] < 1:
+            raise ValueError(
+                f"Found array with 0 feature(s) (shape={observations.shape}) while a minimum of 1 is "
+                "required: give a matrix with at least one column"
+            )
+        validate_data(self, named, reset=reset, skip_check_array=True)
+        return observations
+
+    # ------------------------------------------------------------ using the fit
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[np.uint8]:
+        """Fit, and return the row factor: X (M, K) of zeros and ones."""
+        return (self.fit(X).row_log_odds_ > 0).astype(np.uint8)
+
+    def transform(self, X: Any) -> NDArray[np.uint8]:
+        """Row factors of new rows, the components held fixed.
+
+        Parameters
+        ----------
+        X : as in `fit`, shape (rows, N)
+
+        Returns
+        -------
+        (rows, K) array of uint8
+        """
+        return (self._fold_in(X).row_log_odds > 0).astype(np.uint8)
+
+    def _fold_in(self, X: Any) -> Result:
+        check_is_fitted(self)
+        observations = self._observe(X, reset=False)
+        prior = np.asarray(self.row_prior_, dtype=np.float64)
+        model = Model(
+            n_components=len(self.components_),
+            channel=self.noise_,
+            row_prior=prior.mean(axis=0) if prior.ndim == 2 else prior,
+            column_prior=self.components_,
+            product=self.product,
+        )
+        problem = message_passing.make_problem(observations, model)
+        nothing = np.zeros((problem.n_entries, problem.n_components))
+        state = message_passing.state_from_messages(
+            problem, message_passing.pack(problem, nothing), message_passing.pack(problem, nothing)
+        )
+        return message_passing.run(
+            problem, state, observations,
+            damping=self.damping, max_iter=self.max_iter, tol=self.tol, n_jobs=self.n_jobs,
+        )  # fmt: skip
+
+    def inverse_transform(self, X: ArrayLike) -> NDArray[np.uint8]:
+        """The Boolean product of row factors (rows, K) and the components: (rows, N) uint8."""
+        check_is_fitted(self)
+        return boolean_product(X, self.components_, self.product)
+
+    def predict(self, rows: ArrayLike, cols: ArrayLike) -> NDArray[np.uint8]:
+        """The decoded value of the true matrix at pairs of rows and columns.
+
+        Parameters
+        ----------
+        rows, cols : arrays of equal length
+            Positions, or labels where the fitted data had them.
+
+        Returns
+        -------
+        (len,) array of uint8
+        """
+        m, n = self._pairs(rows, cols)
+        both = (self.row_log_odds_[m] > 0) & (self.components_[:, n].T > 0)
+        if self.product == "xor":
+            return (both.sum(axis=1) % 2).astype(np.uint8)
+        return both.any(axis=1).astype(np.uint8)
+
+    def predict_proba(
+        self, rows: ArrayLike, cols: ArrayLike, kind: Literal["observed", "latent"] = "observed"
+    ) -> NDArray[np.float64]:
+        """Probability of a one at pairs of rows and columns.
+
+        Parameters
+        ----------
+        rows, cols : arrays of equal length
+            Positions, or labels where the fitted data had them.
+        kind : {"observed", "latent"}
+            "observed": P(o = 1), what one would see through the channel; "latent": P(z = 1), the true
+            matrix.
+
+        Returns
+        -------
+        (len,) array
+        """
+        if kind not in ("observed", "latent"):
+            raise ValueError(f'kind must be "observed" or "latent", got {kind!r}')
+        m, n = self._pairs(rows, cols)
+        both = _sigmoid(self.row_log_odds_[m]) * _sigmoid(self.column_log_odds_[:, n].T)
+        if self.product == "xor":
+            latent = 0.5 * (1 - np.prod(1 - 2 * both, axis=1))
+        else:
+            latent = 1 - np.prod(1 - both, axis=1)
+        if kind == "latent":
+            return latent
+        return self.noise_.seen_one(latent, m, n, self.observations_.shape)
+
+    def _pairs(self, rows: ArrayLike, cols: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        check_is_fitted(self)
+        seen = self.observations_
+        m = _positions(rows, seen.shape[0], seen.row_labels, "row")
+        n = _positions(cols, seen.shape[1], seen.column_labels, "column")
+        if len(m) != len(n):
+            raise ValueError(
+                f"rows and cols are pairs and must have one length, got {len(m)} and {len(n)}"
+            )
+        return m, n
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean accuracy on the observed entries of X, its rows folded in."""
+        check_is_fitted(self)
+        observations = self._observe(X, reset=False)
+        if observations.n_observed == 0:
+            raise ValueError("score needs at least one observed entry, got none")
+        Z = self.inverse_transform(self.transform(X))
+        at = (observations.rows_of_entries(), observations.indices)
+        return float(np.mean(Z[at] == observations.values))
+
+    # ------------------------------------------------------------ files
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to an .npz file; `boolweave.load` reads it."""
+        check_is_fitted(self)
+        model_file.save(path, self)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def load(path: str | Path) -> BooleanMatrixFactorization:
+    """Read a model that `BooleanMatrixFactorization.save` wrote.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, boolweave
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.npz"
+    >>> boolweave.BooleanMatrixFactorization(n_components=1).fit([[1, 0], [1, 0]]).save(path)
+    >>> boolweave.load(path).components_
+    array([[1, 0]], dtype=uint8)
+    """
+    return model_file.load(path, BooleanMatrixFactorization)
+
+
+def factorize(X: Any, n_components: int | Literal["auto"] = "auto", **parameters: Any) -> Result:
+    """Factorize a Boolean matrix; the parameters are those of `BooleanMatrixFactorization`.
+
+    Returns
+    -------
+    Result
+        With ``X`` (M, K), ``Y`` (K, N), ``Z`` (M, N), their log-odds and the history of the run.
+
+    Examples
+    --------
+    >>> from boolweave import factorize
+    >>> factorize([[1, 1, 0], [1, 1, 0], [0, 0, 0]], n_components=1, random_state=0).Y
+    array([[1, 1, 0]], dtype=uint8)
+    """
+    estimator = BooleanMatrixFactorization(n_components, **parameters)
+    estimator._validate_params()
+    return estimator._run(estimator._observe(X, reset=True))
+
+
+def complete(X: Any, n_components: int | Literal["auto"] = "auto", **parameters: Any) -> Result:
+    """Fill the holes of a Boolean matrix; the answer is `Result.completed`.
+
+    Like `factorize`, except that entries which a sparse matrix does not store are missing.
+
+    Examples
+    --------
+    >>> from boolweave import complete
+    >>> nan = float("nan")
+    >>> complete([[1, 1, 0], [1, nan, 0], [1, 1, 0]], n_components=1, random_state=0).completed
+    array([[1, 1, 0],
+           [1, 1, 0],
+           [1, 1, 0]], dtype=uint8)
+    """
+    return factorize(X, n_components, **{"absent": "missing", **parameters})
+
+
+def _warn_not_converged(result: Result, tol: float) -> None:
+    last = result.history["residual"][-1]
+    warnings.warn(
+        f"the messages still changed by {last:.2g} of their bound after {result.n_iter} iterations "
+        f"(tol={tol:g}); the best factors seen are kept. Raise max_iter or tol, or lower damping.",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
+
+
+def _sigmoid(log_odds: NDArray[Any]) -> NDArray[np.float64]:
+    return 0.5 * (1 + np.tanh(0.5 * log_odds.astype(np.float64)))
+
+
+def _positions(
+    wanted: ArrayLike, size: int, labels: NDArray[np.str_] | None, what: str
+) -> NDArray[np.intp]:
+    """Positions of rows or columns given by number or by label."""
+    array = np.atleast_1d(np.asarray(wanted))
+    if array.ndim != 1:
+        raise ValueError(f"{what}s must be one-dimensional, got {array.ndim} dimensions")
+    if array.dtype.kind in "US":
+        if labels is None:
+            raise ValueError(f"the fitted data had no {what} labels; give {what} numbers")
+        order = np.argsort(labels)
+        at = order[np.minimum(np.searchsorted(labels, array, sorter=order), size - 1)]
+        unknown = labels[at] != array
+        if unknown.any():
+            raise ValueError(f"there is no {what} named {str(array[unknown][0])!r}")
+        return at.astype(np.intp)
+    if array.dtype.kind not in "iu" and array.size:
+        raise ValueError(f"{what}s must be whole numbers or labels, got {array.dtype}")
+    array = array.astype(np.intp)
+    outside = (array < 0) | (array >= size)
+    if outside.any():
+        raise ValueError(f"{what}s must be from 0 to {size - 1}, got {array[outside][0]}")
+    return array

@@ -1,0 +1,216 @@
+"""The inner loops: numba, one block of rows, one iteration.
+
+This file imports numpy and numba only. A block is a run of consecutive rows; its observed entries
+are cut into chunks of equal size, across row boundaries, so that every loop below runs over a long
+contiguous range whether rows are long or short. Messages of a block are stored as
+(chunks, factors, entries of a chunk); what lies past the last entry of a block is padding.
+
+One pass over a chunk is gather → exchange → scatter:
+
+    gather    beliefs minus stored messages: what variables tell the factors (cavities)
+    exchange  new messages from the cavities, damped into the stored ones
+    scatter   the sums of the new messages, which are the next beliefs
+"""
+
+import numpy as np
+from numba import njit
+
+# A damped message that decays to nothing would pass through the denormal floats, on which
+# processors are ten times slower. Messages are log-odds: below this they say nothing.
+NEGLIGIBLE = np.float32(1e-12)
+
+# Why "+ zero" after a maximum that is stored where it came from: without it the compiler stores
+# only where the value changed, and a loop with a conditional store is not vectorised.
+
+
+@njit(nogil=True, cache=True)
+def _gather_rows(indptr, first_row, start, n, row_belief, to_row, cavity):
+    """cavity[k, j] = row_belief[row of entry j, k] − to_row[k, j]; returns the last row seen."""
+    row = first_row
+    j = 0
+    while j < n:
+        while indptr[row + 1] <= start + j:
+            row += 1
+        stop = min(n, indptr[row + 1] - start)
+        for k in range(row_belief.shape[1]):
+            belief = row_belief[row, k]
+            for i in range(np.uint64(j), np.uint64(stop)):
+                cavity[k, i] = belief - to_row[k, i]
+        j = stop
+    return row
+
+
+@njit(nogil=True, cache=True)
+def _gather_columns(columns, n, column_belief, to_column, cavity):
+    """cavity[k, j] = column_belief[k, columns[j]] − to_column[k, j]."""
+    for k in range(column_belief.shape[0]):
+        for j in range(n):
+            cavity[k, j] = column_belief[k, columns[j]] - to_column[k, j]
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "nsz"})  # a sum in vector lanes
+def _scatter_rows(indptr, first_row, start, n, to_row, row_sum):
+    """row_sum[row of entry j, k] += to_row[k, j]."""
+    row = first_row
+    j = 0
+    while j < n:
+        while indptr[row + 1] <= start + j:
+            row += 1
+        stop = min(n, indptr[row + 1] - start)
+        for k in range(row_sum.shape[1]):
+            total = to_row.dtype.type(0)
+            for i in range(np.uint64(j), np.uint64(stop)):
+                total += to_row[k, i]
+            row_sum[row, k] += total
+        j = stop
+
+
+@njit(nogil=True, cache=True)
+def _scatter_columns(columns, n, to_column, column_sum):
+    """column_sum[k, columns[j]] += to_column[k, j]."""
+    for k in range(column_sum.shape[0]):
+        for j in range(n):
+            column_sum[k, columns[j]] += to_column[k, j]
+
+
+@njit(nogil=True, cache=True)
+def _damp(n, damping, new, message, change):
+    """message ← (1 − λ)·message + λ·new; change[j] ← the larger of itself and what moved."""
+    zero = message.dtype.type(0)
+    for j in range(n):
+        moved = damping * (new[j] - message[j])
+        value = message[j] + moved
+        message[j] = value if abs(value) > NEGLIGIBLE else zero
+        change[j] = max(change[j], abs(moved)) + zero
+
+
+@njit(nogil=True, cache=True)
+def _max_sum_or_exchange(evidence, n, damping, from_row, from_column, to_row, to_column, scratch):
+    """Replace the messages of one chunk by their damped update; return the largest change.
+
+    evidence L (n,); from_row Φ̂, from_column Ψ̂, to_row Φ, to_column Ψ (K, n); scratch (8, n).
+    The change is that of Φ as a share of |L|, the bound of Φ.
+
+        Γ̂_k = min(Φ̂ + Ψ̂, Φ̂, Ψ̂)
+        Γ_k = min{ (−max_{j≠k} Γ̂_j)₊ , Σ_{j≠k} (Γ̂_j)₊ + L }
+        Φ   = (Γ + Ψ̂)₊ − (Ψ̂)₊
+        Ψ   = (Γ + Φ̂)₊ − (Φ̂)₊
+
+    Where L > 0 the first term of Γ decides (a positive Γ̂_j makes it 0), capped by L; where L < 0
+    the second does, capped by 0. So (Γ̂_j)₊ may be cut at |L|, which keeps "the sum without k"
+    exact when beliefs are huge. For the same reason Φ is computed as
+    max(Γ + min(Ψ̂, 0), −max(Ψ̂, 0)). The loops are many and short so that each one vectorises.
+    """
+    n_factors = from_row.shape[0]
+    zero = evidence.dtype.type(0)
+    bound = scratch[0]
+    largest = scratch[1]
+    second = scratch[2]
+    total = scratch[3]
+    both = scratch[4]
+    claim = scratch[5]
+    new = scratch[6]
+    change = scratch[7]
+    for j in range(n):
+        bound[j] = abs(evidence[j])
+        largest[j] = -np.inf
+    for j in range(n):
+        second[j] = -np.inf
+        total[j] = zero
+        change[j] = zero
+    for k in range(n_factors):
+        for j in range(n):
+            x = from_row[k, j]
+            y = from_column[k, j]
+            both[j] = min(x + y, min(x, y))
+        for j in range(n):
+            second[j] = max(second[j], min(largest[j], both[j])) + zero
+        for j in range(n):
+            largest[j] = max(largest[j], both[j]) + zero
+            total[j] += min(max(both[j], zero), bound[j])
+    for k in range(n_factors):
+        for j in range(n):
+            x = from_row[k, j]
+            y = from_column[k, j]
+            both[j] = min(x + y, min(x, y))
+        for j in range(n):
+            others = second[j] if both[j] == largest[j] else largest[j]
+            others_sum = total[j] - min(max(both[j], zero), bound[j])
+            if_one = min(max(-others, zero), bound[j])
+            if_zero = min(others_sum - bound[j], zero)
+            claim[j] = if_one if evidence[j] > zero else if_zero
+        for j in range(n):
+            y = from_column[k, j]
+            new[j] = max(claim[j] + min(y, zero), -max(y, zero))
+        _damp(n, damping, new, to_row[k], change)
+        for j in range(n):
+            x = from_row[k, j]
+            new[j] = max(claim[j] + min(x, zero), -max(x, zero))
+        _damp(n, damping, new, to_column[k], both)
+    worst = zero
+    for j in range(n):
+        worst = max(worst, change[j] / bound[j])
+    return worst
+
+
+@njit(nogil=True, cache=True)
+def max_sum_or(
+    indptr, columns, evidence, damping, row_belief, column_belief, to_row, to_column, row_sum, column_sum
+):  # fmt: skip
+    """One iteration of max-sum for the OR product over one block of rows.
+
+    Fixed: indptr (rows + 1,) counted from the block's first entry, columns (entries,),
+    evidence L (entries,), damping λ. Read: row_belief Ξ (rows, K), column_belief Υ (K, N).
+    Updated: to_row Φ, to_column Ψ (chunks, K, chunk size). Added to: row_sum (rows, K),
+    column_sum (K, N). Returns the largest change of Φ as a share of |L|.
+    """
+    n_chunks, n_factors, size = to_row.shape
+    n_entries = columns.shape[0]
+    from_row = np.empty((n_factors, size), to_row.dtype)
+    from_column = np.empty((n_factors, size), to_row.dtype)
+    scratch = np.empty((8, size), to_row.dtype)
+    residual = to_row.dtype.type(0)
+    row = 0
+    for c in range(n_chunks):
+        start = c * size
+        n = min(size, n_entries - start)
+        first_row = row
+        row = _gather_rows(indptr, first_row, start, n, row_belief, to_row[c], from_row)
+        _gather_columns(columns[start:], n, column_belief, to_column[c], from_column)
+        change = _max_sum_or_exchange(
+            evidence[start:], n, damping, from_row, from_column, to_row[c], to_column[c], scratch
+        )
+        residual = max(residual, change)
+        _scatter_rows(indptr, first_row, start, n, to_row[c], row_sum)
+        _scatter_columns(columns[start:], n, to_column[c], column_sum)
+    return residual
+
+
+@njit(nogil=True, cache=True)
+def explained_evidence(indptr, columns, evidence, row_words, column_words):
+    """Sum of L over the entries of a block at which the decoded OR product is 1.
+
+    row_words (rows, W), column_words (N, W): the decoded bits of the factors, 64 to a word.
+    """
+    total = 0.0
+    for row in range(row_words.shape[0]):
+        for entry in range(indptr[row], indptr[row + 1]):
+            column = columns[entry]
+            covered = False
+            for w in range(row_words.shape[1]):
+                if row_words[row, w] & column_words[column, w]:
+                    covered = True
+            if covered:
+                total += evidence[entry]
+    return total
+
+
+@njit(nogil=True, cache=True)
+def add_up(indptr, columns, to_row, to_column, row_sum, column_sum):
+    """Add the messages of a block to row_sum (rows, K) and column_sum (K, N)."""
+    size = to_row.shape[2]
+    for row in range(row_sum.shape[0]):
+        for entry in range(indptr[row], indptr[row + 1]):
+            for k in range(row_sum.shape[1]):
+                row_sum[row, k] += to_row[entry // size, k, entry % size]
+                column_sum[k, columns[entry]] += to_column[entry // size, k, entry % size]

@@ -1,0 +1,458 @@
+"""The engine: init → step → converged? over blocks of rows.
+
+`Problem` is fixed, `State` changes, `Result` is what comes out. A block of rows owns its messages and
+its rows' beliefs; blocks share only the column beliefs, a sum over blocks that is added up in their
+order. So it does not matter how many threads work on them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from boolweave import kernels
+from boolweave.model import HARD_BELIEF, HARD_EVIDENCE, Model
+from boolweave.products import boolean_product
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from boolweave.observations import Observations
+
+    Floats = NDArray[np.floating[Any]]
+
+# Entries in a chunk: its scratch arrays stay in the fastest caches for some dozens of factors.
+CHUNK = 512
+
+# More blocks than this do not help: a machine has not many more cores, and each block has a column
+# sum (K, N) of its own. Fewer entries than MIN_BLOCK are not worth a thread.
+MAX_BLOCKS = 32
+MIN_BLOCK = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """A run of consecutive rows with entries Ω of their own."""
+
+    start: int
+    stop: int
+    indptr: NDArray[np.int64]  # (rows + 1,), from 0
+    columns: NDArray[np.uint32]  # (entries,)
+    evidence: Floats  # L, (entries,)
+
+    @property
+    def rows(self) -> slice:
+        """Which rows of the matrix these are."""
+        return slice(self.start, self.stop)
+
+    @property
+    def n_entries(self) -> int:
+        """Number of entries of Ω in these rows."""
+        return len(self.columns)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """All that stays fixed during a run, as log-odds."""
+
+    model: Model
+    shape: tuple[int, int]
+    blocks: tuple[Block, ...]
+    row_prior: Floats  # a (M, K)
+    column_prior: Floats  # b (K, N)
+    log_probability_of_zeros: (
+        float  # log p(X = 0, Y = 0, O | Z = 0): where log-posteriors start from
+    )
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The float type of messages and beliefs."""
+        return self.row_prior.dtype
+
+    @property
+    def n_components(self) -> int:
+        """K."""
+        return self.model.n_components
+
+    @property
+    def n_entries(self) -> int:
+        """|Ω|, the number of entries that carry evidence."""
+        return sum(block.n_entries for block in self.blocks)
+
+
+@dataclass(eq=False)
+class State:
+    """All that changes from one iteration to the next."""
+
+    to_row: list[Floats]  # Φ, one (chunks, K, chunk) array per block
+    to_column: list[Floats]  # Ψ, likewise
+    row_belief: Floats  # Ξ (M, K)
+    column_belief: Floats  # Υ (K, N)
+    n_iter: int = 0
+    residual: float = np.inf  # largest change of a Φ in the last step, as a share of its bound |L|
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What a run found: the beliefs of the best iterate, and how it got there.
+
+    Attributes
+    ----------
+    row_log_odds : (M, K) array
+        Log-odds of x = 1; ±∞ where the prior was hard knowledge.
+    column_log_odds : (K, N) array
+        Log-odds of y = 1.
+    log_posterior : float
+        log p(X) + log p(Y) + log p(O | X • Y) of the decoded factors.
+    converged, interrupted : bool
+        Whether the messages settled; whether Ctrl-C ended the run.
+    n_iter : int
+        Number of iterations done.
+    history : dict
+        ``"residual"`` and ``"log_posterior"``, one number per iteration, each (n_iter,).
+    """
+
+    model: Model
+    observations: Observations
+    row_log_odds: Floats
+    column_log_odds: Floats
+    log_posterior: float
+    converged: bool
+    interrupted: bool
+    n_iter: int
+    history: dict[str, NDArray[np.float64]] = field(repr=False)
+
+    @property
+    def X(self) -> NDArray[np.uint8]:
+        """The decoded row factor, (M, K)."""
+        return (self.row_log_odds > 0).astype(np.uint8)
+
+    @property
+    def Y(self) -> NDArray[np.uint8]:
+        """The decoded column factor, (K, N)."""
+        return (self.column_log_odds > 0).astype(np.uint8)
+
+    @property
+    def Z(self) -> NDArray[np.uint8]:
+        """The Boolean product of the decoded factors, (M, N)."""
+        return boolean_product(self.X, self.Y, self.model.product)
+
+    @property
+    def completed(self) -> NDArray[np.uint8]:
+        """What was observed, and Z where nothing was, (M, N)."""
+        filled = self.Z
+        seen = self.observations
+        filled[seen.rows_of_entries(), seen.indices] = seen.values
+        return filled
+
+
+# ---------------------------------------------------------------- the problem
+
+
+def make_problem(
+    observations: Observations, model: Model, dtype: type[np.floating[Any]] = np.float32
+) -> Problem:
+    """Turn observations and model into log-odds over Ω, cut into blocks of rows.
+
+    Ω is where log p(o|1) ≠ log p(o|0): the observed entries and, where the erasure depends on the
+    value, the missing ones.
+    """
+    indptr, columns, evidence, base = _evidence(observations, model)
+    row_prior, column_prior = (
+        np.ascontiguousarray(odds, dtype=dtype) for odds in model.prior_log_odds(observations.shape)
+    )
+    for odds in (row_prior, column_prior):
+        soft = np.abs(odds) < HARD_BELIEF
+        base -= float(np.logaddexp(0.0, odds[soft], dtype=np.float64).sum())
+    blocks = []
+    for start, stop in split_rows(indptr):
+        first, last = indptr[start], indptr[stop]
+        blocks.append(
+            Block(
+                start,
+                stop,
+                indptr[start : stop + 1] - first,
+                columns[first:last],
+                evidence[first:last].astype(dtype),
+            )
+        )
+    return Problem(model, observations.shape, tuple(blocks), row_prior, column_prior, base)
+
+
+def _evidence(
+    observations: Observations, model: Model
+) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.float64], float]:
+    """CSR of Ω: indptr (M + 1,), columns and L (|Ω|,); and Σ log p(o|0) over all entries."""
+    channel, shape = model.channel, observations.shape
+    channel.broadcasts_to(shape)
+    indptr, columns = observations.indptr, observations.indices
+    by_value = channel.log_probabilities_by_value()
+    if by_value is not None:
+        given_zero, given_one = (table[observations.values] for table in by_value)
+    else:
+        given_zero, given_one = channel.log_probabilities(
+            observations.rows_of_entries(), columns, observations.values, shape
+        )
+    _refuse_impossible(observations, given_zero, given_one)
+    evidence = given_one - given_zero
+    base = float(given_zero.sum())
+    if np.any(channel.missing_log_likelihood_ratio()) or channel.missing_given_zero is not None:
+        indptr, columns, evidence, base = _add_missing(observations, model, evidence, base)
+    if not evidence.all():
+        says = evidence != 0
+        rows = np.repeat(np.arange(shape[0]), np.diff(indptr))[says]
+        indptr = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=shape[0]))))
+        columns, evidence = columns[says], evidence[says]
+    return indptr.astype(np.int64), columns.astype(np.uint32), evidence, base
+
+
+def _refuse_impossible(
+    observations: Observations, given_zero: NDArray[np.float64], given_one: NDArray[np.float64]
+) -> None:
+    impossible = np.maximum(given_zero, given_one) <= -HARD_EVIDENCE
+    if impossible.any():
+        entry = int(impossible.argmax())
+        row = int(np.searchsorted(observations.indptr, entry, side="right")) - 1
+        raise ValueError(
+            f"the channel says that row {row}, column {int(observations.indices[entry])} cannot be "
+            f"seen as {int(observations.values[entry])} whatever its true value is; give it a "
+            f"probability above 0, or drop the entry"
+        )
+
+
+def _add_missing(
+    observations: Observations, model: Model, evidence: NDArray[np.float64], base: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], float]:
+    """Let every missing entry join Ω with what its absence says."""
+    channel, shape = model.channel, observations.shape
+    full = np.broadcast_to(channel.missing_log_likelihood_ratio(), shape).copy()
+    gone = np.ones(shape, dtype=bool)
+    rows = observations.rows_of_entries()
+    gone[rows, observations.indices] = False
+    given_zero = np.broadcast_to(np.asarray(channel.missing_given_zero), shape)
+    given_one = np.broadcast_to(np.asarray(channel.missing_given_one), shape)
+    impossible = gone & (given_zero == 0) & (given_one == 0)
+    if impossible.any():
+        row, column = (int(i) for i in np.argwhere(impossible)[0])
+        raise ValueError(
+            f"the channel says that row {row}, column {column} cannot be missing whatever its true "
+            f"value is, but it is; leave missing_given_zero and missing_given_one out, or raise them"
+        )
+    with np.errstate(divide="ignore"):
+        base += float(np.maximum(np.log(given_zero[gone]), -HARD_EVIDENCE).sum())
+    full[rows, observations.indices] = evidence
+    indptr = np.arange(shape[0] + 1, dtype=np.int64) * shape[1]
+    return indptr, np.tile(np.arange(shape[1]), shape[0]), full.ravel(), base
+
+
+def split_rows(indptr: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Cut the rows into blocks of about equally many entries, the same for any number of threads."""
+    n_rows = len(indptr) - 1
+    n_entries = int(indptr[-1])
+    n_blocks = int(np.clip(n_entries // MIN_BLOCK, 1, min(MAX_BLOCKS, max(n_rows, 1))))
+    targets = np.arange(1, n_blocks) * (n_entries / n_blocks)
+    cuts = [0, *(int(cut) for cut in np.searchsorted(indptr, targets)), n_rows]
+    return [(a, b) for a, b in zip(cuts[:-1], cuts[1:], strict=True) if b > a]
+
+
+# ---------------------------------------------------------------- the messages
+
+
+def chunks_of(block: Block) -> tuple[int, int]:
+    """How the entries of a block are laid out: number of chunks, entries in each."""
+    size = max(1, min(CHUNK, block.n_entries))
+    return -(-block.n_entries // size), size
+
+
+def pack(problem: Problem, messages: Floats) -> list[Floats]:
+    """Messages (|Ω|, K), in the order of Ω by rows, to the arrays that blocks hold."""
+    packed, first = [], 0
+    for block in problem.blocks:
+        n_chunks, size = chunks_of(block)
+        flat = np.zeros((n_chunks * size, problem.n_components), problem.dtype)
+        flat[: block.n_entries] = messages[first : first + block.n_entries]
+        packed.append(np.ascontiguousarray(flat.reshape(n_chunks, size, -1).transpose(0, 2, 1)))
+        first += block.n_entries
+    return packed
+
+
+def unpack(problem: Problem, packed: Iterable[Floats]) -> Floats:
+    """Inverse of `pack`: (|Ω|, K)."""
+    parts = [
+        array.transpose(0, 2, 1).reshape(-1, problem.n_components)[: block.n_entries]
+        for block, array in zip(problem.blocks, packed, strict=True)
+    ]
+    return np.concatenate(parts) if parts else np.zeros((0, problem.n_components), problem.dtype)
+
+
+def init(problem: Problem, random_state: np.random.Generator) -> State:
+    """Random messages, log U − log(1 − U), and the beliefs that follow from them."""
+    shape = (problem.n_entries, problem.n_components)
+    to_row = pack(problem, random_state.logistic(size=shape))
+    to_column = pack(problem, random_state.logistic(size=shape))
+    return state_from_messages(problem, to_row, to_column)
+
+
+def state_from_messages(problem: Problem, to_row: list[Floats], to_column: list[Floats]) -> State:
+    """A state with the given messages and their sums as beliefs."""
+    row_belief = problem.row_prior.copy()
+    column_belief = problem.column_prior.copy()
+    for block, phi, psi in zip(problem.blocks, to_row, to_column, strict=True):
+        kernels.add_up(block.indptr, block.columns, phi, psi, row_belief[block.rows], column_belief)
+    return State(to_row, to_column, row_belief, column_belief)
+
+
+# ---------------------------------------------------------------- the loop
+
+
+def step(
+    problem: Problem, state: State, damping: float, pool: ThreadPoolExecutor | None = None
+) -> None:
+    """One iteration over all of Ω; `state` is replaced by the next."""
+    row_belief = problem.row_prior.copy()
+    column_belief = problem.column_prior.copy()
+
+    def one_block(i: int) -> tuple[float, Floats]:
+        block = problem.blocks[i]
+        column_sum = np.zeros_like(column_belief)
+        residual = kernels.max_sum_or(
+            block.indptr, block.columns, block.evidence, problem.dtype.type(damping),
+            state.row_belief[block.rows], state.column_belief,
+            state.to_row[i], state.to_column[i], row_belief[block.rows], column_sum,
+        )  # fmt: skip
+        return residual, column_sum
+
+    residual = 0.0
+    # In the order of the blocks, not of their completion: float sums depend on their order.
+    for change, column_sum in _map(pool, one_block, range(len(problem.blocks))):
+        column_belief += column_sum
+        residual = max(residual, float(change))
+    state.row_belief, state.column_belief = row_belief, column_belief
+    state.n_iter += 1
+    state.residual = residual
+
+
+def converged(state: State, tol: float) -> bool:
+    """Whether no message changed by more than `tol` of its bound in the last step."""
+    return state.residual <= tol
+
+
+def log_posterior(problem: Problem, state: State, pool: ThreadPoolExecutor | None = None) -> float:
+    """log p(X) + log p(Y) + Σ log p(o|z) of the factors that the beliefs decode to."""
+    X, Y = state.row_belief > 0, state.column_belief > 0
+    row_words, column_words = _words(X), _words(Y.T)
+
+    def one_block(block: Block) -> float:
+        return kernels.explained_evidence(
+            block.indptr, block.columns, block.evidence, row_words[block.rows], column_words
+        )
+
+    total = problem.log_probability_of_zeros
+    total += sum(_map(pool, one_block, problem.blocks))
+    for bits, odds in ((X, problem.row_prior), (Y, problem.column_prior)):
+        chosen = odds[bits]
+        total += float(chosen[chosen < HARD_BELIEF].sum(dtype=np.float64))
+    return total
+
+
+def _words(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Rows of bits (n, K) as 64-bit words (n, ⌈K/64⌉)."""
+    padded = np.zeros((bits.shape[0], -(-bits.shape[1] // 64) * 64), dtype=bool)
+    padded[:, : bits.shape[1]] = bits
+    return np.packbits(padded, axis=1).view(np.uint64)
+
+
+def run(
+    problem: Problem,
+    state: State,
+    observations: Observations,
+    *,
+    damping: float = 0.4,
+    max_iter: int = 200,
+    tol: float = 1e-3,
+    n_jobs: int | None = None,
+    on_iteration: Callable[[int, float, float], None] | None = None,
+) -> Result:
+    """Iterate from `state` until the messages settle, `max_iter` iterations or Ctrl-C.
+
+    `state` is left as it was after the last iteration; the result holds the beliefs of the iterate
+    with the highest log-posterior. `on_iteration` is told iteration, residual, log-posterior.
+    """
+    residuals: list[float] = []
+    scores: list[float] = []
+    interrupted = False
+    best = (-np.inf, state.row_belief, state.column_belief)
+    with threads(n_jobs) as pool:
+        try:
+            for _ in range(max_iter):
+                step(problem, state, damping, pool)
+                score = log_posterior(problem, state, pool)
+                residuals.append(state.residual)
+                scores.append(score)
+                if score >= best[0]:
+                    # `step` makes new belief arrays, so these are not overwritten
+                    best = (score, state.row_belief, state.column_belief)
+                if on_iteration is not None:
+                    on_iteration(state.n_iter, state.residual, score)
+                if converged(state, tol):
+                    break
+        except KeyboardInterrupt:
+            interrupted = True
+    if not scores:
+        best = (log_posterior(problem, state), state.row_belief, state.column_belief)
+    return Result(
+        model=problem.model,
+        observations=observations,
+        row_log_odds=_open_ended(best[1]),
+        column_log_odds=_open_ended(best[2]),
+        log_posterior=best[0],
+        converged=converged(state, tol),
+        interrupted=interrupted,
+        n_iter=len(scores),
+        history={
+            "residual": np.array(residuals, dtype=np.float64),
+            "log_posterior": np.array(scores, dtype=np.float64),
+        },
+    )
+
+
+def _open_ended(belief: Floats) -> Floats:
+    """Show the stand-ins for certainty as what they stand for, ±∞."""
+    return np.where(np.abs(belief) >= HARD_BELIEF / 2, np.sign(belief) * np.inf, belief)
+
+
+# ---------------------------------------------------------------- threads
+
+
+def effective_jobs(n_jobs: int | None) -> int:
+    """Number of threads: None is 1, −1 all cores, −2 all but one, and so on."""
+    if n_jobs is None:
+        return 1
+    if n_jobs == 0:
+        raise ValueError("n_jobs must not be 0: use None or 1 for one thread, -1 for all cores")
+    return n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
+
+
+@contextmanager
+def threads(n_jobs: int | None) -> Iterator[ThreadPoolExecutor | None]:
+    """A pool of threads for `step`, or None where one thread is enough."""
+    n_threads = effective_jobs(n_jobs)
+    if n_threads == 1:
+        yield None
+        return
+    with ThreadPoolExecutor(n_threads, thread_name_prefix="boolweave") as pool:
+        yield pool
+
+
+def _map(
+    pool: ThreadPoolExecutor | None, function: Callable[[Any], Any], items: Iterable[Any]
+) -> Iterable[Any]:
+    return map(function, items) if pool is None else pool.map(function, items)

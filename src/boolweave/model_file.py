@@ -1,0 +1,139 @@
+"""Fitted models as .npz files: arrays and one line of JSON, nothing that can run."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from boolweave.model import Channel
+from boolweave.observations import Observations
+
+FORMAT = "boolweave model"
+VERSION = 1
+
+_ARRAYS = ("components_", "row_log_odds_", "column_log_odds_", "row_prior_", "column_prior_")
+_PLAIN = ("n_iter_", "converged_", "interrupted_", "log_posterior_", "n_features_in_")
+_CHANNEL = ("one_given_zero", "one_given_one", "missing_given_zero", "missing_given_one")
+_OBSERVATIONS = ("shape", "indptr", "indices", "values", "row_labels", "column_labels")
+
+
+def save(path: str | Path, estimator: Any) -> None:
+    """Write a fitted estimator beside `path`, then rename: the old file stays whole till then."""
+    arrays: dict[str, Any] = {name: getattr(estimator, name) for name in _ARRAYS}
+    header: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "parameters": {},
+        "fitted": {name: getattr(estimator, name) for name in _PLAIN},
+    }
+    for name, value in estimator.get_params(deep=False).items():
+        if isinstance(value, Channel):
+            header["parameters"][name] = {"channel": True}
+            _put_channel(arrays, f"parameter/{name}", value)
+        elif isinstance(value, list | tuple | np.ndarray):
+            header["parameters"][name] = {"array": True}
+            arrays[f"parameter/{name}"] = np.asarray(value, dtype=np.float64)
+        else:
+            header["parameters"][name] = {"value": _plain(value)}
+    _put_channel(arrays, "noise", estimator.noise_)
+    for name in _OBSERVATIONS:
+        value = getattr(estimator.observations_, name)
+        if value is not None:
+            arrays[f"observations/{name}"] = np.asarray(value)
+    for name, values in estimator.history_.items():
+        arrays[f"history/{name}"] = values
+    if hasattr(estimator, "feature_names_in_"):
+        arrays["feature_names_in_"] = estimator.feature_names_in_.astype(np.str_)
+    arrays["header"] = np.array(json.dumps(header, default=_plain))
+    target = Path(path)
+    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with beside.open("wb") as file:
+            np.savez_compressed(file, **arrays)
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def load(path: str | Path, make: type) -> Any:
+    """Read what `save` wrote into a new estimator of class `make`."""
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+        header = json.loads(str(arrays.pop("header")))
+        if header["format"] != FORMAT:
+            raise KeyError
+    except FileNotFoundError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, OSError, EOFError, zipfile.BadZipFile):
+        raise ValueError(
+            f"{path} is not a boolweave model, or it is damaged; expected a file written by save()"
+        ) from None
+    if header["version"] > VERSION:
+        raise ValueError(
+            f"{path} was written by a newer boolweave (file version {header['version']}, this one "
+            f"reads up to {VERSION}); upgrade boolweave"
+        )
+    try:
+        return _restore(arrays, header, make)
+    except KeyError as missing:
+        raise ValueError(f"{path} is damaged: {missing.args[0]!r} is missing in it") from None
+
+
+def _restore(arrays: dict[str, Any], header: dict[str, Any], make: type) -> Any:
+    parameters = {}
+    for name, kept in header["parameters"].items():
+        if "channel" in kept:
+            parameters[name] = _get_channel(arrays, f"parameter/{name}")
+        elif "array" in kept:
+            parameters[name] = arrays[f"parameter/{name}"]
+        else:
+            parameters[name] = kept["value"]
+    estimator = make(**parameters)
+    for name in _ARRAYS:
+        setattr(estimator, name, arrays[name])
+    for name in _PLAIN:
+        setattr(estimator, name, header["fitted"][name])
+    seen = {name: arrays.get(f"observations/{name}") for name in _OBSERVATIONS}
+    seen["shape"] = tuple(int(side) for side in arrays["observations/shape"])
+    estimator.observations_ = Observations(**seen)
+    estimator.noise_ = _get_channel(arrays, "noise")
+    estimator.history_ = {
+        name.removeprefix("history/"): values
+        for name, values in arrays.items()
+        if name.startswith("history/")
+    }
+    if "feature_names_in_" in arrays:
+        estimator.feature_names_in_ = arrays["feature_names_in_"].astype(object)
+    estimator._n_features_out = len(estimator.components_)
+    return estimator
+
+
+def _put_channel(arrays: dict[str, Any], prefix: str, channel: Channel) -> None:
+    for name in _CHANNEL:
+        value = getattr(channel, name)
+        if value is not None:
+            arrays[f"{prefix}/{name}"] = value
+
+
+def _get_channel(arrays: dict[str, Any], prefix: str) -> Channel:
+    found = {name: arrays[f"{prefix}/{name}"] for name in _CHANNEL if f"{prefix}/{name}" in arrays}
+    if "one_given_zero" not in found:
+        raise KeyError(prefix)
+    return Channel(**found)
+
+
+def _plain(value: Any) -> Any:
+    """The JSON form of a parameter; a random generator is remembered by name only."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Path):
+        return str(value)
+    return None if isinstance(value, np.random.RandomState) else repr(value)
