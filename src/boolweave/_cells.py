@@ -151,7 +151,7 @@ def _refuse_dtype(cells: NDArray[Any], place: Place) -> NDArray[np.uint8]:
     if cells.size == 0:
         return np.empty(cells.shape, dtype=np.uint8)
     if cells.dtype.kind == "S":
-        _refuse_text(cells.flat[0], place(0))
+        _refuse_text(cells.flat[0].item(), place(0))
     if cells.dtype.kind in "UT":
         # NumPy writes the numbers beside a text as texts too: name the one that is no number.
         texts = cells.astype(np.str_)

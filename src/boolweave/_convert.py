@@ -383,10 +383,10 @@ def from_table(table: Any) -> Entries:
         names = names[1:]
     if not names:
         return from_dense(np.empty((len(frame), 0), dtype=np.uint8), row_labels, None)
-    booleans = [name for name in names if frame.schema[name] == nw.Boolean]
-    if booleans:  # with nulls they would become Python objects
-        frame = frame.with_columns(nw.col(*booleans).cast(nw.Int8))
-    cells = frame.select(*names).to_numpy()
+    # The columns from the end, because a name that is no text could not be selected by itself.
+    frame = frame.select(nw.nth(*range(len(frame.columns) - len(names), len(frame.columns))))
+    # Booleans become numbers first: with nulls they would become Python objects.
+    cells = frame.with_columns(nw.selectors.boolean().cast(nw.Int8)).to_numpy()
     return from_dense(cells, row_labels, None if names_count else names)
 
 
