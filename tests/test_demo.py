@@ -1,0 +1,92 @@
+"""`boolweave demo` and the bare command, run as a process."""
+
+import os
+import re
+import resource
+import subprocess
+import sys
+
+import pytest
+
+
+def boolweave(*arguments, cwd=None, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "boolweave", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, **environment},
+        timeout=240,
+    )
+
+
+def shares(text):
+    return [float(share) for share in re.findall(r"(\d+\.\d)%", text)]
+
+
+def test_hidden_votes_are_completed_better_than_by_simple_rules(tmp_path):
+    done = boolweave("demo", "--output", "senate.png", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    majority, means, ours = shares(done.stdout)[:3]
+    assert majority < means < ours
+    assert ours > 88
+    assert "the Democratic side" in done.stdout
+    assert "the Republican side" in done.stdout
+    assert "49347 are hidden" in done.stderr
+    assert "Warning" not in done.stderr
+    assert (tmp_path / "senate.png").read_bytes().startswith(b"\x89PNG")
+    assert [file.name for file in tmp_path.iterdir()] == ["senate.png"]
+
+
+def test_same_seed_same_answer_for_any_number_of_threads(tmp_path):
+    one = boolweave("demo", "--quiet", "--jobs", "1", cwd=tmp_path)
+    two = boolweave("demo", "--quiet", "--jobs", "2", cwd=tmp_path)
+    other = boolweave("demo", "--quiet", "--seed", "5", cwd=tmp_path)
+    assert one.returncode == two.returncode == other.returncode == 0
+    assert one.stderr == ""
+    assert one.stdout == two.stdout != other.stdout
+
+
+def test_without_matplotlib_the_figures_are_still_printed(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.util as u\n"
+        "found = u.find_spec\n"
+        "u.find_spec = lambda name, *a: None if name == 'matplotlib' else found(name, *a)\n"
+    )
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = boolweave("demo", cwd=tmp_path, PYTHONPATH=path)
+    assert done.returncode == 0, done.stderr
+    assert len(shares(done.stdout)) == 3
+    assert "boolweave[plot]" in done.stderr
+    assert not list(tmp_path.glob("*.png"))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["demo", "-o", "x.txt"],
+        ["demo", "-o", "no/such/folder.png"],
+        ["demo", "--sed", "1"],
+        ["dmo"],
+    ],
+)
+def test_bad_arguments_are_one_line_and_exit_code_2(arguments, tmp_path):
+    done = boolweave(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("boolweave: ") and done.stderr.count("\n") == 1
+
+
+def test_help_is_quick():
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = boolweave("--help")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.returncode == 0 and "demo" in done.stdout
+    spent = (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
+    assert spent < 0.5
+
+
+def test_version():
+    done = boolweave("--version")
+    assert done.returncode == 0
+    assert re.fullmatch(r"boolweave \d+\.\d+\.\d+\n", done.stdout)
