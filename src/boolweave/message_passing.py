@@ -279,7 +279,8 @@ def pack(problem: Problem, messages: Floats) -> list[Floats]:
         n_chunks, size = chunks_of(block)
         flat = np.zeros((n_chunks * size, problem.n_components), problem.dtype)
         flat[: block.n_entries] = messages[first : first + block.n_entries]
-        packed.append(np.ascontiguousarray(flat.reshape(n_chunks, size, -1).transpose(0, 2, 1)))
+        by_chunk = flat.reshape(n_chunks, size, problem.n_components)
+        packed.append(np.ascontiguousarray(by_chunk.transpose(0, 2, 1)))
         first += block.n_entries
     return packed
 
