@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import reference
-from boolweave.message_passing import make_problem, pack, state_from_messages
+from boolweave.message_passing import init, make_problem, pack, run, state_from_messages
 from boolweave.model import HARD_EVIDENCE, Channel, Model
 from boolweave.observations import Observations
 
@@ -155,12 +155,22 @@ def smalls(draw, max_side=6, max_factors=5, erasure=True):
     )
 
 
-def planted_by_outer_products(sizes):
-    """A matrix of disjoint blocks of ones on the diagonal: the answer is plain to see."""
-    side = sum(sizes)
-    Z = np.zeros((side, side), dtype=np.uint8)
-    start = 0
-    for size in sizes:
-        Z[start : start + size, start : start + size] = 1
-        start += size
-    return Z
+# ---------------------------------------------------------------- runs
+
+
+def run_from(small, messages, dtype=np.float64, **options):
+    """Result from the messages Φ and Ψ (M, N, K)."""
+    problem = small.problem(dtype)
+    state = small.state(problem, *messages)
+    return run(problem, state, small.observations, **options)
+
+
+def random_run(observations, model, seed=0, **options):
+    """Result from random messages, in the float type of the library."""
+    problem = make_problem(observations, model)
+    return run(problem, init(problem, np.random.default_rng(seed)), observations, **options)
+
+
+def even_model(n_components, flip=0.1):
+    """Symmetric noise, and no opinion about the factors."""
+    return Model(n_components, Channel.symmetric(flip))

@@ -1,0 +1,110 @@
+"""Problems at the edge: no noise, no observations, contradictions, odd sizes. Never a NaN."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from boolweave.datasets import make_boolean
+from boolweave.message_passing import make_problem
+from boolweave.model import Channel, Model
+from boolweave.observations import Observations
+from problems import even_model, random_run, run_from, smalls
+
+
+def assert_sane(result):
+    for array in (result.row_log_odds, result.column_log_odds, *result.history.values()):
+        assert not np.isnan(array).any()
+    assert np.isfinite(result.log_posterior)
+    M, N = result.observations.shape
+    assert result.Z.shape == result.completed.shape == (M, N)
+
+
+@pytest.mark.parametrize("flip", [0.0, 1.0, 1e-300, 0.5, 0.1])
+@pytest.mark.parametrize("observed", [1.0, 0.4])
+def test_noiseless_and_useless_channels_give_no_nan(flip, observed):
+    planted = make_boolean(25, 20, 3, observed=observed, random_state=0)
+    for prior in (0.5, 0.0, 1.0, np.where(planted.X == 1, 1.0, 0.5)):
+        model = Model(3, Channel.symmetric(flip), row_prior=prior)
+        assert_sane(random_run(planted.observations, model, max_iter=50))
+
+
+@settings(max_examples=30)
+@given(small=smalls(max_side=8))
+def test_no_problem_gives_nan(small):
+    for dtype in (np.float32, np.float64):
+        assert_sane(run_from(small, small.random_messages(0), dtype, max_iter=30))
+
+
+def test_contradictory_certainty_gives_no_nan():
+    """What is known and what is seen without noise exclude each other."""
+    seen = Observations.from_dense(np.ones((4, 4)))
+    model = Model(2, Channel.symmetric(0.0), row_prior=0.0, column_prior=1.0)
+    result = random_run(seen, model)
+    assert_sane(result)
+    assert not result.X.any()
+    assert result.Y.all()
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (1, 1), (0, 3), (3, 0), (0, 0)])
+def test_without_observations_the_priors_remain(shape):
+    seen = Observations.from_dense(np.full(shape, np.nan))
+    model = Model(2, Channel.symmetric(0.1), row_prior=0.7, column_prior=[[0.2], [0.9]])
+    result = random_run(seen, model)
+    assert_sane(result)
+    assert result.converged
+    assert result.X.all()
+    np.testing.assert_array_equal(result.Y, np.tile([[0], [1]], shape[1]).reshape(2, shape[1]))
+    expected = 2 * shape[0] * np.log(0.7) + shape[1] * np.log(0.8 * 0.9)
+    assert result.log_posterior == pytest.approx(expected, abs=1e-5)
+
+
+def test_empty_rows_and_columns():
+    planted = make_boolean(30, 30, 2, random_state=0)
+    dense = planted.observations.to_dense()
+    dense[[0, 7, 29]] = np.nan
+    dense[:, [0, 12, 29]] = np.nan
+    model = Model(2, Channel.symmetric(0.05), row_prior=0.3, column_prior=0.6)
+    result = random_run(Observations.from_dense(dense), model)
+    assert_sane(result)
+    np.testing.assert_allclose(result.row_log_odds[[0, 7, 29]], np.log(0.3 / 0.7), rtol=1e-6)
+    np.testing.assert_allclose(result.column_log_odds[:, [0, 12, 29]], np.log(1.5), rtol=1e-6)
+
+
+@pytest.mark.parametrize("value", [0, 1])
+@pytest.mark.parametrize("n_components", [1, 3, 12])
+def test_all_zeros_and_all_ones(value, n_components):
+    """Twelve factors are more than the matrix has rows or columns."""
+    seen = Observations.from_dense(np.full((8, 6), value))
+    result = random_run(seen, even_model(n_components))
+    assert_sane(result)
+    assert (value == result.Z).all()
+
+
+def test_more_factors_than_rows_and_columns():
+    planted = make_boolean(6, 5, 2, random_state=0)
+    model = Model(20, Channel.symmetric(0.05), row_prior=0.1, column_prior=0.1)
+    result = random_run(planted.observations, model)
+    assert_sane(result)
+    assert result.X.shape == (6, 20)
+    assert result.Y.shape == (20, 5)
+
+
+@pytest.mark.parametrize(
+    ("channel", "message"),
+    [
+        ({"one_given_zero": 0.0, "one_given_one": 0.0}, "row 0, column 1 cannot be seen as 1"),
+        ({"one_given_zero": 1.0, "one_given_one": 1.0}, "row 0, column 0 cannot be seen as 0"),
+        (
+            {"missing_given_zero": 0.0, "missing_given_one": 0.0},
+            "row 1, column 0 cannot be missing.*leave missing_given_zero",
+        ),
+        (
+            {"one_given_zero": [[0.1], [0.2], [0.3]]},
+            r"must broadcast to the matrix 2 × 2.*\(3, 1\)",
+        ),
+    ],
+)
+def test_impossible_observations(channel, message):
+    seen = Observations.from_dense([[0, 1], [np.nan, 1]])
+    with pytest.raises(ValueError, match=message):
+        make_problem(seen, Model(1, Channel(**channel)))
