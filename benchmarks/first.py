@@ -67,7 +67,9 @@ def run_boolweave(problem: Path, flip: float, options: dict) -> dict:
 
     warnings.filterwarnings("ignore")  # with tol=0 the run never "converges": that is intended
 
-    def fit(matrix: np.ndarray, seed: int) -> tuple[float, np.ndarray, BooleanMatrixFactorization]:
+    def fit(
+        matrix: np.ndarray, seed: int
+    ) -> tuple[Seconds, np.ndarray, BooleanMatrixFactorization]:
         model = BooleanMatrixFactorization(
             n_components=RANK,
             method="max-sum",
@@ -77,14 +79,14 @@ def run_boolweave(problem: Path, flip: float, options: dict) -> dict:
             n_jobs=options["n_jobs"],
             **({} if options["tol"] is None else {"tol": options["tol"]}),
         )
-        start = time.perf_counter()
+        start = Clock()
         factors = model.fit_transform(matrix)
-        return time.perf_counter() - start, factors, model
+        return start.elapsed(), factors, model
 
     truth, seen = load(problem)
     first_call, _, _ = fit(seen[:20, :20], seed=0)
     if options.get("only_first_call"):
-        return {"first_call_s": first_call}
+        return {"first_call_s": first_call[0]}
 
     before = memory_now()
     times, iterations, best = [], [], (-np.inf, 1.0)
@@ -110,9 +112,9 @@ def run_nimfa(problem: Path, flip: float, options: dict) -> dict:
     times = []
     for _ in range(options["starts"]):
         bmf = nimfa.Bmf(matrix, **settings)
-        start = time.perf_counter()
+        start = Clock()
         fitted = bmf()
-        times.append(time.perf_counter() - start)
+        times.append(start.elapsed())
     peak = peak_memory()  # before the search for thresholds, which is not NIMFA's
     w, h = np.asarray(fitted.basis()), np.asarray(fitted.coef())
 
@@ -135,20 +137,21 @@ def run_reference(problem: Path, flip: float, options: dict) -> dict:
     truth, seen = load(problem)
     rows, columns = seen.shape
     before = memory_now()
-    start = time.perf_counter()
+    start = Clock()
     evidence = np.where(seen == 1, 1.0, -1.0) * np.log((1 - flip) / flip)
     uniform = np.zeros((rows, RANK)), np.zeros((RANK, columns))
     to_row, to_column = np.random.default_rng(0).logistic(size=(2, rows, columns, RANK))
     n_iter = options["iterations"]
     for messages in max_sum_reference(evidence, *uniform, to_row, to_column, n_iter=n_iter):
         beliefs = messages.row_belief, messages.column_belief
-    seconds = time.perf_counter() - start
+    wall, cpu = start.elapsed()
+    scale = ITERATIONS / n_iter
 
     error = None  # too early to judge, unless all iterations were run
     if n_iter == ITERATIONS:
         x, y = ((belief > 0).astype(np.float32) for belief in beliefs)
         error = float(np.mean((x @ y > 0) != truth))
-    result = summary([seconds * ITERATIONS / n_iter], [n_iter], error, before)
+    result = summary([(wall * scale, cpu * scale)], [n_iter], error, before)
     return result | {"scaled_from": None if n_iter == ITERATIONS else n_iter}
 
 
@@ -160,10 +163,25 @@ def load(problem: Path) -> tuple[np.ndarray, np.ndarray]:
         return arrays["truth"], arrays["seen"]
 
 
-def summary(times: list[float], iterations: list[int], error: float | None, before: float) -> dict:
+Seconds = tuple[float, float]  # by the clock on the wall, and of all cores together
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.start = time.perf_counter(), time.process_time()
+
+    def elapsed(self) -> Seconds:
+        return time.perf_counter() - self.start[0], time.process_time() - self.start[1]
+
+
+def summary(
+    times: list[Seconds], iterations: list[int], error: float | None, before: float
+) -> dict:
+    wall, cpu = zip(*times, strict=True)
     return {
-        "time_s": float(np.median(times)),
-        "times_s": times,
+        "time_s": float(np.median(wall)),
+        "times_s": wall,
+        "cpu_s": float(np.median(cpu)),
         "iterations": iterations,
         "error": error,
         "peak_mb": peak_memory(),
@@ -293,6 +311,10 @@ def measure(arguments: argparse.Namespace) -> None:
     if no_nimfa:
         console.print(f"[yellow]{no_nimfa}; its line and the ratios stay empty.")
 
+    load = os.getloadavg()[0]
+    if load > 0.5:
+        console.print(f"[yellow]The machine is busy (load {load:.1f}): times will be too long.")
+
     results = []
     first_call = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -320,7 +342,8 @@ def measure(arguments: argparse.Namespace) -> None:
         "problem": {"rows": arguments.size, "columns": arguments.size, "rank": RANK,
                     "density": 0.5, "seed": arguments.seed, "iterations": ITERATIONS},
         "machine": {"python": platform.python_version(), "system": platform.system(),
-                    "architecture": platform.machine(), "cores": os.cpu_count()},
+                    "architecture": platform.machine(), "cores": os.cpu_count(),
+                    "load_before": load},
         "first_call_s": first_call,
         "results": results,
     }  # fmt: skip
@@ -339,7 +362,7 @@ def print_table(report: dict) -> None:
         title="{rows} × {columns}, K = {rank}, T = {iterations}".format(**report["problem"])
     )
     table.add_column("contender")
-    for name in ("flips", "time s", "iterations", "error", "peak MB", "of it in the run"):
+    for name in ("flips", "time s", "CPU s", "iterations", "error", "peak MB", "in the run"):
         table.add_column(name, justify="right")
     for name in ("faster ×", "less error ×", "less memory ×"):
         table.add_column(name, justify="right")
@@ -354,6 +377,7 @@ def print_table(report: dict) -> None:
             result["contender"],
             f"{result['flip']:.0%}",
             show(result.get("time_s"), ".2f") + mark,
+            show(result.get("cpu_s"), ".2f") + mark,
             ", ".join(map(str, result.get("iterations", []))),
             show(result.get("error"), ".4f"),
             show(result.get("peak_mb"), ".0f"),
