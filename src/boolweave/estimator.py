@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -34,8 +35,8 @@ class BooleanMatrixFactorization(
 ):  # fmt: skip
     """Boolean matrix factorization and completion by message passing.
 
-    Finds X (M, K) and Y (K, N) of zeros and ones whose Boolean product explains a noisy matrix of which
-    only some entries are seen.
+    Finds X (M, K) and Y (K, N) of zeros and ones whose Boolean product explains a noisy matrix of
+    which only some entries are seen.
 
     Parameters
     ----------
@@ -48,8 +49,8 @@ class BooleanMatrixFactorization(
     noise : float, Channel or "learn", optional
         Probability that an entry is flipped, or a whole `Channel`. Left out: 0.1.
     row_prior, column_prior : float, array or "learn", optional
-        P(x = 1) and P(y = 1), numbers or arrays that broadcast to (M, K) and (K, N); 0 and 1 mean known.
-        Left out: 0.5.
+        P(x = 1) and P(y = 1), numbers or arrays that broadcast to (M, K) and (K, N); 0 and 1 mean
+        known. Left out: 0.5.
     absent : {"zero", "missing"}, default="zero"
         What the entries are that a sparse matrix does not store.
     damping : float, default=0.4
@@ -109,7 +110,9 @@ class BooleanMatrixFactorization(
         "product": [StrOptions({"or", "xor"})],
         "method": [StrOptions({"auto", "max-sum", "sum-product"})],
         "noise": [Interval(Real, 0, 1, closed="both"), Channel, StrOptions({"learn"}), None],
-        "row_prior": [Interval(Real, 0, 1, closed="both"), "array-like", StrOptions({"learn"}), None],
+        "row_prior": [
+            Interval(Real, 0, 1, closed="both"), "array-like", StrOptions({"learn"}), None
+        ],
         "column_prior": [
             Interval(Real, 0, 1, closed="both"), "array-like", StrOptions({"learn"}), None
         ],
@@ -211,6 +214,7 @@ class BooleanMatrixFactorization(
             if best is None or result.log_posterior > best.log_posterior:
                 best = result
             if result.interrupted:
+                best = replace(best, interrupted=True)  # the search ended early
                 break
         assert best is not None
         if not best.converged and not best.interrupted:
@@ -256,13 +260,13 @@ class BooleanMatrixFactorization(
             named = np.broadcast_to(np.zeros(()), observations.shape)
         if reset and observations.shape[0] < 1:
             raise ValueError(
-                f"Found array with 0 sample(s) (shape={observations.shape}) while a minimum of 1 is "
-                "required: give a matrix with at least one row"
+                f"Found array with 0 sample(s) (shape={observations.shape}) while a minimum of 1 "
+                "is required: give a matrix with at least one row"
             )
         if reset and observations.shape[1] < 1:
             raise ValueError(
-                f"Found array with 0 feature(s) (shape={observations.shape}) while a minimum of 1 is "
-                "required: give a matrix with at least one column"
+                f"Found array with 0 feature(s) (shape={observations.shape}) while a minimum of 1 "
+                "is required: give a matrix with at least one column"
             )
         validate_data(self, named, reset=reset, skip_check_array=True)
         return observations
@@ -270,8 +274,12 @@ class BooleanMatrixFactorization(
     # ------------------------------------------------------------ using the fit
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[np.uint8]:
-        """Fit, and return the row factor: X (M, K) of zeros and ones."""
-        return (self.fit(X).row_log_odds_ > 0).astype(np.uint8)
+        """Fit, and return row factors (M, K) of zeros and ones, as `transform` would.
+
+        The row factor found together with the components is ``row_log_odds_ > 0``.
+        """
+        self.fit(X)
+        return self._fold_in(self.observations_, self.row_prior_)
 
     def transform(self, X: Any) -> NDArray[np.uint8]:
         """Row factors of new rows, the components held fixed.
@@ -279,33 +287,29 @@ class BooleanMatrixFactorization(
         Parameters
         ----------
         X : as in `fit`, shape (rows, N)
+            A prior that was given row by row is replaced by its mean over the rows.
 
         Returns
         -------
         (rows, K) array of uint8
         """
-        return (self._fold_in(X).row_log_odds > 0).astype(np.uint8)
-
-    def _fold_in(self, X: Any) -> Result:
         check_is_fitted(self)
-        observations = self._observe(X, reset=False)
+        return self._fold_in(self._observe(X, reset=False), self._prior_of_new_rows())
+
+    def _prior_of_new_rows(self) -> NDArray[np.float64]:
         prior = np.asarray(self.row_prior_, dtype=np.float64)
+        return prior.mean(axis=0) if prior.ndim == 2 else prior
+
+    def _fold_in(self, observations: Observations, row_prior: ArrayLike) -> NDArray[np.uint8]:
         model = Model(
             n_components=len(self.components_),
             channel=self.noise_,
-            row_prior=prior.mean(axis=0) if prior.ndim == 2 else prior,
+            row_prior=row_prior,
             column_prior=self.components_,
             product=self.product,
         )
         problem = message_passing.make_problem(observations, model)
-        nothing = np.zeros((problem.n_entries, problem.n_components))
-        state = message_passing.state_from_messages(
-            problem, message_passing.pack(problem, nothing), message_passing.pack(problem, nothing)
-        )
-        return message_passing.run(
-            problem, state, observations,
-            damping=self.damping, max_iter=self.max_iter, tol=self.tol, n_jobs=self.n_jobs,
-        )  # fmt: skip
+        return message_passing.fold_in(problem, self.damping, self.n_jobs)
 
     def inverse_transform(self, X: ArrayLike) -> NDArray[np.uint8]:
         """The Boolean product of row factors (rows, K) and the components: (rows, N) uint8."""
@@ -326,9 +330,8 @@ class BooleanMatrixFactorization(
         """
         m, n = self._pairs(rows, cols)
         both = (self.row_log_odds_[m] > 0) & (self.components_[:, n].T > 0)
-        if self.product == "xor":
-            return (both.sum(axis=1) % 2).astype(np.uint8)
-        return both.any(axis=1).astype(np.uint8)
+        terms = both.sum(axis=1, dtype=np.int64)
+        return (terms % 2 if self.product == "xor" else terms > 0).astype(np.uint8)
 
     def predict_proba(
         self, rows: ArrayLike, cols: ArrayLike, kind: Literal["observed", "latent"] = "observed"
@@ -340,8 +343,8 @@ class BooleanMatrixFactorization(
         rows, cols : arrays of equal length
             Positions, or labels where the fitted data had them.
         kind : {"observed", "latent"}
-            "observed": P(o = 1), what one would see through the channel; "latent": P(z = 1), the true
-            matrix.
+            "observed": P(o = 1), what one would see through the channel; "latent": P(z = 1), the
+            true matrix.
 
         Returns
         -------
@@ -376,7 +379,7 @@ class BooleanMatrixFactorization(
         observations = self._observe(X, reset=False)
         if observations.n_observed == 0:
             raise ValueError("score needs at least one observed entry, got none")
-        Z = self.inverse_transform(self.transform(X))
+        Z = self.inverse_transform(self._fold_in(observations, self._prior_of_new_rows()))
         at = (observations.rows_of_entries(), observations.indices)
         return float(np.mean(Z[at] == observations.values))
 
@@ -465,7 +468,9 @@ def _positions(
     array = np.atleast_1d(np.asarray(wanted))
     if array.ndim != 1:
         raise ValueError(f"{what}s must be one-dimensional, got {array.ndim} dimensions")
-    if array.dtype.kind in "US":
+    if array.dtype.kind in "OT" and all(isinstance(label, str) for label in array):
+        array = array.astype(np.str_)
+    if array.dtype.kind == "U":
         if labels is None:
             raise ValueError(f"the fitted data had no {what} labels; give {what} numbers")
         order = np.argsort(labels)

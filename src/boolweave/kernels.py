@@ -19,6 +19,9 @@ from numba import njit
 # processors are ten times slower. Messages are log-odds: below this they say nothing.
 NEGLIGIBLE = np.float32(1e-12)
 
+# A flip must raise the log-posterior by more than rounding could.
+NO_GAIN = 1e-9
+
 # Why "+ zero" after a maximum that is stored where it came from: without it the compiler stores
 # only where the value changed, and a loop with a conditional store is not vectorised.
 
@@ -214,3 +217,38 @@ def add_up(indptr, columns, to_row, to_column, row_sum, column_sum):
             for k in range(row_sum.shape[1]):
                 row_sum[row, k] += to_row[entry // size, k, entry % size]
                 column_sum[k, columns[entry]] += to_column[entry // size, k, entry % size]
+
+
+@njit(nogil=True, cache=True)
+def improve_rows(xor, indptr, columns, evidence, row_prior, column_bits, row_bits):
+    """Flip single bits of a block's rows, the best first, as long as the log-posterior rises.
+
+    row_prior a (rows, K); column_bits (N, K), known; row_bits (rows, K), updated.
+    """
+    n_factors = row_bits.shape[1]
+    gain = np.empty(n_factors)
+    for row in range(row_bits.shape[0]):
+        first = indptr[row]
+        terms = np.zeros(indptr[row + 1] - first, np.int64)  # how many factors claim each entry
+        for j in range(terms.shape[0]):
+            for k in range(n_factors):
+                terms[j] += row_bits[row, k] & column_bits[columns[first + j], k]
+        while True:
+            for k in range(n_factors):
+                gain[k] = -row_prior[row, k] if row_bits[row, k] else row_prior[row, k]
+            for j in range(terms.shape[0]):
+                for k in range(n_factors):
+                    if column_bits[columns[first + j], k]:
+                        then = terms[j] - 1 if row_bits[row, k] else terms[j] + 1
+                        if xor:
+                            gain[k] += evidence[first + j] * ((then & 1) - (terms[j] & 1))
+                        else:
+                            gain[k] += evidence[first + j] * (min(then, 1) - min(terms[j], 1))
+            best = np.argmax(gain)
+            if gain[best] <= NO_GAIN:
+                break
+            change = -1 if row_bits[row, best] else 1
+            row_bits[row, best] = 1 - row_bits[row, best]
+            for j in range(terms.shape[0]):
+                if column_bits[columns[first + j], best]:
+                    terms[j] += change

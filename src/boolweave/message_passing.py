@@ -37,6 +37,10 @@ CHUNK = 512
 MAX_BLOCKS = 32
 MIN_BLOCK = 4096
 
+# Messages to rows whose components are known settle within some 20 iterations, or never. The number
+# is fixed, so that what a row gets does not depend on the rows beside it.
+FOLD_IN_ITERATIONS = 30
+
 
 @dataclass(frozen=True, eq=False)
 class Block:
@@ -428,6 +432,31 @@ def run(
 def _open_ended(belief: Floats) -> Floats:
     """Show the stand-ins for certainty as what they stand for, ±∞."""
     return np.where(np.abs(belief) >= HARD_BELIEF / 2, np.sign(belief) * np.inf, belief)
+
+
+def fold_in(problem: Problem, damping: float = 0.4, n_jobs: int | None = None) -> NDArray[np.uint8]:
+    """Row factors (M, K) where the column factor is known, each row by itself.
+
+    Messages from a neutral start, so equal claims of two factors stay equal and neither is
+    believed; flips of single bits, taken while the log-posterior rises, decide between them.
+    """
+    nothing = np.zeros((problem.n_entries, problem.n_components))
+    state = state_from_messages(problem, pack(problem, nothing), pack(problem, nothing))
+    column_bits = np.ascontiguousarray((problem.column_prior > 0).T, dtype=np.uint8)
+    with threads(n_jobs) as pool:
+        for _ in range(FOLD_IN_ITERATIONS):
+            step(problem, state, damping, pool)
+        row_bits = (state.row_belief > 0).astype(np.uint8)
+
+        def one_block(block: Block) -> None:
+            kernels.improve_rows(
+                problem.model.product == "xor", block.indptr, block.columns, block.evidence,
+                problem.row_prior[block.rows], column_bits, row_bits[block.rows],
+            )  # fmt: skip
+
+        for _ in _map(pool, one_block, problem.blocks):
+            pass
+    return row_bits
 
 
 # ---------------------------------------------------------------- threads

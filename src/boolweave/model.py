@@ -32,7 +32,8 @@ _PROBABILITIES = ("one_given_zero", "one_given_one", "missing_given_zero", "miss
 
 
 def _probability(name: str, value: ArrayLike) -> FloatArray:
-    array = np.asarray(value, dtype=np.float64)
+    """A read-only copy of `value`, checked."""
+    array = np.array(value, dtype=np.float64)
     if array.ndim > 2:
         raise ValueError(
             f"{name} must be a number or an array that broadcasts to (rows, columns), "
@@ -41,6 +42,7 @@ def _probability(name: str, value: ArrayLike) -> FloatArray:
     bad = ~((array >= 0) & (array <= 1))
     if bad.any():
         raise ValueError(f"{name} must hold probabilities between 0 and 1, got {array[bad][0]}")
+    array.setflags(write=False)
     return array
 
 
@@ -97,9 +99,7 @@ class Channel:
             )
         for name in _PROBABILITIES:
             if getattr(self, name) is not None:
-                array = _probability(name, getattr(self, name))
-                array.setflags(write=False)
-                object.__setattr__(self, name, array)
+                object.__setattr__(self, name, _probability(name, getattr(self, name)))
         for value in ("zero", "one"):
             one = np.asarray(getattr(self, f"one_given_{value}"))
             missing = getattr(self, f"missing_given_{value}")
@@ -233,9 +233,7 @@ class Model:
             raise ValueError(f"n_components must be at least 1, got {self.n_components}")
         check_product(self.product)
         for name in ("row_prior", "column_prior"):
-            array = _probability(name, getattr(self, name))
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
+            object.__setattr__(self, name, _probability(name, getattr(self, name)))
 
     def prior_log_odds(self, shape: tuple[int, int]) -> tuple[FloatArray, FloatArray]:
         """Prior log-odds a (M, K) and b (K, N) of the two factors of an (M, N) matrix."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from boolweave.io.atomic import replacing
 from boolweave.model import Channel
 from boolweave.observations import Observations
 
@@ -23,7 +22,7 @@ _OBSERVATIONS = ("shape", "indptr", "indices", "values", "row_labels", "column_l
 
 
 def save(path: str | Path, estimator: Any) -> None:
-    """Write a fitted estimator beside `path`, then rename: the old file stays whole till then."""
+    """Write a fitted estimator; if that fails, an old file stays as it was."""
     arrays: dict[str, Any] = {name: getattr(estimator, name) for name in _ARRAYS}
     header: dict[str, Any] = {
         "format": FORMAT,
@@ -35,7 +34,7 @@ def save(path: str | Path, estimator: Any) -> None:
         if isinstance(value, Channel):
             header["parameters"][name] = {"channel": True}
             _put_channel(arrays, f"parameter/{name}", value)
-        elif isinstance(value, list | tuple | np.ndarray):
+        elif np.ndim(value):  # arrays, lists and tables
             header["parameters"][name] = {"array": True}
             arrays[f"parameter/{name}"] = np.asarray(value, dtype=np.float64)
         else:
@@ -50,14 +49,8 @@ def save(path: str | Path, estimator: Any) -> None:
     if hasattr(estimator, "feature_names_in_"):
         arrays["feature_names_in_"] = estimator.feature_names_in_.astype(np.str_)
     arrays["header"] = np.array(json.dumps(header, default=_plain))
-    target = Path(path)
-    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        with beside.open("wb") as file:
-            np.savez_compressed(file, **arrays)
-        beside.replace(target)
-    finally:
-        beside.unlink(missing_ok=True)
+    with replacing(path) as file:
+        np.savez_compressed(file, **arrays)
 
 
 def load(path: str | Path, make: type) -> Any:
@@ -67,22 +60,25 @@ def load(path: str | Path, make: type) -> Any:
             arrays = {name: stored[name] for name in stored.files}
         header = json.loads(str(arrays.pop("header")))
         if header["format"] != FORMAT:
-            raise KeyError
-    except FileNotFoundError:
+            raise KeyError("format")
+        version = int(header["version"])
+    except (FileNotFoundError, PermissionError):
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, OSError, EOFError, zipfile.BadZipFile):
+    except Exception:  # a damaged file fails anywhere: in zip, zlib, the arrays' headers, the JSON
         raise ValueError(
             f"{path} is not a boolweave model, or it is damaged; expected a file written by save()"
         ) from None
-    if header["version"] > VERSION:
+    if version > VERSION:
         raise ValueError(
-            f"{path} was written by a newer boolweave (file version {header['version']}, this one "
+            f"{path} was written by a newer boolweave (file version {version}, this one "
             f"reads up to {VERSION}); upgrade boolweave"
         )
     try:
         return _restore(arrays, header, make)
     except KeyError as missing:
         raise ValueError(f"{path} is damaged: {missing.args[0]!r} is missing in it") from None
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from None
 
 
 def _restore(arrays: dict[str, Any], header: dict[str, Any], make: type) -> Any:
@@ -99,7 +95,7 @@ def _restore(arrays: dict[str, Any], header: dict[str, Any], make: type) -> Any:
         setattr(estimator, name, arrays[name])
     for name in _PLAIN:
         setattr(estimator, name, header["fitted"][name])
-    seen = {name: arrays.get(f"observations/{name}") for name in _OBSERVATIONS}
+    seen: dict[str, Any] = {name: arrays.get(f"observations/{name}") for name in _OBSERVATIONS}
     seen["shape"] = tuple(int(side) for side in arrays["observations/shape"])
     estimator.observations_ = Observations(**seen)
     estimator.noise_ = _get_channel(arrays, "noise")
