@@ -431,7 +431,7 @@ def run(
 
 def _open_ended(belief: Floats) -> Floats:
     """Show the stand-ins for certainty as what they stand for, ±∞."""
-    return np.where(np.abs(belief) >= HARD_BELIEF / 2, np.sign(belief) * np.inf, belief)
+    return np.where(np.abs(belief) >= HARD_BELIEF / 2, np.copysign(np.inf, belief), belief)
 
 
 def fold_in(problem: Problem, damping: float = 0.4, n_jobs: int | None = None) -> NDArray[np.uint8]:
