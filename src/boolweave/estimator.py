@@ -279,7 +279,7 @@ class BooleanMatrixFactorization(
         The row factor found together with the components is ``row_log_odds_ > 0``.
         """
         self.fit(X)
-        return self._fold_in(self.observations_, self.row_prior_)
+        return self._fold_in(self.observations_, self.row_prior_)[0]
 
     def transform(self, X: Any) -> NDArray[np.uint8]:
         """Row factors of new rows, the components held fixed.
@@ -293,6 +293,10 @@ class BooleanMatrixFactorization(
         -------
         (rows, K) array of uint8
         """
+        return self._new_rows(X)[0]
+
+    def _new_rows(self, X: Any) -> tuple[NDArray[np.uint8], NDArray[np.floating[Any]]]:
+        """Factors and log-odds, (rows, K) each, of rows that need not be those of `fit`."""
         check_is_fitted(self)
         return self._fold_in(self._observe(X, reset=False), self._prior_of_new_rows())
 
@@ -300,7 +304,9 @@ class BooleanMatrixFactorization(
         prior = np.asarray(self.row_prior_, dtype=np.float64)
         return prior.mean(axis=0) if prior.ndim == 2 else prior
 
-    def _fold_in(self, observations: Observations, row_prior: ArrayLike) -> NDArray[np.uint8]:
+    def _fold_in(
+        self, observations: Observations, row_prior: ArrayLike
+    ) -> tuple[NDArray[np.uint8], NDArray[np.floating[Any]]]:
         model = Model(
             n_components=len(self.components_),
             channel=self.noise_,
@@ -316,51 +322,67 @@ class BooleanMatrixFactorization(
         check_is_fitted(self)
         return boolean_product(X, self.components_, self.product)
 
-    def predict(self, rows: ArrayLike, cols: ArrayLike) -> NDArray[np.uint8]:
-        """The decoded value of the true matrix at pairs of rows and columns.
+    def predict(self, rows: Any, cols: ArrayLike | None = None) -> NDArray[np.uint8]:
+        """The decoded value of the true matrix.
 
         Parameters
         ----------
         rows, cols : arrays of equal length
-            Positions, or labels where the fitted data had them.
+            Pairs of positions, or of labels where the fitted data had them. Without `cols`, `rows`
+            is a matrix as in `transform`, whose rows are folded in, and all of its entries are
+            decoded.
 
         Returns
         -------
-        (len,) array of uint8
+        (len,) array of uint8, or (rows, N) without `cols`
         """
+        if cols is None:
+            return self.inverse_transform(self._new_rows(rows)[0])
         m, n = self._pairs(rows, cols)
         both = (self.row_log_odds_[m] > 0) & (self.components_[:, n].T > 0)
         terms = both.sum(axis=1, dtype=np.int64)
         return (terms % 2 if self.product == "xor" else terms > 0).astype(np.uint8)
 
     def predict_proba(
-        self, rows: ArrayLike, cols: ArrayLike, kind: Literal["observed", "latent"] = "observed"
+        self,
+        rows: Any,
+        cols: ArrayLike | None = None,
+        kind: Literal["observed", "latent"] = "observed",
     ) -> NDArray[np.float64]:
-        """Probability of a one at pairs of rows and columns.
+        """Probability of a one.
 
         Parameters
         ----------
         rows, cols : arrays of equal length
-            Positions, or labels where the fitted data had them.
+            As in `predict`.
         kind : {"observed", "latent"}
             "observed": P(o = 1), what one would see through the channel; "latent": P(z = 1), the
             true matrix.
 
         Returns
         -------
-        (len,) array
+        (len,) array, or (rows, N) without `cols`
         """
         if kind not in ("observed", "latent"):
             raise ValueError(f'kind must be "observed" or "latent", got {kind!r}')
+        if cols is None:
+            row_log_odds = self._new_rows(rows)[1]
+            shape = (len(row_log_odds), self.components_.shape[1])
+            m, n = (index.ravel() for index in np.indices(shape))
+            return self._probability(row_log_odds, m, n, shape, kind).reshape(shape)
         m, n = self._pairs(rows, cols)
-        both = _sigmoid(self.row_log_odds_[m]) * _sigmoid(self.column_log_odds_[:, n].T)
+        return self._probability(self.row_log_odds_, m, n, self.observations_.shape, kind)
+
+    def _probability(
+        self, row_log_odds: NDArray[Any], m: NDArray[np.intp], n: NDArray[np.intp],
+        shape: tuple[int, int], kind: str,
+    ) -> NDArray[np.float64]:  # fmt: skip
+        both = _sigmoid(row_log_odds[m]) * _sigmoid(self.column_log_odds_[:, n].T)
         if self.product == "xor":
             latent = 0.5 * (1 - np.prod(1 - 2 * both, axis=1))
         else:
             latent = 1 - np.prod(1 - both, axis=1)
-        if kind == "latent":
-            return latent
-        return self.noise_.seen_one(latent, m, n, self.observations_.shape)
+        return latent if kind == "latent" else self.noise_.seen_one(latent, m, n, shape)
 
     def _pairs(self, rows: ArrayLike, cols: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         check_is_fitted(self)
@@ -379,7 +401,7 @@ class BooleanMatrixFactorization(
         observations = self._observe(X, reset=False)
         if observations.n_observed == 0:
             raise ValueError("score needs at least one observed entry, got none")
-        Z = self.inverse_transform(self._fold_in(observations, self._prior_of_new_rows()))
+        Z = self.inverse_transform(self._fold_in(observations, self._prior_of_new_rows())[0])
         at = (observations.rows_of_entries(), observations.indices)
         return float(np.mean(Z[at] == observations.values))
 
@@ -394,6 +416,7 @@ class BooleanMatrixFactorization(
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = []  # always uint8
         return tags
 
 

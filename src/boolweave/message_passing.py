@@ -434,8 +434,10 @@ def _open_ended(belief: Floats) -> Floats:
     return np.where(np.abs(belief) >= HARD_BELIEF / 2, np.copysign(np.inf, belief), belief)
 
 
-def fold_in(problem: Problem, damping: float = 0.4, n_jobs: int | None = None) -> NDArray[np.uint8]:
-    """Row factors (M, K) where the column factor is known, each row by itself.
+def fold_in(
+    problem: Problem, damping: float = 0.4, n_jobs: int | None = None
+) -> tuple[NDArray[np.uint8], Floats]:
+    """Row factors (M, K) and their log-odds where the column factor is known, each row by itself.
 
     Messages from a neutral start, so equal claims of two factors stay equal and neither is
     believed; flips of single bits, taken while the log-posterior rises, decide between them.
@@ -456,7 +458,7 @@ def fold_in(problem: Problem, damping: float = 0.4, n_jobs: int | None = None) -
 
         for _ in _map(pool, one_block, problem.blocks):
             pass
-    return row_bits
+    return row_bits, _open_ended(state.row_belief)
 
 
 # ---------------------------------------------------------------- threads
