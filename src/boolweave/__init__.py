@@ -9,7 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from boolweave.estimator import BooleanMatrixFactorization, complete, factorize, load
+    from boolweave.estimator import BooleanMatrixFactorization
+    from boolweave.functions import complete, factorize, load, select_rank
     from boolweave.model import Channel
     from boolweave.observations import Observations
 
@@ -19,9 +20,10 @@ _HOME = {
     "BooleanMatrixFactorization": "boolweave.estimator",
     "Channel": "boolweave.model",
     "Observations": "boolweave.observations",
-    "complete": "boolweave.estimator",
-    "factorize": "boolweave.estimator",
-    "load": "boolweave.estimator",
+    "complete": "boolweave.functions",
+    "factorize": "boolweave.functions",
+    "load": "boolweave.functions",
+    "select_rank": "boolweave.functions",
 }
 
 _MODULES = ("datasets", "metrics", "plot")
@@ -33,6 +35,7 @@ __all__ = [
     "complete",
     "factorize",
     "load",
+    "select_rank",
 ]
 
 

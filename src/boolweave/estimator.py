@@ -1,9 +1,8 @@
-"""The scikit-learn face of the engine, and the functions `factorize` and `complete`."""
+"""The scikit-learn face of the engine."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -14,20 +13,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from boolweave import message_passing, model_file
-from boolweave.message_passing import Result
+from boolweave import learning, message_passing, model_file, rank
 from boolweave.model import Channel, Model
 from boolweave.observations import Observations
 from boolweave.products import boolean_product
+from boolweave.result import Result, decoded_at, latent_at
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import ArrayLike, NDArray
 
-# What the paper uses where it does not learn.
-PAPER_FLIP = 0.1
-PAPER_PRIOR = 0.5
+    from boolweave.rank import RankSelection
 
 
 class BooleanMatrixFactorization(
@@ -41,16 +38,19 @@ class BooleanMatrixFactorization(
     Parameters
     ----------
     n_components : int or "auto", default="auto"
-        Number of factors K; it may exceed both sides of the matrix.
+        Number of factors K; it may exceed both sides of the matrix. "auto": by description length.
     product : {"or", "xor"}, default="or"
         How the K terms of an entry are joined.
-    method : {"auto", "max-sum", "sum-product"}, default="max-sum"
-        "max-sum" is the algorithm of Ravanbakhsh, Póczos and Greiner (2016).
+    method : {"auto", "max-sum", "sum-product"}, default="auto"
+        "auto": short max-sum starts, the best finished by sum-product with learned channel and
+        priors. "max-sum": the algorithm of Ravanbakhsh, Póczos and Greiner (2016) and nothing else.
+        "sum-product": marginals from random messages.
     noise : float, Channel or "learn", optional
-        Probability that an entry is flipped, or a whole `Channel`. Left out: 0.1.
+        Probability that an entry is flipped, or a whole `Channel`. Left out: "learn", but 0.1 with
+        method="max-sum".
     row_prior, column_prior : float, array or "learn", optional
         P(x = 1) and P(y = 1), numbers or arrays that broadcast to (M, K) and (K, N); 0 and 1 mean
-        known. Left out: 0.5.
+        known. Left out: "learn", but 0.5 with method="max-sum".
     absent : {"zero", "missing"}, default="zero"
         What the entries are that a sparse matrix does not store.
     damping : float, default=0.4
@@ -60,7 +60,8 @@ class BooleanMatrixFactorization(
     tol : float, default=1e-3
         The run ends when no message changes by more than this share of its bound.
     n_init : int or "auto", default="auto"
-        Number of random starts; the result with the highest log-posterior is kept. "auto" is 1.
+        Number of random starts; the one with the highest log-posterior is kept. "auto": 1 with
+        method="max-sum", otherwise at most 6, fewer where they agree.
     messages : {"auto", "uint8", "float32"}, default="auto"
         How messages are stored. "auto" is "float32".
     n_jobs : int, optional
@@ -71,6 +72,10 @@ class BooleanMatrixFactorization(
         Show progress on standard error.
     checkpoint : path, optional
         Where a long run keeps what it needs to go on after a crash.
+    decimation : float, optional
+        With sum-product: then fix this share of the undecided entries of X and Y, those with the
+        strongest beliefs, run on, and so forth until all are decided. It breaks ties between
+        equally good solutions.
 
     Attributes
     ----------
@@ -79,9 +84,9 @@ class BooleanMatrixFactorization(
     row_log_odds_, column_log_odds_ : (M, K) and (K, N) arrays
         Log-odds that an entry of X and of Y is 1.
     noise_ : Channel
-        The channel used.
-    row_prior_, column_prior_ : float or array
-        The priors used.
+        The channel, given or learned.
+    row_prior_, column_prior_ : array
+        The priors, given or learned: one number, one per factor, or one per row or column.
     n_iter_ : int
         Iterations of the best start.
     converged_ : bool
@@ -92,6 +97,12 @@ class BooleanMatrixFactorization(
         "residual" and "log_posterior", a number per iteration.
     log_posterior_ : float
         log p(X, Y, O) of the decoded factors.
+    factor_stability_ : (K,) array
+        Share of the starts in which each factor came back.
+    rank_selection_ : RankSelection or None
+        With n_components="auto": the description length of every rank tried.
+    n_dropped_ : int
+        With n_components="auto": how many factors were dropped, being empty or repeated.
     observations_ : Observations
         What the model was fitted to.
 
@@ -126,6 +137,7 @@ class BooleanMatrixFactorization(
         "random_state": ["random_state"],
         "verbose": ["verbose"],
         "checkpoint": [str, None, object],
+        "decimation": [Interval(Real, 0, 1, closed="right"), None],
     }  # fmt: skip
 
     def __init__(
@@ -133,7 +145,7 @@ class BooleanMatrixFactorization(
         n_components: int | Literal["auto"] = "auto",
         *,
         product: Literal["or", "xor"] = "or",
-        method: Literal["auto", "max-sum", "sum-product"] = "max-sum",
+        method: Literal["auto", "max-sum", "sum-product"] = "auto",
         noise: float | Channel | Literal["learn"] | None = None,
         row_prior: ArrayLike | Literal["learn"] | None = None,
         column_prior: ArrayLike | Literal["learn"] | None = None,
@@ -147,6 +159,7 @@ class BooleanMatrixFactorization(
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
         checkpoint: str | Path | None = None,
+        decimation: float | None = None,
     ) -> None:
         self.n_components = n_components
         self.product = product
@@ -164,6 +177,7 @@ class BooleanMatrixFactorization(
         self.random_state = random_state
         self.verbose = verbose
         self.checkpoint = checkpoint
+        self.decimation = decimation
 
     # ------------------------------------------------------------ fitting
 
@@ -182,62 +196,65 @@ class BooleanMatrixFactorization(
         """
         self._validate_params()
         observations = self._observe(X, reset=True)
-        self._keep(self._run(observations))
+        self._keep(*self._run(observations))
         return self
 
-    def _run(self, observations: Observations) -> Result:
-        self._refuse_what_is_not_there()
-        noise = PAPER_FLIP if self.noise is None else self.noise
-        model = Model(
-            n_components=self.n_components,  # type: ignore[arg-type]
-            channel=noise if isinstance(noise, Channel) else Channel.symmetric(noise),
-            row_prior=PAPER_PRIOR if self.row_prior is None else self.row_prior,
-            column_prior=PAPER_PRIOR if self.column_prior is None else self.column_prior,
-            product=self.product,
-        )
-        problem = message_passing.make_problem(observations, model)
-        random = check_random_state(self.random_state)
-        n_init = 1 if self.n_init == "auto" else self.n_init
-        best: Result | None = None
-        for _ in range(n_init):
-            start = np.random.default_rng(random.randint(2**31))
-            state = message_passing.init(problem, start)
-            result = message_passing.run(
-                problem,
-                state,
-                observations,
-                damping=self.damping,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                n_jobs=self.n_jobs,
-            )
-            if best is None or result.log_posterior > best.log_posterior:
-                best = result
-            if result.interrupted:
-                best = replace(best, interrupted=True)  # the search ended early
-                break
+    def _run(self, observations: Observations) -> tuple[Result, RankSelection | None, int]:
+        """Fit, and choose the rank if asked to; also how many useless factors were dropped."""
+        settings = self._settings()
+        random = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        if self.n_components != "auto":
+            result = learning.fit(observations, settings, random)
+            self._warn(result)
+            return result, None, 0
+        selection, best = rank.search(observations, settings, random)
         assert best is not None
-        if not best.converged and not best.interrupted:
-            _warn_not_converged(best, self.tol)
-        return best
+        result, n_dropped = rank.drop_useless(best)
+        self._warn(result)
+        return result, selection, n_dropped
 
-    def _refuse_what_is_not_there(self) -> None:
-        for name, value, default in (
-            ("n_components", self.n_components, "auto"),
-            ("product", self.product, "xor"),
-            ("method", self.method, "auto"),
-            ("method", self.method, "sum-product"),
-            ("noise", self.noise, "learn"),
-            ("row_prior", self.row_prior, "learn"),
-            ("column_prior", self.column_prior, "learn"),
-            ("messages", self.messages, "uint8"),
-        ):
-            if isinstance(value, str) and value == default:
-                raise NotImplementedError(f"{name}={value!r} is not there yet")
+    def _settings(self) -> learning.Settings:
+        """The parameters, with their defaults filled in."""
+        if self.messages == "uint8":
+            raise NotImplementedError("messages='uint8' is not there yet")
         if self.checkpoint is not None:
             raise NotImplementedError("checkpoint is not there yet")
+        paper = self.method == "max-sum"
+        if paper and self.decimation is not None:
+            raise ValueError(
+                "decimation fixes marginals, which method='max-sum' does not have; "
+                "use method='sum-product' or 'auto', or leave decimation out"
+            )
+        noise = (learning.PAPER_FLIP if paper else "learn") if self.noise is None else self.noise
+        prior = learning.PAPER_PRIOR if paper else "learn"
+        return learning.Settings(
+            n_components=1 if self.n_components == "auto" else self.n_components,
+            product=self.product,
+            method=self.method,
+            noise=noise if isinstance(noise, Channel | str) else Channel.symmetric(noise),
+            row_prior=prior if self.row_prior is None else self.row_prior,
+            column_prior=prior if self.column_prior is None else self.column_prior,
+            damping=self.damping,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            n_init=(1 if paper else learning.N_STARTS) if self.n_init == "auto" else self.n_init,
+            n_jobs=self.n_jobs,
+            decimation=self.decimation,
+        )
 
-    def _keep(self, result: Result) -> None:
+    def _warn(self, result: Result) -> None:
+        if result.converged or result.interrupted:
+            return
+        last = result.history["residual"][-1]
+        warnings.warn(
+            f"the messages still changed by {last:.2g} of their bound after {result.n_iter} "
+            f"iterations (tol={self.tol:g}); the best factors seen are kept. Raise max_iter or "
+            "tol, or lower damping.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+
+    def _keep(self, result: Result, selection: RankSelection | None, n_dropped: int) -> None:
         self.observations_ = result.observations
         self.components_ = result.Y
         self.row_log_odds_ = result.row_log_odds
@@ -250,6 +267,10 @@ class BooleanMatrixFactorization(
         self.interrupted_ = result.interrupted
         self.history_ = result.history
         self.log_posterior_ = result.log_posterior
+        self.marginal_ = result.marginal
+        self.factor_stability_ = result.stability
+        self.rank_selection_ = selection
+        self.n_dropped_ = n_dropped
         self._n_features_out = len(self.components_)
 
     def _observe(self, X: Any, *, reset: bool) -> Observations:
@@ -339,9 +360,11 @@ class BooleanMatrixFactorization(
         if cols is None:
             return self.inverse_transform(self._new_rows(rows)[0])
         m, n = self._pairs(rows, cols)
-        both = (self.row_log_odds_[m] > 0) & (self.components_[:, n].T > 0)
-        terms = both.sum(axis=1, dtype=np.int64)
-        return (terms % 2 if self.product == "xor" else terms > 0).astype(np.uint8)
+        if self.marginal_:
+            p = latent_at(self.row_log_odds_, self.column_log_odds_, m, n, self.product)
+            return (p > 0.5).astype(np.uint8)
+        X = (self.row_log_odds_ > 0).astype(np.uint8)
+        return decoded_at(X, self.components_, m, n, self.product)
 
     def predict_proba(
         self,
@@ -377,11 +400,7 @@ class BooleanMatrixFactorization(
         self, row_log_odds: NDArray[Any], m: NDArray[np.intp], n: NDArray[np.intp],
         shape: tuple[int, int], kind: str,
     ) -> NDArray[np.float64]:  # fmt: skip
-        both = _sigmoid(row_log_odds[m]) * _sigmoid(self.column_log_odds_[:, n].T)
-        if self.product == "xor":
-            latent = 0.5 * (1 - np.prod(1 - 2 * both, axis=1))
-        else:
-            latent = 1 - np.prod(1 - both, axis=1)
+        latent = latent_at(row_log_odds, self.column_log_odds_, m, n, self.product)
         return latent if kind == "latent" else self.noise_.seen_one(latent, m, n, shape)
 
     def _pairs(self, rows: ArrayLike, cols: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -418,70 +437,6 @@ class BooleanMatrixFactorization(
         tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = []  # always uint8
         return tags
-
-
-def load(path: str | Path) -> BooleanMatrixFactorization:
-    """Read a model that `BooleanMatrixFactorization.save` wrote.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib, boolweave
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.npz"
-    >>> boolweave.BooleanMatrixFactorization(n_components=1).fit([[1, 0], [1, 0]]).save(path)
-    >>> boolweave.load(path).components_
-    array([[1, 0]], dtype=uint8)
-    """
-    return model_file.load(path, BooleanMatrixFactorization)
-
-
-def factorize(X: Any, n_components: int | Literal["auto"] = "auto", **parameters: Any) -> Result:
-    """Factorize a Boolean matrix; the parameters are those of `BooleanMatrixFactorization`.
-
-    Returns
-    -------
-    Result
-        With ``X`` (M, K), ``Y`` (K, N), ``Z`` (M, N), their log-odds and the history of the run.
-
-    Examples
-    --------
-    >>> from boolweave import factorize
-    >>> factorize([[1, 1, 0], [1, 1, 0], [0, 0, 0]], n_components=1, random_state=0).Y
-    array([[1, 1, 0]], dtype=uint8)
-    """
-    estimator = BooleanMatrixFactorization(n_components, **parameters)
-    estimator._validate_params()
-    return estimator._run(estimator._observe(X, reset=True))
-
-
-def complete(X: Any, n_components: int | Literal["auto"] = "auto", **parameters: Any) -> Result:
-    """Fill the holes of a Boolean matrix; the answer is `Result.completed`.
-
-    Like `factorize`, except that entries which a sparse matrix does not store are missing.
-
-    Examples
-    --------
-    >>> from boolweave import complete
-    >>> nan = float("nan")
-    >>> complete([[1, 1, 0], [1, nan, 0], [1, 1, 0]], n_components=1, random_state=0).completed
-    array([[1, 1, 0],
-           [1, 1, 0],
-           [1, 1, 0]], dtype=uint8)
-    """
-    return factorize(X, n_components, **{"absent": "missing", **parameters})
-
-
-def _warn_not_converged(result: Result, tol: float) -> None:
-    last = result.history["residual"][-1]
-    warnings.warn(
-        f"the messages still changed by {last:.2g} of their bound after {result.n_iter} iterations "
-        f"(tol={tol:g}); the best factors seen are kept. Raise max_iter or tol, or lower damping.",
-        ConvergenceWarning,
-        stacklevel=4,
-    )
-
-
-def _sigmoid(log_odds: NDArray[Any]) -> NDArray[np.float64]:
-    return 0.5 * (1 + np.tanh(0.5 * log_odds.astype(np.float64)))
 
 
 def _positions(

@@ -157,13 +157,74 @@ def _max_sum_or_exchange(evidence, n, damping, from_row, from_column, to_row, to
 
 
 @njit(nogil=True, cache=True)
-def max_sum_or(
-    indptr, columns, evidence, damping, row_belief, column_belief, to_row, to_column, row_sum, column_sum
-):  # fmt: skip
-    """One iteration of max-sum for the OR product over one block of rows.
+def _max_sum_xor_exchange(evidence, n, damping, from_row, from_column, to_row, to_column, scratch):
+    """As `_max_sum_or_exchange`, for the XOR product.
 
-    Fixed: indptr (rows + 1,) counted from the block's first entry, columns (entries,),
-    evidence L (entries,), damping λ. Read: row_belief Ξ (rows, K), column_belief Υ (K, N).
+    Γ_k = sign(L) · Π_{j≠k} sign(−Γ̂_j) · min(|L|, min_{j≠k} |Γ̂_j|)
+    """
+    n_factors = from_row.shape[0]
+    zero = evidence.dtype.type(0)
+    one = evidence.dtype.type(1)
+    bound = scratch[0]
+    smallest = scratch[1]
+    second = scratch[2]
+    sign = scratch[3]
+    both = scratch[4]
+    claim = scratch[5]
+    new = scratch[6]
+    change = scratch[7]
+    for j in range(n):
+        bound[j] = abs(evidence[j])
+        smallest[j] = np.inf
+    for j in range(n):
+        second[j] = np.inf
+        sign[j] = one if evidence[j] > zero else -one
+        change[j] = zero
+    for k in range(n_factors):
+        for j in range(n):
+            x = from_row[k, j]
+            y = from_column[k, j]
+            both[j] = min(x + y, min(x, y))
+        for j in range(n):
+            size = abs(both[j])
+            second[j] = min(second[j], max(smallest[j], size)) + zero
+            smallest[j] = min(smallest[j], size) + zero
+        for j in range(n):
+            sign[j] = -sign[j] if both[j] > zero else sign[j] + zero
+    for k in range(n_factors):
+        for j in range(n):
+            x = from_row[k, j]
+            y = from_column[k, j]
+            both[j] = min(x + y, min(x, y))
+        for j in range(n):
+            others = second[j] if abs(both[j]) == smallest[j] else smallest[j]
+            others = min(others, bound[j])
+            others_sign = -sign[j] if both[j] > zero else sign[j]
+            claim[j] = others * others_sign
+        for j in range(n):
+            y = from_column[k, j]
+            new[j] = max(claim[j] + min(y, zero), -max(y, zero))
+        _damp(n, damping, new, to_row[k], change)
+        for j in range(n):
+            x = from_row[k, j]
+            new[j] = max(claim[j] + min(x, zero), -max(x, zero))
+        _damp(n, damping, new, to_column[k], both)
+    worst = zero
+    for j in range(n):
+        worst = max(worst, change[j] / bound[j])
+    return worst
+
+
+@njit(nogil=True, cache=True)
+def max_sum(
+    xor, indptr, columns, evidence, damping,
+    row_belief, column_belief, to_row, to_column, row_sum, column_sum,
+):  # fmt: skip
+    """One iteration of max-sum over one block of rows.
+
+    Fixed: xor, the product; indptr (rows + 1,) counted from the block's first entry, columns
+    (entries,), evidence L (entries,), damping λ. Read: row_belief Ξ (rows, K), column_belief Υ
+    (K, N).
     Updated: to_row Φ, to_column Ψ (chunks, K, chunk size). Added to: row_sum (rows, K),
     column_sum (K, N). Returns the largest change of Φ as a share of |L|.
     """
@@ -180,9 +241,28 @@ def max_sum_or(
         first_row = row
         row = _gather_rows(indptr, first_row, start, n, row_belief, to_row[c], from_row)
         _gather_columns(columns[start:], n, column_belief, to_column[c], from_column)
-        change = _max_sum_or_exchange(
-            evidence[start:], n, damping, from_row, from_column, to_row[c], to_column[c], scratch
-        )
+        if xor:
+            change = _max_sum_xor_exchange(
+                evidence[start:],
+                n,
+                damping,
+                from_row,
+                from_column,
+                to_row[c],
+                to_column[c],
+                scratch,
+            )
+        else:
+            change = _max_sum_or_exchange(
+                evidence[start:],
+                n,
+                damping,
+                from_row,
+                from_column,
+                to_row[c],
+                to_column[c],
+                scratch,
+            )
         residual = max(residual, change)
         _scatter_rows(indptr, first_row, start, n, to_row[c], row_sum)
         _scatter_columns(columns[start:], n, to_column[c], column_sum)
@@ -190,8 +270,8 @@ def max_sum_or(
 
 
 @njit(nogil=True, cache=True)
-def explained_evidence(indptr, columns, evidence, row_words, column_words):
-    """Sum of L over the entries of a block at which the decoded OR product is 1.
+def explained_evidence(xor, indptr, columns, evidence, row_words, column_words):
+    """Sum of L over the entries of a block at which the decoded product is 1.
 
     row_words (rows, W), column_words (N, W): the decoded bits of the factors, 64 to a word.
     """
@@ -199,11 +279,17 @@ def explained_evidence(indptr, columns, evidence, row_words, column_words):
     for row in range(row_words.shape[0]):
         for entry in range(indptr[row], indptr[row + 1]):
             column = columns[entry]
-            covered = False
+            folded = np.uint64(0)
             for w in range(row_words.shape[1]):
-                if row_words[row, w] & column_words[column, w]:
-                    covered = True
-            if covered:
+                if xor:
+                    folded ^= row_words[row, w] & column_words[column, w]
+                else:
+                    folded |= row_words[row, w] & column_words[column, w]
+            if xor:  # the parity of the bits
+                for shift in (32, 16, 8, 4, 2, 1):
+                    folded ^= folded >> np.uint64(shift)
+                folded &= np.uint64(1)
+            if folded:
                 total += evidence[entry]
     return total
 

@@ -1,8 +1,8 @@
 """The engine: init → step → converged? over blocks of rows.
 
-`Problem` is fixed, `State` changes, `Result` is what comes out. A block of rows owns its messages and
-its rows' beliefs; blocks share only the column beliefs, a sum over blocks that is added up in their
-order. So it does not matter how many threads work on them.
+`Problem` is fixed, `State` changes, `Result` is what comes out. A block of rows owns its messages
+and its rows' beliefs; blocks share only the column beliefs, a sum over blocks that is added up in
+their order. So it does not matter how many threads work on them.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from boolweave import kernels
+from boolweave import kernels, sum_product_kernels
 from boolweave.model import HARD_BELIEF, HARD_EVIDENCE, Model
-from boolweave.products import boolean_product
+from boolweave.result import Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from boolweave.observations import Observations
 
     Floats = NDArray[np.floating[Any]]
+
+Semiring = Literal["max-sum", "sum-product"]
 
 # Entries in a chunk: its scratch arrays stay in the fastest caches for some dozens of factors.
 CHUNK = 512
@@ -96,66 +99,15 @@ class Problem:
 class State:
     """All that changes from one iteration to the next."""
 
-    to_row: list[Floats]  # Φ, one (chunks, K, chunk) array per block
-    to_column: list[Floats]  # Ψ, likewise
+    semiring: Semiring
+    to_row: list[Floats]  # Φ (max-sum) or e^Φ (sum-product), one (chunks, K, chunk) array per block
+    to_column: list[Floats]  # Ψ or e^Ψ, likewise
     row_belief: Floats  # Ξ (M, K)
     column_belief: Floats  # Υ (K, N)
     n_iter: int = 0
-    residual: float = np.inf  # largest change of a Φ in the last step, as a share of its bound |L|
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """What a run found: the beliefs of the best iterate, and how it got there.
-
-    Attributes
-    ----------
-    row_log_odds : (M, K) array
-        Log-odds of x = 1; ±∞ where the prior was hard knowledge.
-    column_log_odds : (K, N) array
-        Log-odds of y = 1.
-    log_posterior : float
-        log p(X) + log p(Y) + log p(O | X • Y) of the decoded factors.
-    converged, interrupted : bool
-        Whether the messages settled; whether Ctrl-C ended the run.
-    n_iter : int
-        Number of iterations done.
-    history : dict
-        ``"residual"`` and ``"log_posterior"``, one number per iteration, each (n_iter,).
-    """
-
-    model: Model
-    observations: Observations
-    row_log_odds: Floats
-    column_log_odds: Floats
-    log_posterior: float
-    converged: bool
-    interrupted: bool
-    n_iter: int
-    history: dict[str, NDArray[np.float64]] = field(repr=False)
-
-    @property
-    def X(self) -> NDArray[np.uint8]:
-        """The decoded row factor, (M, K)."""
-        return (self.row_log_odds > 0).astype(np.uint8)
-
-    @property
-    def Y(self) -> NDArray[np.uint8]:
-        """The decoded column factor, (K, N)."""
-        return (self.column_log_odds > 0).astype(np.uint8)
-
-    @property
-    def Z(self) -> NDArray[np.uint8]:
-        """The Boolean product of the decoded factors, (M, N)."""
-        return boolean_product(self.X, self.Y, self.model.product)
-
-    @property
-    def completed(self) -> NDArray[np.uint8]:
-        """What was observed, and Z where nothing was, (M, N)."""
-        filled = self.Z
-        seen = self.observations
-        filled[seen.rows_of_entries(), seen.indices] = seen.values
-        return filled
+    residual: float = np.inf  # largest change of a Φ in the last step; max-sum: as a share of |L|
+    # Sum-product: the sum of P(z = 1 | o) over the entries with L > 0, and with L < 0.
+    expected_ones: tuple[float, float] = (0.0, 0.0)
 
 
 # ---------------------------------------------------------------- the problem
@@ -248,7 +200,7 @@ def _add_missing(
         row, column = (int(i) for i in np.argwhere(impossible)[0])
         raise ValueError(
             f"the channel says that row {row}, column {column} cannot be missing whatever its true "
-            f"value is, but it is; leave missing_given_zero and missing_given_one out, or raise them"
+            "value is, but it is; leave missing_given_zero and missing_given_one out or raise them"
         )
     with np.errstate(divide="ignore"):
         base += float(np.maximum(np.log(given_zero[gone]), -HARD_EVIDENCE).sum())
@@ -258,13 +210,13 @@ def _add_missing(
 
 
 def split_rows(indptr: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Cut the rows into blocks of about equally many entries, the same for any number of threads."""
+    """Cut the rows into blocks of about equally many entries, however many threads there are."""
     n_rows = len(indptr) - 1
     n_entries = int(indptr[-1])
     n_blocks = int(np.clip(n_entries // MIN_BLOCK, 1, min(MAX_BLOCKS, max(n_rows, 1))))
     targets = np.arange(1, n_blocks) * (n_entries / n_blocks)
     cuts = [0, *(int(cut) for cut in np.searchsorted(indptr, targets)), n_rows]
-    return [(a, b) for a, b in zip(cuts[:-1], cuts[1:], strict=True) if b > a]
+    return [(a, b) for a, b in pairwise(cuts) if b > a]
 
 
 # ---------------------------------------------------------------- the messages
@@ -312,7 +264,17 @@ def state_from_messages(problem: Problem, to_row: list[Floats], to_column: list[
     column_belief = problem.column_prior.copy()
     for block, phi, psi in zip(problem.blocks, to_row, to_column, strict=True):
         kernels.add_up(block.indptr, block.columns, phi, psi, row_belief[block.rows], column_belief)
-    return State(to_row, to_column, row_belief, column_belief)
+    return State("max-sum", to_row, to_column, row_belief, column_belief)
+
+
+def to_sum_product(state: State) -> State:
+    """Go on with sum-product from the messages of a max-sum state."""
+    limit = float(np.log(sum_product_kernels.RATIO_LIMIT))
+    to_row, to_column = (
+        [np.exp(np.clip(m, -limit, limit), dtype=np.float32) for m in messages]
+        for messages in (state.to_row, state.to_column)
+    )
+    return replace(state, semiring="sum-product", to_row=to_row, to_column=to_column)
 
 
 # ---------------------------------------------------------------- the loop
@@ -324,25 +286,40 @@ def step(
     """One iteration over all of Ω; `state` is replaced by the next."""
     row_belief = problem.row_prior.copy()
     column_belief = problem.column_prior.copy()
+    row_input, column_input = state.row_belief, state.column_belief
+    if state.semiring == "sum-product":
+        row_input, column_input = _odds(row_input), _odds(column_input)
 
-    def one_block(i: int) -> tuple[float, Floats]:
+    def one_block(i: int) -> tuple[float, Floats, NDArray[np.float64]]:
         block = problem.blocks[i]
         column_sum = np.zeros_like(column_belief)
-        residual = kernels.max_sum_or(
-            block.indptr, block.columns, block.evidence, problem.dtype.type(damping),
-            state.row_belief[block.rows], state.column_belief,
+        expected_ones = np.zeros(2)
+        arguments = (
+            problem.model.product == "xor", block.indptr, block.columns, block.evidence,
+            problem.dtype.type(damping), row_input[block.rows], column_input,
             state.to_row[i], state.to_column[i], row_belief[block.rows], column_sum,
         )  # fmt: skip
-        return residual, column_sum
+        if state.semiring == "sum-product":
+            residual = sum_product_kernels.sum_product(*arguments, expected_ones)
+        else:
+            residual = kernels.max_sum(*arguments)
+        return residual, column_sum, expected_ones
 
-    residual = 0.0
+    residual, ones = 0.0, np.zeros(2)
     # In the order of the blocks, not of their completion: float sums depend on their order.
-    for change, column_sum in _map(pool, one_block, range(len(problem.blocks))):
+    for change, column_sum, block_ones in _map(pool, one_block, range(len(problem.blocks))):
         column_belief += column_sum
         residual = max(residual, float(change))
+        ones += block_ones
     state.row_belief, state.column_belief = row_belief, column_belief
     state.n_iter += 1
     state.residual = residual
+    state.expected_ones = (float(ones[0]), float(ones[1]))
+
+
+def _odds(belief: Floats) -> Floats:
+    limit = sum_product_kernels.BELIEF_LIMIT
+    return np.exp(np.clip(belief, -limit, limit), dtype=np.float32)
 
 
 def converged(state: State, tol: float) -> bool:
@@ -357,7 +334,12 @@ def log_posterior(problem: Problem, state: State, pool: ThreadPoolExecutor | Non
 
     def one_block(block: Block) -> float:
         return kernels.explained_evidence(
-            block.indptr, block.columns, block.evidence, row_words[block.rows], column_words
+            problem.model.product == "xor",
+            block.indptr,
+            block.columns,
+            block.evidence,
+            row_words[block.rows],
+            column_words,
         )
 
     total = problem.log_probability_of_zeros
@@ -389,11 +371,13 @@ def run(
     """Iterate from `state` until the messages settle, `max_iter` iterations or Ctrl-C.
 
     `state` is left as it was after the last iteration; the result holds the beliefs of the iterate
-    with the highest log-posterior. `on_iteration` is told iteration, residual, log-posterior.
+    with the highest log-posterior (sum-product: of the last). `on_iteration` is told iteration,
+    residual and log-posterior.
     """
     residuals: list[float] = []
     scores: list[float] = []
     interrupted = False
+    marginal = state.semiring == "sum-product"
     best = (-np.inf, state.row_belief, state.column_belief)
     with threads(n_jobs) as pool:
         try:
@@ -402,8 +386,9 @@ def run(
                 score = log_posterior(problem, state, pool)
                 residuals.append(state.residual)
                 scores.append(score)
-                if score >= best[0]:
-                    # `step` makes new belief arrays, so these are not overwritten
+                if marginal or score >= best[0]:
+                    # marginals are those of the last iterate; `step` makes new belief arrays,
+                    # so that these are not overwritten
                     best = (score, state.row_belief, state.column_belief)
                 if on_iteration is not None:
                     on_iteration(state.n_iter, state.residual, score)
@@ -426,6 +411,7 @@ def run(
             "residual": np.array(residuals, dtype=np.float64),
             "log_posterior": np.array(scores, dtype=np.float64),
         },
+        marginal=marginal,
     )
 
 

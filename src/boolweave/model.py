@@ -51,6 +51,11 @@ def _log(probability: FloatArray) -> FloatArray:
         return np.maximum(np.log(probability), -HARD_EVIDENCE)
 
 
+def sigmoid(odds: NDArray[np.floating]) -> FloatArray:
+    """Probabilities of log-odds."""
+    return 0.5 * (1 + np.tanh(0.5 * np.asarray(odds, dtype=np.float64)))
+
+
 def log_odds(probability: ArrayLike) -> FloatArray:
     """Log-odds of probabilities; 0 and 1 give the finite stand-ins ∓`HARD_BELIEF`."""
     p = np.asarray(probability, dtype=np.float64)
@@ -63,8 +68,8 @@ def log_odds(probability: ArrayLike) -> FloatArray:
 class Channel:
     """How an entry z of the true matrix becomes what is seen: 1, 0 or nothing.
 
-    Six probabilities per entry, p(1|z), p(0|z) and p(missing|z) for z = 0, 1; the two of p(0|z) follow
-    from the others. Each is a number or an array that broadcasts to (M, N).
+    Six probabilities per entry, p(1|z), p(0|z) and p(missing|z) for z = 0, 1; the two of p(0|z)
+    follow from the others. Each is a number or an array that broadcasts to (M, N).
 
     Parameters
     ----------

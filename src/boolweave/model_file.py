@@ -11,12 +11,20 @@ import numpy as np
 from boolweave.io.atomic import replacing
 from boolweave.model import Channel
 from boolweave.observations import Observations
+from boolweave.rank import RankSelection
 
 FORMAT = "boolweave model"
 VERSION = 1
 
-_ARRAYS = ("components_", "row_log_odds_", "column_log_odds_", "row_prior_", "column_prior_")
-_PLAIN = ("n_iter_", "converged_", "interrupted_", "log_posterior_", "n_features_in_")
+_ARRAYS = (
+    "components_", "row_log_odds_", "column_log_odds_", "row_prior_", "column_prior_",
+    "factor_stability_",
+)  # fmt: skip
+_PLAIN = (
+    "n_iter_", "converged_", "interrupted_", "log_posterior_", "marginal_", "n_dropped_",
+    "n_features_in_",
+)  # fmt: skip
+_RANKS = ("ranks", "scores", "errors", "best", "criterion")
 _CHANNEL = ("one_given_zero", "one_given_one", "missing_given_zero", "missing_given_one")
 _OBSERVATIONS = ("shape", "indptr", "indices", "values", "row_labels", "column_labels")
 
@@ -46,6 +54,9 @@ def save(path: str | Path, estimator: Any) -> None:
             arrays[f"observations/{name}"] = np.asarray(value)
     for name, values in estimator.history_.items():
         arrays[f"history/{name}"] = values
+    if estimator.rank_selection_ is not None:
+        for name in _RANKS:
+            arrays[f"ranks/{name}"] = np.asarray(getattr(estimator.rank_selection_, name))
     if hasattr(estimator, "feature_names_in_"):
         arrays["feature_names_in_"] = estimator.feature_names_in_.astype(np.str_)
     arrays["header"] = np.array(json.dumps(header, default=_plain))
@@ -99,6 +110,11 @@ def _restore(arrays: dict[str, Any], header: dict[str, Any], make: type) -> Any:
     seen["shape"] = tuple(int(side) for side in arrays["observations/shape"])
     estimator.observations_ = Observations(**seen)
     estimator.noise_ = _get_channel(arrays, "noise")
+    estimator.rank_selection_ = None
+    if "ranks/best" in arrays:
+        ranks = {name: arrays[f"ranks/{name}"] for name in _RANKS}
+        ranks["best"], ranks["criterion"] = int(ranks["best"]), str(ranks["criterion"])
+        estimator.rank_selection_ = RankSelection(**ranks)
     estimator.history_ = {
         name.removeprefix("history/"): values
         for name, values in arrays.items()

@@ -1,0 +1,112 @@
+"""The functions beside the estimator: arrays in, an answer out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from boolweave import model_file, rank
+from boolweave.estimator import BooleanMatrixFactorization
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from boolweave.rank import RankSelection
+    from boolweave.result import Result
+
+
+def select_rank(
+    X: Any,
+    ranks: Iterable[int] | None = None,
+    criterion: Literal["mdl", "heldout"] = "mdl",
+    **parameters: Any,
+) -> RankSelection:
+    """Judge numbers of factors by description length or by entries held out.
+
+    Parameters
+    ----------
+    X : as in `BooleanMatrixFactorization.fit`, shape (M, N)
+    ranks : iterable of int, optional
+        The ranks to try. Left out: from 1 up, until three in a row brought nothing.
+    criterion : {"mdl", "heldout"}
+        "mdl": the description length of factors and errors in bits; "heldout": the log-loss of
+        entries held out, in four parts.
+    **parameters
+        Those of `BooleanMatrixFactorization`.
+
+    Returns
+    -------
+    RankSelection
+        With ``ranks``, ``scores``, ``best``; ``print`` shows the table, ``plot`` draws it.
+
+    Examples
+    --------
+    >>> from boolweave import select_rank
+    >>> from boolweave.datasets import make_boolean
+    >>> planted = make_boolean(60, 60, 3, flip=0.02, random_state=0)
+    >>> select_rank(planted.observations, ranks=range(1, 6), random_state=0).best
+    3
+    """
+    if criterion not in ("mdl", "heldout"):
+        raise ValueError(f'criterion must be "mdl" or "heldout", got {criterion!r}')
+    wanted = None if ranks is None else [int(k) for k in ranks]
+    if wanted is not None and (not wanted or min(wanted) < 1):
+        raise ValueError(f"ranks must be whole numbers from 1 up, at least one; got {wanted}")
+    estimator = BooleanMatrixFactorization("auto", **parameters)
+    estimator._validate_params()
+    observations = estimator._observe(X, reset=True)
+    random = np.random.default_rng(check_random_state(estimator.random_state).randint(2**31))
+    return rank.search(observations, estimator._settings(), random, wanted, criterion)[0]
+
+
+def load(path: str | Path) -> BooleanMatrixFactorization:
+    """Read a model that `BooleanMatrixFactorization.save` wrote.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, boolweave
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.npz"
+    >>> boolweave.BooleanMatrixFactorization(n_components=1).fit([[1, 0], [1, 0]]).save(path)
+    >>> boolweave.load(path).components_
+    array([[1, 0]], dtype=uint8)
+    """
+    return model_file.load(path, BooleanMatrixFactorization)
+
+
+def factorize(X: Any, n_components: int | Literal["auto"] = "auto", **parameters: Any) -> Result:
+    """Factorize a Boolean matrix; the parameters are those of `BooleanMatrixFactorization`.
+
+    Returns
+    -------
+    Result
+        With ``X`` (M, K), ``Y`` (K, N), ``Z`` (M, N), their log-odds and the history of the run.
+
+    Examples
+    --------
+    >>> from boolweave import factorize
+    >>> factorize([[1, 1, 0], [1, 1, 0], [0, 0, 0]], n_components=1, random_state=0).Y
+    array([[1, 1, 0]], dtype=uint8)
+    """
+    estimator = BooleanMatrixFactorization(n_components, **parameters)
+    estimator._validate_params()
+    return estimator._run(estimator._observe(X, reset=True))[0]
+
+
+def complete(X: Any, n_components: int | Literal["auto"] = "auto", **parameters: Any) -> Result:
+    """Fill the holes of a Boolean matrix; the answer is `Result.completed`.
+
+    Like `factorize`, except that entries which a sparse matrix does not store are missing.
+
+    Examples
+    --------
+    >>> from boolweave import complete
+    >>> nan = float("nan")
+    >>> complete([[1, 1, 0], [1, nan, 0], [1, 1, 0]], n_components=1, random_state=0).completed
+    array([[1, 1, 0],
+           [1, 1, 0],
+           [1, 1, 0]], dtype=uint8)
+    """
+    return factorize(X, n_components, **{"absent": "missing", **parameters})

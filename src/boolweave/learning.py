@@ -1,0 +1,430 @@
+"""From one run to an answer: restarts, learned channel and priors, decimation, fall-back.
+
+`fit` is the way through, by `Settings.method`:
+
+    max-sum       random starts, each run to the end; the best by log-posterior
+    sum-product   random starts, sum-product with what is to be learned
+    auto          many short max-sum starts, the most promising go on with sum-product and
+                  expectation-maximisation, fewer and fewer, and the best one is finished
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from boolweave import message_passing as engine
+from boolweave import xor_starts
+from boolweave.density import density
+from boolweave.message_passing import Problem, State
+from boolweave.metrics import match_factors
+from boolweave.model import Channel, Model, sigmoid
+from boolweave.products import Product
+from boolweave.result import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from boolweave.observations import Observations
+
+    OnIteration = Callable[[int, float, float], None]
+
+# What the paper uses where it does not learn; where it learns, a run starts from it.
+PAPER_FLIP = 0.1
+PAPER_PRIOR = 0.5
+
+# "auto": so many starts of so many iterations, fewer if some agree; so many of them go on with
+# sum-product for so many iterations; the best of those is finished. In all at most four times 200
+# iterations of max-sum.
+N_STARTS = 6
+SHORT = 40
+N_FINALISTS = 3
+N_AGREE = 3
+TRIAL = 70
+
+# Expectation-maximisation: sum-product needs the first iterations to forget the max-sum messages;
+# learning from them sooner drives a noisy problem into the uninformative fixed point.
+FIRST_UPDATE = 20
+UPDATE_EVERY = 10
+
+# What a learned channel may be: never certain (that could not be unlearned), never useless.
+LEAST_FLIP = 1e-6
+LEAST_GAP = 0.02
+
+# A factor comes back in another start if the tiles overlap by this Jaccard similarity.
+SAME_FACTOR = 0.5
+
+
+class UninformativeWarning(UserWarning):
+    """Sum-product forgot what max-sum had found; the answer is max-sum's."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to fit and how; the estimator's parameters, resolved."""
+
+    n_components: int
+    product: Product = "or"
+    method: Literal["auto", "max-sum", "sum-product"] = "auto"
+    noise: Channel | Literal["learn"] = "learn"
+    row_prior: ArrayLike | Literal["learn"] = "learn"
+    column_prior: ArrayLike | Literal["learn"] = "learn"
+    damping: float = 0.4
+    max_iter: int = 200
+    tol: float = 1e-3
+    n_init: int = 1
+    n_jobs: int | None = None
+    decimation: float | None = None
+
+    def learns(self, name: str) -> bool:
+        """Whether `name`, "noise", "row_prior" or "column_prior", is to be learned."""
+        value = getattr(self, name)
+        return isinstance(value, str) and value == "learn"
+
+    @property
+    def learns_any(self) -> bool:
+        """Whether anything is to be learned."""
+        return any(self.learns(name) for name in ("noise", "row_prior", "column_prior"))
+
+    def first_model(self) -> Model:
+        """The model to begin with: what is given, and the paper's values for what is learned."""
+        return Model(
+            n_components=self.n_components,
+            channel=Channel.symmetric(PAPER_FLIP) if self.learns("noise") else self.noise,  # type: ignore[arg-type]
+            row_prior=PAPER_PRIOR if self.learns("row_prior") else self.row_prior,
+            column_prior=PAPER_PRIOR if self.learns("column_prior") else self.column_prior,
+            product=self.product,
+        )
+
+
+def fit(
+    observations: Observations,
+    settings: Settings,
+    random: np.random.Generator,
+    on_iteration: OnIteration | None = None,
+) -> Result:
+    """Find the factors, by the method of `settings`.
+
+    Parameters
+    ----------
+    observations : Observations
+    settings : Settings
+    random : numpy Generator
+        Seeds the starts.
+    on_iteration : callable, optional
+        Told the iteration, residual and log-posterior of every iteration.
+
+    Returns
+    -------
+    Result
+    """
+    return _Fit(observations, settings, on_iteration).run(random)
+
+
+@dataclass(eq=False)
+class _Candidate:
+    """A start on its way: its state, the model it has learned so far, and what it found."""
+
+    state: State
+    result: Result
+
+
+@dataclass(eq=False)
+class _Fit:
+    """One call of `fit`: what does not change during it, and the steps."""
+
+    observations: Observations
+    settings: Settings
+    on_iteration: OnIteration | None
+
+    def run(self, random: np.random.Generator) -> Result:
+        if self.settings.method == "auto":
+            return self._auto(random)
+        best: Result | None = None
+        ends = []
+        for seed in random.spawn(self.settings.n_init):
+            candidate = self._start(seed)
+            if self.settings.method == "sum-product":
+                candidate.state = engine.to_sum_product(candidate.state)
+                candidate = self._refine(candidate, self.settings.max_iter)
+                if self.settings.decimation is not None:
+                    candidate = self._decimate(candidate)
+            else:
+                candidate = self._max_sum(candidate, self.settings.max_iter)
+            ends.append(candidate.result)
+            if best is None or candidate.result.log_posterior > best.log_posterior:
+                best = candidate.result
+            if best.interrupted or candidate.result.interrupted:
+                best = replace(best, interrupted=True)
+                break
+        assert best is not None
+        return with_stability(best, ends)
+
+    # ------------------------------------------------------------ the steps
+
+    def _start(self, random: np.random.Generator) -> _Candidate:
+        model = self.settings.first_model()
+        problem = engine.make_problem(self.observations, model)
+        if self.settings.product == "xor" and self.settings.method != "sum-product":
+            state = xor_starts.start(problem, self.observations, random, self.settings.damping)
+        else:
+            state = engine.init(problem, random)
+        return _Candidate(state, self._run(problem, state, 0))
+
+    def _run(self, problem: Problem, state: State, n_iter: int, tol: float | None = None) -> Result:
+        return engine.run(
+            problem,
+            state,
+            self.observations,
+            damping=self.settings.damping,
+            max_iter=n_iter,
+            tol=self.settings.tol if tol is None else tol,
+            n_jobs=self.settings.n_jobs,
+            on_iteration=self.on_iteration,
+        )
+
+    def _max_sum(self, candidate: _Candidate, n_iter: int) -> _Candidate:
+        """Max-sum to the end; then, where something is to be learned, again with what was found."""
+        model = candidate.result.model
+        done = candidate.result
+        for _ in range(3 if self.settings.learns_any else 1):
+            problem = engine.make_problem(self.observations, model)
+            result = self._run(problem, candidate.state, n_iter)
+            done = _joined(done, result)
+            if not self.settings.learns_any or result.interrupted:
+                break
+            model = self._learn_from_bits(result)
+        return _Candidate(candidate.state, done)
+
+    def _refine(self, candidate: _Candidate, n_iter: int) -> _Candidate:
+        """Sum-product from the candidate's messages, learning what is to be learned."""
+        state, done, model = candidate.state, candidate.result, candidate.result.model
+        left, pause = n_iter, FIRST_UPDATE
+        while True:
+            problem = engine.make_problem(self.observations, model)
+            result = self._run(
+                problem, state, min(left, pause) if self.settings.learns_any else left
+            )
+            done = _joined(done, result)
+            left -= result.n_iter
+            if left <= 0 or result.interrupted:
+                break
+            if not self.settings.learns_any:
+                break
+            new = self._learn_from_beliefs(state, model)
+            if result.converged and _distance(new, model) < self.settings.tol:
+                break
+            model, pause = new, UPDATE_EVERY
+            state.residual = np.inf  # with another model the messages are to settle anew
+        return _Candidate(state, done)
+
+    # ------------------------------------------------------------ learning
+
+    def _learn_from_beliefs(self, state: State, model: Model) -> Model:
+        """The M-step: the channel and priors that the marginals of sum-product support."""
+        channel = model.channel
+        if self.settings.learns("noise"):
+            n_ones = int(self.observations.values.sum())
+            seen_one, seen_zero = state.expected_ones
+            channel = _channel_from_counts(
+                one_and_one=seen_one,
+                one_and_zero=n_ones - seen_one,
+                zero_and_one=seen_zero,
+                zero_and_zero=self.observations.n_observed - n_ones - seen_zero,
+            )
+        row_prior, column_prior = model.row_prior, model.column_prior
+        if self.settings.learns("row_prior"):
+            row_prior = density(sigmoid(state.row_belief))
+        if self.settings.learns("column_prior"):
+            column_prior = density(sigmoid(state.column_belief.T)).T
+        return replace(model, channel=channel, row_prior=row_prior, column_prior=column_prior)
+
+    def _learn_from_bits(self, result: Result) -> Model:
+        """The same from decoded factors, as max-sum has no marginals."""
+        model = result.model
+        channel = model.channel
+        X, Y = result.X, result.Y
+        if self.settings.learns("noise"):
+            seen = self.observations
+            at = result.at(seen.rows_of_entries(), seen.indices)
+            counts = np.bincount(2 * seen.values.astype(np.intp) + at, minlength=4)
+            channel = _channel_from_counts(
+                zero_and_zero=counts[0], zero_and_one=counts[1],
+                one_and_zero=counts[2], one_and_one=counts[3],
+            )  # fmt: skip
+        row_prior, column_prior = model.row_prior, model.column_prior
+        if self.settings.learns("row_prior"):
+            row_prior = density(X.astype(np.float64))
+        if self.settings.learns("column_prior"):
+            column_prior = density(Y.T.astype(np.float64)).T
+        return replace(model, channel=channel, row_prior=row_prior, column_prior=column_prior)
+
+    # ------------------------------------------------------------ auto
+
+    def _auto(self, random: np.random.Generator) -> Result:
+        starts: list[_Candidate] = []
+        for seed in random.spawn(self.settings.n_init):
+            candidate = self._start(seed)
+            problem = engine.make_problem(self.observations, candidate.result.model)
+            result = self._run(problem, candidate.state, SHORT)
+            candidate.result = _joined(candidate.result, result)
+            starts = _best_first([*starts, candidate])
+            if result.interrupted:
+                return replace(starts[0].result, interrupted=True)
+            for loser in _finalists(starts, keep=False):  # messages are large: let them go
+                loser.state = replace(loser.state, to_row=[], to_column=[])
+            if _agreed(starts):
+                break
+        finalists = []
+        for start in _finalists(starts):
+            model = self._first_guess(start.result)
+            begun = _Candidate(
+                engine.to_sum_product(start.state), replace(start.result, model=model)
+            )
+            finalists.append(self._refine(begun, TRIAL))
+            if finalists[-1].result.interrupted:
+                return replace(starts[0].result, interrupted=True)
+        best = _best_first(finalists)[0]
+        if not best.result.converged:
+            best = self._refine(best, max(0, self.settings.max_iter - SHORT - TRIAL))
+        if self.settings.decimation is not None:
+            best = self._decimate(best)
+        ends = [candidate.result for candidate in starts]
+        return with_stability(self._checked(best.result, starts[0].result), ends)
+
+    def _first_guess(self, result: Result) -> Model:
+        """Where learning begins: the channel of the decoded factors, but no prior yet."""
+        learned = self._learn_from_bits(result)
+        return replace(result.model, channel=learned.channel)
+
+    def _checked(self, result: Result, start: Result) -> Result:
+        """The sum-product answer, unless it says nothing about the data where max-sum did."""
+        seen = self.observations
+        if seen.n_observed == 0 or result.interrupted:
+            return result
+        rows, columns = seen.rows_of_entries(), seen.indices
+        right = float(np.mean(result.at(rows, columns) == seen.values))
+        right_before = float(np.mean(start.at(rows, columns) == seen.values))
+        share = float(seen.values.mean())
+        constant = max(share, 1 - share)
+        if right > constant + 0.1 * (right_before - constant) or right >= right_before:
+            return result
+        warnings.warn(
+            f"sum-product turned uninformative (it explains {right:.1%} of the entries, a constant "
+            f"{constant:.1%}, max-sum {right_before:.1%}); the answer is max-sum's. The noise may "
+            "be too strong for this many factors: try fewer, or give noise and priors.",
+            UninformativeWarning,
+            stacklevel=2,
+        )
+        return replace(start, model=self._learn_from_bits(start))
+
+    # ------------------------------------------------------------ decimation
+
+    def _decimate(self, candidate: _Candidate) -> _Candidate:
+        """Fix the most biased share of the undecided entries, run on, until all are decided."""
+        share = self.settings.decimation
+        assert share is not None
+        state, done, model = candidate.state, candidate.result, candidate.result.model
+        shape = self.observations.shape
+        K = self.settings.n_components
+        rows = np.broadcast_to(model.row_prior, (shape[0], K)).copy()
+        columns = np.broadcast_to(model.column_prior, (K, shape[1])).copy()
+        pause = max(1, int(np.ceil(self.settings.max_iter * min(share, 1.0))))
+        while not done.interrupted:
+            free_rows, free_columns = _undecided(rows), _undecided(columns)
+            n_free = int(free_rows.sum() + free_columns.sum())
+            if n_free == 0:
+                break
+            n_fix = max(1, int(np.ceil(share * n_free)))
+            bias = np.concatenate(
+                [np.abs(state.row_belief[free_rows]), np.abs(state.column_belief[free_columns])]
+            )
+            threshold = np.partition(bias, n_free - n_fix)[n_free - n_fix]
+            for prior, free, belief in (
+                (rows, free_rows, state.row_belief), (columns, free_columns, state.column_belief)
+            ):  # fmt: skip
+                fixed = free & (np.abs(belief) >= threshold)
+                prior[fixed] = belief[fixed] > 0
+            fixed_model = replace(model, row_prior=rows, column_prior=columns)
+            problem = engine.make_problem(self.observations, fixed_model)
+            done = _joined(done, self._run(problem, state, pause))
+        return _Candidate(state, replace(done, model=model))
+
+
+def _undecided(prior: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return (prior > 0) & (prior < 1)
+
+
+def _channel_from_counts(
+    *, one_and_one: float, one_and_zero: float, zero_and_one: float, zero_and_zero: float
+) -> Channel:
+    """The channel of (expected) counts of "seen and true"; one of each is added."""
+    one_given_one = (one_and_one + 1) / (one_and_one + zero_and_one + 2)
+    one_given_zero = (one_and_zero + 1) / (one_and_zero + zero_and_zero + 2)
+    middle = (one_given_one + one_given_zero) / 2
+    one_given_one = max(one_given_one, middle + LEAST_GAP / 2)
+    one_given_zero = min(one_given_zero, middle - LEAST_GAP / 2)
+    return Channel(
+        one_given_zero=float(np.clip(one_given_zero, LEAST_FLIP, 1 - 2 * LEAST_GAP)),
+        one_given_one=float(np.clip(one_given_one, 2 * LEAST_GAP, 1 - LEAST_FLIP)),
+    )
+
+
+def _distance(a: Model, b: Model) -> float:
+    """Largest difference between the probabilities of two models."""
+    pairs: list[tuple[Any, Any]] = [
+        (a.channel.one_given_zero, b.channel.one_given_zero),
+        (a.channel.one_given_one, b.channel.one_given_one),
+        (a.row_prior, b.row_prior),
+        (a.column_prior, b.column_prior),
+    ]
+    return max(float(np.max(np.abs(np.asarray(x) - y), initial=0.0)) for x, y in pairs)
+
+
+def _best_first(candidates: list[_Candidate]) -> list[_Candidate]:
+    return sorted(candidates, key=lambda candidate: -candidate.result.log_posterior)
+
+
+def _same(a: _Candidate, b: _Candidate) -> bool:
+    """Whether two starts ended in the same place: their log-posteriors are equal."""
+    return bool(np.isclose(a.result.log_posterior, b.result.log_posterior, rtol=1e-9, atol=1e-6))
+
+
+def _finalists(starts: list[_Candidate], *, keep: bool = True) -> list[_Candidate]:
+    """The best few starts that ended in different places (or, not `keep`, all the others)."""
+    chosen: list[_Candidate] = []
+    others: list[_Candidate] = []
+    for start in starts:
+        new = len(chosen) < N_FINALISTS and not any(_same(start, other) for other in chosen)
+        (chosen if new else others).append(start)
+    return chosen if keep else others
+
+
+def _agreed(starts: list[_Candidate]) -> bool:
+    """Whether so many starts found the same best place that more are not needed."""
+    return sum(_same(start, starts[0]) for start in starts) >= N_AGREE
+
+
+def _joined(before: Result, after: Result) -> Result:
+    """The result of a run that continued another: its own end, both histories."""
+    if after.n_iter == 0 and before.n_iter > 0:
+        return replace(before, converged=after.converged, interrupted=after.interrupted)
+    history = {
+        name: np.concatenate([before.history[name], after.history[name]]) for name in after.history
+    }
+    return replace(after, n_iter=before.n_iter + after.n_iter, history=history)
+
+
+def with_stability(result: Result, ends: list[Result]) -> Result:
+    """Say of each factor in which share of the starts it came back (Jaccard of tiles ≥ ½)."""
+    X, Y = result.X, result.Y
+    found = np.zeros(X.shape[1])
+    for end in ends:
+        match = match_factors(X, Y, end.X, end.Y)
+        found += (match.permutation >= 0) & (match.similarities >= SAME_FACTOR)
+    return replace(result, stability=found / max(1, len(ends)))

@@ -1,0 +1,211 @@
+"""How many factors: by description length, or by entries held out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from boolweave.learning import Settings, fit
+from boolweave.result import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from boolweave.observations import Observations
+
+Criterion = Literal["mdl", "heldout"]
+
+# The search goes up from rank 1 and ends when so many ranks in a row brought nothing.
+PATIENCE = 3
+
+# Entries are held out in so many parts, each once.
+N_FOLDS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class RankSelection:
+    """The criterion at every rank tried, and the rank it chooses.
+
+    Attributes
+    ----------
+    ranks : (R,) array of int
+    scores : (R,) array
+        Description length in bits ("mdl"), or mean log-loss of held-out entries ("heldout"); the
+        smaller the better.
+    errors : (R,) array
+        Standard error of each score; 0 for "mdl".
+    best : int
+        The rank with the smallest score.
+    criterion : {"mdl", "heldout"}
+    """
+
+    ranks: NDArray[np.int64]
+    scores: NDArray[np.float64]
+    errors: NDArray[np.float64]
+    best: int
+    criterion: Criterion
+
+    def table(self) -> list[dict[str, Any]]:
+        """One dictionary a rank: rank, score, error, and whether it is the best."""
+        return [
+            {"rank": int(k), "score": float(s), "error": float(e), "best": bool(k == self.best)}
+            for k, s, e in zip(self.ranks, self.scores, self.errors, strict=True)
+        ]
+
+    def __str__(self) -> str:
+        unit = "bits" if self.criterion == "mdl" else "log-loss"
+        lines = [f"{'rank':>5} {unit:>14}"]
+        for row in self.table():
+            mark = "  <- best" if row["best"] else ""
+            lines.append(f"{row['rank']:>5} {row['score']:>14.5g}{mark}")
+        return "\n".join(lines)
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Draw the criterion against the rank (needs matplotlib); save it where `path` says."""
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
+
+        figure = Figure(figsize=(6, 3.6), layout="constrained")
+        axes = figure.add_subplot()
+        axes.errorbar(self.ranks, self.scores, yerr=self.errors, marker="o", capsize=3)
+        axes.axvline(self.best, color="0.6", linestyle="--", zorder=0)
+        axes.annotate(
+            f"best: {self.best}", (self.best, 0.97), xycoords=("data", "axes fraction"),
+            xytext=(4, 0), textcoords="offset points", va="top",
+        )  # fmt: skip
+        axes.set_xlabel("number of factors")
+        bits = self.criterion == "mdl"
+        axes.set_ylabel("description length (bits)" if bits else "log-loss of held-out entries")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        if path is not None:
+            figure.savefig(path, dpi=150)
+        return figure
+
+
+def search(
+    observations: Observations,
+    settings: Settings,
+    random: np.random.Generator,
+    ranks: Iterable[int] | None = None,
+    criterion: Criterion = "mdl",
+    on_iteration: Callable[[int, float, float], None] | None = None,
+) -> tuple[RankSelection, Result | None]:
+    """Fit every rank, and choose; also the chosen fit where the criterion made one ("mdl").
+
+    Without `ranks`, goes up from 1 until `PATIENCE` ranks in a row were no better than the best.
+    """
+    climbing = ranks is None
+    wanted = range(1, min(observations.shape) + 1) if ranks is None else sorted(set(ranks))
+    tried: list[int] = []
+    scores: list[float] = []
+    errors: list[float] = []
+    best: Result | None = None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a rank that does not converge is judged by its score
+        for rank in wanted:
+            chosen = replace(settings, n_components=int(rank))
+            if criterion == "mdl":
+                result = fit(observations, chosen, random.spawn(1)[0], on_iteration)
+                score, error = description_length(result), 0.0
+                if not scores or score < min(scores):
+                    best = result
+                if result.interrupted and best is not None:
+                    best = replace(best, interrupted=True)
+            else:
+                score, error = _held_out_loss(observations, chosen, random)
+            tried.append(int(rank))
+            scores.append(score)
+            errors.append(error)
+            since = len(scores) - 1 - int(np.argmin(scores))
+            if (climbing and since >= PATIENCE) or (best is not None and best.interrupted):
+                break
+    selection = RankSelection(
+        ranks=np.array(tried), scores=np.array(scores), errors=np.array(errors),
+        best=tried[int(np.argmin(scores))], criterion=criterion,
+    )  # fmt: skip
+    return selection, best
+
+
+def description_length(result: Result) -> float:
+    """Bits to write down the decoded factors and where the data differ from their product.
+
+    As in MDL4BMF (Miettinen and Vreeken) with the typed XOR error matrix: each factor's column of X
+    and row of Y by its number of ones and which they are; the errors among the ones of the product,
+    and among its zeros, by their numbers and which they are. Only observed entries count.
+    """
+    X, Y = result.X, result.Y
+    bits = 0.0
+    for side in (X.T, Y):
+        n = side.shape[1]
+        for ones in side.sum(axis=1, dtype=np.int64):
+            bits += np.log2(n + 1) + _log2_choose(n, int(ones))
+    seen = result.observations
+    z = result.at(seen.rows_of_entries(), seen.indices)
+    for value in (0, 1):
+        where = z == value
+        n, wrong = int(where.sum()), int((seen.values[where] != value).sum())
+        bits += np.log2(n + 1) + _log2_choose(n, wrong)
+    return float(bits)
+
+
+def _log2_choose(n: int, k: int) -> float:
+    from scipy.special import gammaln
+
+    return float((gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)) / np.log(2.0))
+
+
+def _held_out_loss(
+    observations: Observations, settings: Settings, random: np.random.Generator
+) -> tuple[float, float]:
+    """Mean log-loss of entries held out, and its standard error over the folds."""
+    losses = []
+    for kept, rows, columns, values in observations.folds(N_FOLDS, int(random.integers(2**31))):
+        result = fit(kept, settings, random.spawn(1)[0])
+        p = np.clip(result.seen_one(rows, columns), 1e-6, 1 - 1e-6)
+        losses.append(-np.mean(np.where(values == 1, np.log(p), np.log1p(-p))))
+    return float(np.mean(losses)), float(np.std(losses, ddof=1) / np.sqrt(len(losses)))
+
+
+def drop_useless(result: Result) -> tuple[Result, int]:
+    """Drop factors that are empty or repeat another; also how many there were."""
+    X, Y = result.X, result.Y
+    keep: list[int] = []
+    for k in range(X.shape[1]):
+        empty = not X[:, k].any() or not Y[k].any()
+        repeated = any(
+            np.array_equal(X[:, k], X[:, j]) and np.array_equal(Y[k], Y[j]) for j in keep
+        )
+        if not empty and not (repeated and result.model.product == "or"):
+            keep.append(k)
+    n_dropped = X.shape[1] - len(keep)
+    if n_dropped == 0 or not keep:
+        return result, 0
+
+    def part(prior: Any, axis: int) -> Any:
+        array = np.asarray(prior)
+        full = array.ndim == 2 and array.shape[axis] == X.shape[1] and X.shape[1] > 1
+        return np.take(array, keep, axis=axis) if full else array
+
+    model = replace(
+        result.model,
+        n_components=len(keep),
+        row_prior=part(result.model.row_prior, 1),
+        column_prior=part(result.model.column_prior, 0),
+    )
+    return (
+        replace(
+            result,
+            model=model,
+            row_log_odds=result.row_log_odds[:, keep],
+            column_log_odds=result.column_log_odds[keep],
+            stability=None if result.stability is None else result.stability[keep],
+        ),
+        n_dropped,
+    )
