@@ -10,6 +10,8 @@ from boolweave.model import Channel, Model
 from boolweave.observations import Observations
 from problems import even_model, random_run, run_from, smalls
 
+pytestmark = pytest.mark.filterwarnings("error")
+
 
 def assert_sane(result):
     for array in (result.row_log_odds, result.column_log_odds, *result.history.values()):

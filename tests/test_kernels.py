@@ -192,3 +192,32 @@ def test_state_from_messages_adds_up(small):
     soft = np.isfinite(a), np.isfinite(b)
     np.testing.assert_allclose(state.row_belief[soft[0]], (a + to_row.sum(axis=1))[soft[0]])
     np.testing.assert_allclose(state.column_belief[soft[1]], (b + to_column.sum(axis=0).T)[soft[1]])
+
+
+@pytest.mark.parametrize("product", ["or", "xor"])
+@few_examples
+@given(small=smalls(max_side=5, max_factors=4), seed=st.integers(0, 99))
+def test_improve_rows_stops_where_no_flip_helps(product, small, seed):
+    problem = replace(small, product=product).problem()
+    rng = np.random.default_rng(seed)
+    M, N, K = small.shape
+    known = rng.integers(0, 2, (K, N), dtype=np.uint8)
+    a = problem.row_prior
+    start = np.where(np.isinf(small.prior_log_odds[0]), a > 0, rng.random((M, K)) < 0.5)
+
+    def score(bits):
+        """Log-posterior of each row, up to a constant."""
+        Z = boolean_product_by_definition(bits, known, product)
+        return (Z * small.evidence).sum(axis=1) + (bits * np.clip(a, -1e6, 1e6)).sum(axis=1)
+
+    bits = start.astype(np.uint8)
+    for block in problem.blocks:
+        kernels.improve_rows(
+            product == "xor", block.indptr, block.columns, block.evidence, a[block.rows],
+            np.ascontiguousarray(known.T), bits[block.rows],
+        )  # fmt: skip
+    assert (score(bits) >= score(start.astype(np.uint8)) - 1e-6).all()
+    for k in range(K):
+        flipped = bits.copy()
+        flipped[:, k] ^= 1
+        assert (score(flipped) <= score(bits) + 1e-6).all()

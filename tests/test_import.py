@@ -1,0 +1,44 @@
+"""Importing the package is light, and its public names are there."""
+
+import subprocess
+import sys
+
+import pytest
+
+import boolweave
+
+HEAVY = ("numba", "sklearn", "polars", "scipy", "narwhals", "pandas", "matplotlib", "rich", "typer")
+
+PROGRAM = """
+import sys
+import {module}
+print([name for name in {heavy!r} if name in sys.modules])
+"""
+
+
+def loaded_by(module):
+    program = PROGRAM.format(module=module, heavy=HEAVY)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("module", ["boolweave", "boolweave.model", "boolweave.observations"])
+def test_importing_loads_nothing_heavy(module):
+    assert loaded_by(module) == "[]"
+
+
+def test_public_names():
+    for name in boolweave.__all__:
+        assert getattr(boolweave, name).__module__.startswith("boolweave.")
+        assert name in dir(boolweave)
+    assert {
+        "BooleanMatrixFactorization", "Channel", "Observations", "complete", "factorize", "load"
+    } <= set(boolweave.__all__)  # fmt: skip
+    assert boolweave.datasets.make_boolean
+    assert boolweave.__version__.count(".") == 2
+
+
+def test_unknown_names():
+    with pytest.raises(AttributeError, match="module 'boolweave' has no attribute 'nonsense'"):
+        _ = boolweave.nonsense
