@@ -127,7 +127,15 @@ def random_channel(rng, shape, *, hard=0.0, erasure=False):
 
 
 def random_small(
-    seed, shape, *, share=0.7, hard_prior=0.0, hard_noise=0.0, erasure=False, where=None
+    seed,
+    shape,
+    *,
+    share=0.7,
+    hard_prior=0.0,
+    hard_noise=0.0,
+    erasure=False,
+    where=None,
+    product="or",
 ) -> Small:
     """A problem with everything random; Ω is `where` (M, N) of bool, or a random share."""
     M, N, K = shape
@@ -138,6 +146,7 @@ def random_small(
         row_prior=probabilities(rng, (M, K), hard=hard_prior),
         column_prior=probabilities(rng, (K, N), hard=hard_prior),
         channel=random_channel(rng, (M, N), hard=hard_noise, erasure=erasure),
+        product=product,
     )
 
 
@@ -152,6 +161,7 @@ def smalls(draw, max_side=6, max_factors=5, erasure=True):
         hard_prior=draw(st.sampled_from([0.0, 0.3])),
         hard_noise=draw(st.sampled_from([0.0, 0.3])),
         erasure=erasure and draw(st.booleans()),
+        product=draw(st.sampled_from(["or", "xor"])),
     )
 
 

@@ -39,11 +39,14 @@ def planted():
 
 @pytest.fixture(scope="module")
 def fitted(planted):
-    return BooleanMatrixFactorization(3, n_init=3, random_state=0).fit(planted.observations)
+    return BooleanMatrixFactorization(3, method="max-sum", n_init=3, random_state=0).fit(
+        planted.observations
+    )
 
 
 def blocks_model(X=BLOCKS, **parameters):
-    return BooleanMatrixFactorization(2, random_state=0, n_init=3, **parameters).fit(X)
+    settings = {"method": "max-sum", "random_state": 0, "n_init": 3, **parameters}
+    return BooleanMatrixFactorization(2, **settings).fit(X)
 
 
 # ---------------------------------------------------------------- fit
@@ -107,7 +110,7 @@ def test_absent_entries_of_sparse_input():
 
 def test_seeds(planted):
     def beliefs(seed):
-        model = BooleanMatrixFactorization(3, random_state=seed, max_iter=20)
+        model = BooleanMatrixFactorization(3, method="max-sum", random_state=seed, max_iter=20)
         return model.fit(planted.observations).row_log_odds_
 
     with warnings.catch_warnings():
@@ -120,9 +123,10 @@ def test_seeds(planted):
 def test_several_starts_keep_the_best(planted):
     generator = np.random.RandomState(5)
     one_by_one = [
-        factorize(planted.observations, 3, random_state=generator).log_posterior for _ in range(4)
+        factorize(planted.observations, 3, method="max-sum", random_state=generator).log_posterior
+        for _ in range(4)
     ]
-    together = factorize(planted.observations, 3, n_init=4, random_state=5)
+    together = factorize(planted.observations, 3, method="max-sum", n_init=4, random_state=5)
     assert together.log_posterior == max(one_by_one)
 
 
@@ -136,13 +140,15 @@ def test_interrupted_in_a_later_start(planted, monkeypatch):
         step(*arguments)
 
     monkeypatch.setattr(message_passing, "step", interrupted_step)
-    model = BooleanMatrixFactorization(3, n_init=1000, random_state=0).fit(planted.observations)
+    model = BooleanMatrixFactorization(3, method="max-sum", n_init=1000, random_state=0).fit(
+        planted.observations
+    )
     assert model.interrupted_
     assert len(calls) == 60
 
 
 def test_not_converged_warns_with_the_number_and_the_remedy(planted):
-    model = BooleanMatrixFactorization(3, max_iter=2, random_state=0)
+    model = BooleanMatrixFactorization(3, method="max-sum", max_iter=2, random_state=0)
     with pytest.warns(ConvergenceWarning, match="after 2 iterations") as caught:
         model.fit(planted.observations)
     text = str(caught[0].message)
@@ -425,7 +431,7 @@ def test_feature_names():
 
 
 def test_factorize():
-    result = factorize(COMPLETE, 2, random_state=0, n_init=3)
+    result = factorize(COMPLETE, 2, method="max-sum", random_state=0, n_init=3)
     np.testing.assert_array_equal(result.Z, COMPLETE)
     np.testing.assert_array_equal(boolean_product(result.X, result.Y), COMPLETE)
     assert result.X.shape == (6, 2)
@@ -435,7 +441,7 @@ def test_factorize():
 
 
 def test_complete():
-    result = complete(BLOCKS, 2, random_state=0, n_init=3)
+    result = complete(BLOCKS, 2, method="max-sum", random_state=0, n_init=3)
     np.testing.assert_array_equal(result.completed, COMPLETE)
     ones = sp.csr_array(COMPLETE)
     assert complete(ones, 1, random_state=0).observations.n_observed == 12

@@ -45,7 +45,7 @@ def test_interrupted_before_the_first_iteration_was_done(monkeypatch):
     a = small.prior_log_odds[0]
     np.testing.assert_allclose(result.row_log_odds, a + messages[0].sum(axis=1))
     direct = log_probability(
-        result.X, result.Y, small.row_prior, small.column_prior, small.given, "or"
+        result.X, result.Y, small.row_prior, small.column_prior, small.given, small.product
     )
     assert result.log_posterior == pytest.approx(direct)
 

@@ -102,25 +102,29 @@ def test_chunks_and_blocks_change_nothing(monkeypatch, chunk, min_block, small):
         {"share": 0.1, "erasure": True},
     ],
 )
+@pytest.mark.parametrize("product", ["or", "xor"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_extremes(options, dtype):
+def test_extremes(options, dtype, product):
     for seed in range(3):
-        assert_follows_the_twin(random_small(seed, (5, 6, 3), **options), dtype)
+        assert_follows_the_twin(random_small(seed, (5, 6, 3), product=product, **options), dtype)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 9, 4), (9, 1, 4), (3, 2, 70), (2, 3, 130)])
-def test_odd_shapes(shape):
-    assert_follows_the_twin(random_small(1, shape, share=1.0), np.float64)
+@pytest.mark.parametrize("product", ["or", "xor"])
+def test_odd_shapes(shape, product):
+    assert_follows_the_twin(random_small(1, shape, share=1.0, product=product), np.float64)
 
 
+@pytest.mark.parametrize("product", ["or", "xor"])
 @pytest.mark.parametrize("value", [0.0, 0.7, -0.7])
-def test_ties(value):
+def test_ties(value, product):
     """Equal messages everywhere: the largest and the second largest are the same."""
     small = Small(
         seen=np.array([[1.0, 0.0], [0.0, 1.0]]),
         row_prior=np.full((2, 3), 0.5),
         column_prior=np.full((3, 2), 0.5),
         channel={"one_given_zero": np.full((2, 2), 0.1), "one_given_one": np.full((2, 2), 0.9)},
+        product=product,
     )
     assert_follows_the_twin(small, np.float64, start=np.full((2, *small.shape), value))
 
@@ -140,22 +144,26 @@ def test_tiny_messages_become_zero():
 @few_examples
 @given(small=smalls(max_side=7), seed=st.integers(0, 99))
 def test_messages_stay_within_their_bounds(small, seed):
-    """Once the start has been forgotten, a message lies between 0 and L."""
+    """Once the start has been forgotten, a message lies between 0 and L (XOR: −|L| and |L|)."""
     problem = small.problem()
     state = small.state(problem, *small.random_messages(seed))
     for _ in range(3):
         step(problem, state, 1.0)
         L = small.evidence[small.evidence != 0][:, None]
+        lowest, highest = np.minimum(L, 0), np.maximum(L, 0)
+        if small.product == "xor":
+            lowest, highest = -np.abs(L), np.abs(L)
         for packed in (state.to_row, state.to_column):
             messages = unpack(problem, packed)
-            assert (messages >= np.minimum(L, 0) - 1e-9).all()
-            assert (messages <= np.maximum(L, 0) + 1e-9).all()
+            assert (messages >= lowest - 1e-9).all()
+            assert (messages <= highest + 1e-9).all()
 
 
+@pytest.mark.parametrize("product", ["or", "xor"])
 @pytest.mark.parametrize("n_factors", [1, 3, 63, 64, 65, 130])
-def test_explained_evidence(n_factors):
+def test_explained_evidence(n_factors, product):
     """With even priors, the log-posterior is the evidence of the ones, up to a constant."""
-    small = random_small(n_factors, (6, 7, n_factors))
+    small = random_small(n_factors, (6, 7, n_factors), product=product)
     small.row_prior[:] = small.column_prior[:] = 0.5
     problem = small.problem()
     nothing = small.state(problem, *np.zeros((2, *small.shape)))
@@ -165,8 +173,8 @@ def test_explained_evidence(n_factors):
         Y = rng.random((n_factors, 7)) < density
         state = replace(nothing, row_belief=X - 0.5, column_belief=Y - 0.5)
         total = log_posterior(problem, state) - log_posterior(problem, nothing)
-        Z = boolean_product_by_definition(X, Y, "or")
-        assert total == pytest.approx(small.evidence[Z].sum(), abs=1e-9)
+        Z = boolean_product_by_definition(X, Y, product)
+        assert total == pytest.approx(small.evidence[Z == 1].sum(), abs=1e-9)
 
 
 @few_examples

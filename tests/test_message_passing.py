@@ -19,6 +19,7 @@ from boolweave.message_passing import (
     run,
     state_from_messages,
     step,
+    to_sum_product,
     unpack,
 )
 from boolweave.model import Channel, Model
@@ -50,6 +51,19 @@ def test_max_marginals_on_trees(tree, seed, damping):
     row_belief, column_belief = last_beliefs(tree, seed, damping, n_iter)
     assert_same_log_odds(row_belief, exact.row_max)
     assert_same_log_odds(column_belief, exact.column_max)
+
+
+@settings(max_examples=40)
+@given(tree=trees(hard=False), seed=st.integers(0, 99))
+def test_marginals_on_trees(tree, seed):
+    """Sum-product keeps its messages in 32 bits."""
+    exact = tree.exact()
+    problem = tree.problem(np.float32)
+    state = to_sum_product(tree.state(problem, *tree.random_messages(seed)))
+    for _ in range(60):
+        step(problem, state, 0.4)
+    assert_same_log_odds(state.row_belief, exact.row_marginal, atol=1e-4)
+    assert_same_log_odds(state.column_belief, exact.column_marginal, atol=1e-4)
 
 
 @settings(max_examples=30)
@@ -105,7 +119,12 @@ def test_damping_what_arrives_is_damping_what_leaves(small, damping):
     inside = small.evidence != 0
     scale = max(1.0, np.abs(small.evidence).max())
     for twin in max_sum_reference(
-        small.evidence, *small.prior_log_odds, *messages, damping=damping, n_iter=10
+        small.evidence,
+        *small.prior_log_odds,
+        *messages,
+        damping=damping,
+        n_iter=10,
+        product=small.product,
     ):
         step(problem, state, damping)
         to_row = np.zeros(small.shape)
@@ -183,7 +202,7 @@ def assert_close_histories(one, other):
 def test_log_posterior_is_that_of_the_decoded_factors(small, seed):
     result = run_from(small, small.random_messages(seed), max_iter=5)
     direct = log_probability(
-        result.X, result.Y, small.row_prior, small.column_prior, small.given, "or"
+        result.X, result.Y, small.row_prior, small.column_prior, small.given, small.product
     )
     if np.isfinite(direct):
         assert result.log_posterior == pytest.approx(direct, abs=1e-6)

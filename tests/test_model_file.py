@@ -18,7 +18,9 @@ FITTED = (
 
 
 def fit(X=SEEN, **parameters):
-    return BooleanMatrixFactorization(2, **{"random_state": 0, **parameters}).fit(X)
+    return BooleanMatrixFactorization(
+        2, **{"method": "max-sum", "random_state": 0, **parameters}
+    ).fit(X)
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ def cut(X):
 
 
 @estimator_checks.parametrize_with_checks(
-    [BooleanMatrixFactorization(n_components=2)],
+    [BooleanMatrixFactorization(2), BooleanMatrixFactorization(2, method="max-sum")],
     expected_failed_checks=lambda estimator: EXCUSED,
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

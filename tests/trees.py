@@ -33,6 +33,7 @@ def trees(draw, hard=True):
         where=where,
         hard_prior=draw(share_hard),
         hard_noise=draw(share_hard),
+        product=draw(st.sampled_from(["or", "xor"])),
     )
 
 
