@@ -1,0 +1,119 @@
+"""From what a channel delivers to log-likelihood ratios, log p(0)/p(1), the sign of coding."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+
+def bsc_llr(received: ArrayLike, flip: float) -> NDArray[np.float64]:
+    """Binary symmetric channel: bits, each flipped with probability `flip`.
+
+    Parameters
+    ----------
+    received : array of 0 and 1, any shape; NaN marks an erased bit
+    flip : float
+        Between 0 and 1; 0 makes every bit certain.
+
+    Returns
+    -------
+    llr : array of the same shape
+
+    Examples
+    --------
+    >>> from boolweave.decoding import bsc_llr
+    >>> bsc_llr([0, 1], flip=0.1).round(2)
+    array([ 2.2, -2.2])
+    """
+    if not 0 <= flip <= 1:
+        raise ValueError(f"flip must be a probability between 0 and 1, got {flip}")
+    bits = _bits(received)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        strength = np.log1p(-flip) - np.log(flip)
+        return np.where(np.isnan(bits), 0.0, np.where(bits == 1, -strength, strength))
+
+
+def bec_llr(received: ArrayLike) -> NDArray[np.float64]:
+    """Binary erasure channel: bits that are certain, or NaN where erased.
+
+    Parameters
+    ----------
+    received : array of 0, 1 and NaN, any shape
+
+    Returns
+    -------
+    llr : array of the same shape
+        +∞ for 0, −∞ for 1, 0 where erased.
+
+    Examples
+    --------
+    >>> from boolweave.decoding import bec_llr
+    >>> bec_llr([0, 1, float("nan")])
+    array([ inf, -inf,   0.])
+    """
+    return bsc_llr(received, 0.0)
+
+
+def awgn_llr(received: ArrayLike, sigma: float) -> NDArray[np.float64]:
+    """Gaussian channel with binary input: bit 0 is sent as +1, bit 1 as −1.
+
+    Parameters
+    ----------
+    received : array of float, any shape
+        What came: ±1 plus Gaussian noise.
+    sigma : float
+        Standard deviation of the noise; `ebn0_to_sigma` turns decibels into it.
+
+    Returns
+    -------
+    llr : array of the same shape
+
+    Examples
+    --------
+    >>> from boolweave.decoding import awgn_llr
+    >>> awgn_llr([1.2, -0.3], sigma=0.5)
+    array([ 9.6, -2.4])
+    """
+    if not sigma > 0:
+        raise ValueError(f"sigma must be positive, got {sigma}")
+    return 2.0 * np.asarray(received, dtype=np.float64) / sigma**2
+
+
+def ebn0_to_sigma(ebn0_db: float, rate: float) -> float:
+    """Standard deviation of the noise at a given energy per message bit.
+
+    Parameters
+    ----------
+    ebn0_db : float
+        Eb/N0 in decibels.
+    rate : float
+        Message bits per sent bit, `ParityCheckCode.rate`.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from boolweave.decoding import ebn0_to_sigma
+    >>> round(ebn0_to_sigma(0.0, rate=0.5), 3)
+    1.0
+    """
+    if not 0 < rate <= 1:
+        raise ValueError(f"rate must be above 0 and at most 1, got {rate}")
+    return float(np.sqrt(1.0 / (2.0 * rate * 10.0 ** (ebn0_db / 10.0))))
+
+
+def _bits(received: ArrayLike) -> NDArray[np.float64]:
+    bits = np.asarray(received, dtype=np.float64)
+    wrong = ~(np.isnan(bits) | (bits == 0) | (bits == 1))
+    if wrong.any():
+        raise ValueError(
+            f"received must hold 0, 1 or NaN (erased), got {bits[wrong][0]}; for real values "
+            f"use awgn_llr"
+        )
+    return bits

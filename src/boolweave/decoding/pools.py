@@ -1,0 +1,232 @@
+"""Designs of pools: reading them in any form, and making them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import scipy.sparse
+
+from boolweave.decoding.tanner import as_sparse_bits
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+
+def as_design(design: Any, n_items: int | None = None) -> scipy.sparse.csr_array:
+    """Read a design in any form as a sparse matrix (pools, items) of 0 and 1.
+
+    A list of lists is taken as pools, each a list of item numbers from 0, or as a 0/1 matrix; what
+    could be either is refused.
+    """
+    if isinstance(design, list | tuple) and not _is_nested_matrix(design):
+        return _from_lists(design, n_items)
+    matrix = as_sparse_bits(design, "design")
+    if n_items is not None and matrix.shape[1] != n_items:
+        raise ValueError(
+            f"design must have a column for each of the {n_items} items, got {matrix.shape[1]}"
+        )
+    return matrix
+
+
+def _is_nested_matrix(rows: Any) -> bool:
+    """Whether a list of lists is a 0/1 matrix. Then a row repeats a number, which a pool cannot."""
+    try:
+        lists = [list(row) for row in rows]
+    except TypeError:
+        raise ValueError(
+            "design must be a matrix (pools, items) of 0 and 1 or a list of pools, each a list "
+            f"of item numbers; got a {type(rows).__name__} of single values"
+        ) from None
+    lengths = {len(row) for row in lists}
+    if len(lengths) != 1 or not lengths - {0}:
+        return False
+    try:
+        if not all(value in (0, 1) for row in lists for value in row):
+            return False
+    except ValueError:
+        return False
+    if any(len(set(row)) < len(row) for row in lists):
+        return True
+    raise ValueError(
+        "design can be read as a 0/1 matrix and as lists of item numbers; pass "
+        "numpy.array(design) for a matrix, or make it with pools_to_matrix(design, n_items)"
+    )
+
+
+def pools_to_matrix(pools: Any, n_items: int | None = None) -> scipy.sparse.csr_array:
+    """Make the 0/1 matrix of pools that are given as lists of items.
+
+    Parameters
+    ----------
+    pools : list of lists of int
+        The items of each pool, counted from 0.
+    n_items : int, optional
+        Number of items; left out, one more than the largest that occurs.
+
+    Returns
+    -------
+    scipy.sparse.csr_array of shape (pools, items), uint8
+
+    Examples
+    --------
+    >>> from boolweave.decoding import pools_to_matrix
+    >>> pools_to_matrix([[0, 2], [1, 2]]).toarray()
+    array([[1, 0, 1],
+           [0, 1, 1]], dtype=uint8)
+    """
+    return _from_lists(pools, n_items)
+
+
+def _from_lists(pools: Any, n_items: int | None) -> scipy.sparse.csr_array:
+    rows, columns = [], []
+    for number, pool in enumerate(pools):
+        items = np.asarray(list(pool))
+        if items.size == 0:
+            continue
+        if items.ndim != 1 or items.dtype.kind not in "iu":
+            raise ValueError(f"pool {number} must list item numbers, got {list(pool)[:3]}")
+        if items.min() < 0 or (n_items is not None and items.max() >= n_items):
+            allowed = "0 on" if n_items is None else f"0 to {n_items - 1}"
+            wrong = items.min() if items.min() < 0 else items.max()
+            raise ValueError(f"pool {number} lists item {wrong}; expected numbers from {allowed}")
+        if len(np.unique(items)) < len(items):
+            raise ValueError(f"pool {number} lists an item twice")
+        rows.append(np.full(len(items), number))
+        columns.append(items)
+    if not rows:
+        raise ValueError("design has no pool with an item in it")
+    flat = np.concatenate(columns)
+    shape = (len(pools), n_items if n_items is not None else int(flat.max()) + 1)
+    ones = np.ones(len(flat), np.uint8)
+    matrix = scipy.sparse.csr_array((ones, (np.concatenate(rows), flat)), shape=shape)
+    matrix.sort_indices()
+    return matrix
+
+
+def as_outcomes(outcomes: ArrayLike, n_pools: int) -> NDArray[np.float64]:
+    """Outcomes (pools,) or (pools, columns) of 0, 1 and NaN as a float array (pools, columns)."""
+    try:
+        results = np.asarray(outcomes, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "outcomes must hold 0, 1 or NaN (not tested); replace other values first"
+        ) from None
+    if results.ndim not in (1, 2) or results.shape[0] != n_pools:
+        raise ValueError(
+            f"outcomes must have shape ({n_pools},) or ({n_pools}, columns), one row for each pool "
+            f"of the design, got {results.shape}"
+        )
+    wrong = ~(np.isnan(results) | (results == 0) | (results == 1))
+    if wrong.any():
+        where = tuple(int(i) for i in np.argwhere(wrong)[0])
+        raise ValueError(
+            f"outcomes must hold 0, 1 or NaN (not tested), got {results[where]} for pool {where[0]}"
+        )
+    return results[:, None] if results.ndim == 1 else results
+
+
+def design_pools(
+    items: int,
+    pools: int,
+    *,
+    kind: Literal["constant", "random"] = "constant",
+    prevalence: float | None = None,
+    pools_per_item: int | None = None,
+    density: float | None = None,
+    random_state: int | np.random.Generator | None = None,
+) -> scipy.sparse.csr_array:
+    """Draw a design: which items go into which pools.
+
+    Parameters
+    ----------
+    items, pools : int
+    kind : {"constant", "random"}
+        "constant": every item goes into the same number of pools, and pools are as equal in size
+        as can be. "random": every item goes into every pool with the same probability.
+    prevalence : float, optional
+        Expected share of positive items. Sets the number of pools per item or the density so that a
+        pool is positive half of the time, where an outcome tells most.
+    pools_per_item : int, optional
+        For kind="constant", in place of `prevalence`.
+    density : float, optional
+        For kind="random", in place of `prevalence`.
+    random_state : int or Generator, optional
+
+    Returns
+    -------
+    scipy.sparse.csr_array of shape (pools, items), uint8
+
+    Examples
+    --------
+    >>> from boolweave.decoding import design_pools
+    >>> design = design_pools(1000, 120, prevalence=0.01, random_state=0)
+    >>> design.shape, int(design.sum(axis=0).max()), int(design.sum(axis=1).max())
+    ((120, 1000), 8, 67)
+    """
+    for name, value in (("items", items), ("pools", pools)):
+        if value != int(value) or value < 1:
+            raise ValueError(f"{name} must be a whole number from 1 on, got {value}")
+    if kind not in ("constant", "random"):
+        raise ValueError(f'kind must be "constant" or "random", got {kind!r}')
+    option, other = (
+        ("pools_per_item", "density") if kind == "constant" else ("density", "pools_per_item")
+    )
+    given = {"pools_per_item": pools_per_item, "density": density}
+    if given[other] is not None:
+        raise ValueError(f'{other} does not go with kind="{kind}"; give {option} or prevalence')
+    if (given[option] is None) == (prevalence is None):
+        raise ValueError(f"give either prevalence or {option}")
+    if prevalence is not None and not 0 < prevalence < 1:
+        raise ValueError(f"prevalence must lie between 0 and 1, got {prevalence}")
+    positives = 1.0 if prevalence is None else max(prevalence * items, 1.0)
+    rng = np.random.default_rng(random_state)
+    if kind == "random":
+        share = density if density is not None else 1 - 0.5 ** (1 / positives)
+        if not 0 < share <= 1:
+            raise ValueError(f"density must be above 0 and at most 1, got {share}")
+        chosen = np.flatnonzero(rng.random(items * pools, dtype=np.float32) < share)
+        rows, columns = np.divmod(chosen, items)
+    else:
+        weight = pools_per_item
+        if weight is None:
+            weight = int(np.clip(round(np.log(2) * pools / positives), 1, pools))
+        if weight != int(weight) or not 1 <= weight <= pools:
+            raise ValueError(
+                f"pools_per_item must be a whole number from 1 to {pools}, got {weight}"
+            )
+        rows = _constant_weight(items, pools, int(weight), rng).ravel()
+        columns = np.repeat(np.arange(items), int(weight))
+    ones = np.ones(len(rows), np.uint8)
+    design = scipy.sparse.csr_array((ones, (rows, columns)), shape=(pools, items))
+    design.sort_indices()
+    return design
+
+
+def _constant_weight(
+    items: int, pools: int, weight: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """`weight` different pools for every item, (items, weight), pools nearly equal in size.
+
+    All places are dealt out like a shuffled pack of cards; where an item got a pool twice, it swaps
+    that place with one drawn at random, until no such item is left.
+    """
+    pack = np.arange(items * weight) % pools
+    if 2 * weight > pools:  # swaps would take long: draw the pools that an item does not go into
+        keys = rng.random((items, pools))
+        return np.sort(np.argsort(keys, axis=1)[:, :weight], axis=1)
+    dealt = rng.permutation(pack).reshape(items, weight)
+    while True:
+        dealt.sort(axis=1)
+        twice = np.flatnonzero((np.diff(dealt, axis=1) == 0).any(axis=1))
+        if not len(twice):
+            return dealt
+        for item in twice:
+            values, counts = np.unique(dealt[item], return_counts=True)
+            if counts.max() == 1:  # an earlier swap has helped
+                continue
+            place = int(np.flatnonzero(dealt[item] == values[counts.argmax()])[0])
+            other, there = int(rng.integers(items)), int(rng.integers(weight))
+            mine, theirs = dealt[item, place], dealt[other, there]
+            if theirs not in dealt[item] and mine not in dealt[other]:
+                dealt[item, place], dealt[other, there] = theirs, mine

@@ -1,0 +1,257 @@
+"""The sparse graph of a known Boolean factor, and message passing on it.
+
+`TannerGraph` is fixed: the non-zeros of the known matrix, checks × variables. `propagate` runs a
+batch of words on it, each with its own priors and evidence, and returns `Beliefs`. Nothing here is
+larger than (words, edges of a tile).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import scipy.sparse
+
+from boolweave.message_passing import effective_jobs, threads
+from boolweave.products import Product, as_bits
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+Method = Literal["max-sum", "sum-product", "min-sum", "product-sum"]
+Schedule = Literal["flooding", "serial"]
+
+# Each method has two names: that of inference and that of coding.
+METHODS = {
+    "max-sum": "max-sum",
+    "min-sum": "max-sum",
+    "sum-product": "sum-product",
+    "product-sum": "sum-product",
+}
+
+# Stands for infinite log-odds. It absorbs whatever is added to it, and 32-bit floats leave room for
+# sums of a few hundred millions of them.
+CERTAIN = 1e30
+
+# In max-sum with OR, evidence is summed and subtracted again: this much stays exact enough.
+CERTAIN_OR = 500.0
+
+# The words that are worked on at once take about this much memory: part of a shared cache.
+TILE_BYTES = 5 * 2**20
+MAX_WIDTH = 128
+
+
+@dataclass(frozen=True, eq=False)
+class TannerGraph:
+    """Which variables each check touches, in CSR form; made by `from_matrix`."""
+
+    n_variables: int
+    indptr: NDArray[np.uint64]  # (checks + 1,)
+    variables: NDArray[np.uint32]  # (edges,), ascending within a check
+
+    @property
+    def n_checks(self) -> int:
+        """Number of rows of the known matrix."""
+        return len(self.indptr) - 1
+
+    @property
+    def n_edges(self) -> int:
+        """Number of non-zeros."""
+        return len(self.variables)
+
+    @property
+    def degrees(self) -> NDArray[np.int64]:
+        """Number of variables of each check, (checks,)."""
+        indptr = self.indptr.astype(np.int64)
+        return indptr[1:] - indptr[:-1]
+
+    @classmethod
+    def from_matrix(cls, matrix: Any, name: str = "matrix") -> TannerGraph:
+        """From a 0/1 matrix (checks, variables), dense or `scipy.sparse`; `name` is for errors."""
+        sparse = as_sparse_bits(matrix, name)
+        return cls(
+            sparse.shape[1], sparse.indptr.astype(np.uint64), sparse.indices.astype(np.uint32)
+        )
+
+    def to_sparse(self) -> scipy.sparse.csr_array:
+        """The matrix, (checks, variables) uint8."""
+        ones = np.ones(self.n_edges, dtype=np.uint8)
+        return scipy.sparse.csr_array(
+            (ones, self.variables.astype(np.int64), self.indptr.astype(np.int64)),
+            shape=(self.n_checks, self.n_variables),
+        )
+
+    def transposed(self) -> TannerGraph:
+        """Variables and checks exchanged."""
+        return TannerGraph.from_matrix(self.to_sparse().T)
+
+
+def as_sparse_bits(matrix: Any, name: str) -> scipy.sparse.csr_array:
+    """Check that a matrix holds 0 and 1 and return it as CSR, sorted, without stored zeros."""
+    if not scipy.sparse.issparse(matrix):
+        matrix = as_bits(matrix, name)
+    sparse = scipy.sparse.csr_array(matrix, copy=True)
+    if sparse.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must hold 0 and 1, got dtype {sparse.dtype}")
+    sparse.sum_duplicates()
+    sparse.eliminate_zeros()
+    wrong = sparse.data != 1
+    if wrong.any():
+        raise ValueError(
+            f"{name} must hold only 0 and 1, got {sparse.data[wrong][0]}; "
+            f"is an entry listed twice? A sparse matrix adds such entries up"
+        )
+    if 0 in sparse.shape:
+        raise ValueError(f"{name} must have at least one row and one column, got {sparse.shape}")
+    return sparse.astype(np.uint8)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How messages are passed; checked when made.
+
+    Parameters
+    ----------
+    product : {"or", "xor"}
+        What a check computes.
+    method : {"max-sum", "sum-product"}
+        Or by their names in coding: "min-sum", "product-sum".
+    schedule : {"flooding", "serial"}
+        All checks at once from the beliefs of the last iteration, or one after the other, each from
+        the latest beliefs (also called layered).
+    damping : float in (0, 1]
+        Share of the new message that is taken; 1 takes all of it.
+    scale : float in (0, 1]
+        Factor on the messages of max-sum.
+    max_iter : int
+    tol : float
+        A word is done when no log-odds move by more. Not used where `stop_on_checks` is.
+    stop_on_checks : bool
+        A word is done when its decision meets every check.
+    """
+
+    product: Product = "xor"
+    method: str = "sum-product"
+    schedule: str = "flooding"
+    damping: float = 1.0
+    scale: float = 1.0
+    max_iter: int = 50
+    tol: float = 1e-3
+    stop_on_checks: bool = False
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(
+                f'method must be "max-sum" (also "min-sum") or "sum-product" (also '
+                f'"product-sum"), got {self.method!r}'
+            )
+        object.__setattr__(self, "method", METHODS[self.method])
+        if self.schedule not in ("flooding", "serial"):
+            raise ValueError(f'schedule must be "flooding" or "serial", got {self.schedule!r}')
+        for name in ("damping", "scale"):
+            value = getattr(self, name)
+            if not 0 < value <= 1:
+                raise ValueError(f"{name} must be above 0 and at most 1, got {value}")
+        if self.max_iter != int(self.max_iter) or self.max_iter < 1:
+            raise ValueError(f"max_iter must be a whole number from 1 on, got {self.max_iter}")
+        if not self.tol >= 0:
+            raise ValueError(f"tol must not be negative, got {self.tol}")
+
+
+@dataclass(frozen=True, eq=False)
+class Beliefs:
+    """What a run of `propagate` found.
+
+    Attributes
+    ----------
+    log_odds : (words, variables) float32 array
+        Log-odds of 1.
+    bits : (words, variables) uint8 array
+        The decisions: 1 where the log-odds are positive; where they are zero, the prior decides.
+    converged : (words,) bool array
+    n_iter : (words,) int array
+    """
+
+    log_odds: NDArray[np.float32]
+    bits: NDArray[np.uint8]
+    converged: NDArray[np.bool_]
+    n_iter: NDArray[np.int64]
+
+
+def propagate(
+    graph: TannerGraph,
+    prior: NDArray[Any],
+    evidence: NDArray[Any],
+    settings: Settings,
+    n_jobs: int | None = None,
+) -> Beliefs:
+    """Pass messages for a batch of words.
+
+    Parameters
+    ----------
+    graph : TannerGraph
+    prior : (words, variables) array
+        Prior log-odds of 1; ±∞ is certain knowledge.
+    evidence : (words, checks) or (1, checks) array
+        Log-likelihood ratio of each check, log p(seen | 1) − log p(seen | 0); one row serves all.
+    settings : Settings
+    n_jobs : int, optional
+        Threads; each takes a share of the words. The result does not depend on it.
+
+    Returns
+    -------
+    Beliefs
+    """
+    from boolweave.decoding import kernels  # numba loads when it is needed
+
+    hard = CERTAIN_OR if settings.product == "or" and settings.method == "max-sum" else CERTAIN
+    prior = np.ascontiguousarray(np.clip(prior, -CERTAIN, CERTAIN), dtype=np.float32)
+    evidence = np.ascontiguousarray(np.clip(evidence, -hard, hard), dtype=np.float32)
+    n_words = len(prior)
+    found = Beliefs(
+        np.empty(prior.shape, np.float32),
+        np.empty(prior.shape, np.uint8),
+        np.empty(n_words, np.bool_),
+        np.empty(n_words, np.int64),
+    )
+
+    def share(words: slice) -> None:
+        kernels.run_words(
+            graph.indptr, graph.variables,
+            settings.product == "xor", settings.method == "sum-product",
+            settings.schedule == "serial", settings.stop_on_checks,
+            np.float32(settings.damping), np.float32(settings.scale), np.float32(settings.tol),
+            int(settings.max_iter), np.uint64(_width(graph, words.stop - words.start)),
+            prior[words], evidence if len(evidence) == 1 else evidence[words],
+            found.log_odds[words], found.bits[words], found.converged[words], found.n_iter[words],
+        )  # fmt: skip
+
+    with threads(n_jobs) as pool:
+        shares = _shares(n_words, effective_jobs(n_jobs))
+        for _ in map(share, shares) if pool is None else pool.map(share, shares):
+            pass
+    return found
+
+
+def _width(graph: TannerGraph, n_words: int) -> int:
+    """How many words to work on at once: a power of two."""
+    a_word = 4 * (graph.n_edges + 4 * graph.n_variables + graph.n_checks)
+    most = int(np.clip(TILE_BYTES // max(a_word, 1), 1, MAX_WIDTH))
+    return 1 << (min(most, max(n_words, 1)).bit_length() - 1)
+
+
+def _shares(n_words: int, n_threads: int) -> list[slice]:
+    """Cut the words into two shares a thread, so that no thread waits long for another."""
+    if n_words == 0:
+        return []
+    n_shares = 1 if n_threads == 1 else min(n_words, 2 * n_threads)
+    cuts = np.linspace(0, n_words, n_shares + 1).astype(int)
+    return [slice(int(a), int(b)) for a, b in pairwise(cuts)]
+
+
+def log_ratio(above: ArrayLike, below: ArrayLike) -> NDArray[np.float64]:
+    """log(above / below) of probabilities, −∞ and +∞ where one is 0, NaN where both are."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.log(np.asarray(above, float)) - np.log(np.asarray(below, float))
