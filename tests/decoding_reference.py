@@ -23,7 +23,7 @@ def enumerate_words(matrix, prior, evidence, product):
             sums[i, x[i]] += weight
             tops[i, x[i]] = max(tops[i, x[i]], weight)
     with np.errstate(divide="ignore"):
-        return (np.log(table[:, 1]) - np.log(table[:, 0]) for table in (sums, tops))
+        return [np.log(table[:, 1]) - np.log(table[:, 0]) for table in (sums, tops)]
 
 
 def check_message(others, ratio, product, method):

@@ -104,7 +104,7 @@ def test_neither_threads_nor_tiles_change_a_bit(monkeypatch, product, method, sc
     for other in runs:
         for name in ("log_odds", "bits", "converged", "n_iter"):
             np.testing.assert_array_equal(getattr(first, name), getattr(other, name), err_msg=name)
-    assert 0 < first.converged.sum() < 70 or product == "or"
+    assert len(set(first.n_iter.tolist())) > 1  # words did come and go
 
 
 def test_large_pools_neither_overflow_nor_stall():

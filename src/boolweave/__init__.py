@@ -26,7 +26,7 @@ _HOME = {
     "select_rank": "boolweave.functions",
 }
 
-_MODULES = ("datasets", "metrics", "plot")
+_MODULES = ("datasets", "decoding", "metrics", "plot")
 
 __all__ = [
     "BooleanMatrixFactorization",
