@@ -1,0 +1,163 @@
+"""Files as bytes: opening, decompressing, cutting into chunks of lines, and replacing whole."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import os
+import shutil
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+# Bytes of text that are parsed at a time: large enough for polars to work in parallel, small
+# enough that the scratch arrays of a chunk do not count.
+CHUNK_BYTES = 8 * 2**20
+
+_MAGIC = {
+    b"\x1f\x8b": "gz",
+    b"\x28\xb5\x2f\xfd": "zst",
+    b"PAR1": "parquet",
+    b"ARROW1": "arrow",
+    b"\x89PNG": "png",
+    b"PK\x03\x04": "npz",
+    b"PK\x05\x06": "npz",
+    b"\x93NUMPY": "npy",
+    b"%%MatrixMarket": "mtx",
+}
+
+
+class FileError(ValueError):
+    """A file that cannot be read as asked: where, what was expected, what came, the remedy."""
+
+    def __init__(
+        self, name: str, problem: str, *, line: int | None = None, column: object = None
+    ) -> None:
+        place = name
+        if line is not None:
+            place += f", line {line}"
+        if column is not None:
+            place += f", column {column}"
+        super().__init__(f"{place}: {problem}")
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[BinaryIO]:
+    """A new binary file that takes the place of `path` when the block ends without an error.
+
+    Until then, and for good if the block fails, the old file stays as it was.
+    """
+    target = Path(path)
+    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with beside.open("wb") as file:
+            yield file
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def local_copy(source: str | Path) -> Iterator[tuple[Path, str]]:
+    """The path of an uncompressed file on disk, and the name to call it by in messages.
+
+    "-" is standard input. What is compressed with gzip or zstd, or comes through a pipe, is first
+    written to a temporary file.
+    """
+    with contextlib.ExitStack() as stack:
+        if str(source) == "-":
+            path, name = _spool(sys.stdin.buffer, stack), "standard input"
+        else:
+            path, name = Path(source), str(source)
+            _check_readable(path, name)
+            if not path.is_file():  # a named pipe, as in <(command)
+                with path.open("rb") as pipe:
+                    path = _spool(pipe, stack)
+        kind = magic(path)
+        if kind == "gz":
+            path = _unpack_gzip(path, name, stack)
+        elif kind == "zst":
+            path = _unpack_zstd(path, name, stack)
+        yield path, name
+
+
+def _check_readable(path: Path, name: str) -> None:
+    if path.is_dir():
+        raise FileError(name, "expected a file, got a folder; name a file in it")
+    if not path.exists():
+        raise FileError(name, "there is no such file; check its name, or give - for standard input")
+
+
+def magic(path: Path) -> str | None:
+    """What the first bytes of a file say it is; None for text and the unknown."""
+    with path.open("rb") as file:
+        start = file.read(16)
+    return next((kind for mark, kind in _MAGIC.items() if start.startswith(mark)), None)
+
+
+def _scratch(stack: contextlib.ExitStack) -> Path:
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="boolweave-"))
+    return Path(folder) / "data"
+
+
+def _spool(stream: BinaryIO, stack: contextlib.ExitStack) -> Path:
+    path = _scratch(stack)
+    with path.open("wb") as file:
+        shutil.copyfileobj(stream, file)
+    return path
+
+
+def _unpack_gzip(path: Path, name: str, stack: contextlib.ExitStack) -> Path:
+    try:
+        with gzip.open(path, "rb") as packed:
+            return _spool(packed, stack)  # type: ignore[arg-type]
+    except (OSError, EOFError, zlib.error) as error:
+        raise FileError(name, f"this gzip file is damaged ({error}); make it again") from None
+
+
+def _unpack_zstd(path: Path, name: str, stack: contextlib.ExitStack) -> Path:
+    """Unpack text with polars, the one dependency that reads zstd on every version of Python."""
+    import polars as pl
+
+    target = _scratch(stack)
+    try:
+        text_lines(path).sink_csv(
+            target, include_header=False, quote_style="never", separator="\x01", null_value=""
+        )
+    except pl.exceptions.PolarsError as error:
+        first = str(error).splitlines()[0]
+        raise FileError(
+            name, f"expected text packed with zstd, but it cannot be unpacked ({first})"
+        ) from None
+    return target
+
+
+def text_lines(path: Path):  # type: ignore[no-untyped-def]  # polars loads when first needed
+    """The lines of a text file as a lazy polars table with the one column "line"."""
+    import polars as pl
+
+    return pl.scan_csv(
+        path, separator="\x01", has_header=False, quote_char=None, glob=False,
+        schema={"line": pl.String}, truncate_ragged_lines=True,
+    )  # fmt: skip
+
+
+def chunks_of_lines(path: Path, size: int = CHUNK_BYTES) -> Iterator[bytes]:
+    """The file in pieces of whole lines, each some `size` bytes, each ending with a newline."""
+    with path.open("rb") as file:
+        rest = b""
+        while block := file.read(size):
+            if rest == b"" and file.tell() == len(block):
+                block = block.removeprefix(b"\xef\xbb\xbf")  # the mark that Excel writes
+            cut = block.rfind(b"\n") + 1
+            if cut == 0:
+                rest += block
+                continue
+            yield rest + block[:cut]
+            rest = block[cut:]
+        if rest:
+            yield rest + b"\n"
