@@ -11,7 +11,9 @@ from typing import Annotated
 
 import typer
 
+from boolweave.cli import fitting, known, models
 from boolweave.cli.demo import demo
+from boolweave.cli.options import grouped
 
 app = typer.Typer(
     help="Find the Boolean structure behind a 0/1 table: factors, missing entries, reasons.",
@@ -41,7 +43,12 @@ def _main(
     pass
 
 
-app.command()(demo)
+for _command in (
+    fitting.factorize, fitting.complete, models.predict, models.recommend, models.explain,
+    fitting.rank, models.report, fitting.compare, known.decode, known.group_test, fitting.info,
+    demo,
+):  # fmt: skip
+    app.command(_command.__name__.replace("_", "-"))(grouped(_command))
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from boolweave.io import files
 from boolweave.io.files import FileError, replacing
@@ -17,7 +17,7 @@ from boolweave.io.files import FileError, replacing
 if TYPE_CHECKING:
     from boolweave.io.delimited import Above
     from boolweave.io.dialect import Dialect
-    from boolweave.observations import Observations
+    from boolweave.observations import Absent, Duplicates, Observations
 
 __all__ = ["FORMATS", "FileError", "Reading", "read", "replacing"]
 
@@ -59,8 +59,8 @@ def read(
     format: str | None = None,
     dialect: Dialect | None = None,
     above: Above | None = None,
-    absent: Literal["zero", "missing"] = "zero",
-    duplicates: Literal["error", "majority"] = "error",
+    absent: Absent = "zero",
+    duplicates: Duplicates = "error",
 ) -> Reading:
     r"""Read a Boolean matrix from a file.
 
@@ -142,7 +142,12 @@ def _looks_like_transactions(path: Path) -> bool:
 
 
 def _text(
-    path: Path, name: str, asked: Dialect, above: Above | None, absent: str, duplicates: str
+    path: Path,
+    name: str,
+    asked: Dialect,
+    above: Above | None,
+    absent: Absent,
+    duplicates: Duplicates,
 ) -> Reading:
     from boolweave.io.delimited import read_wide
     from boolweave.io.dialect import guess
@@ -157,8 +162,8 @@ def _text(
 
 
 def _other(
-    path: Path, name: str, kind: str, asked: Dialect, above: Above | None, absent: str,
-    duplicates: str,
+    path: Path, name: str, kind: str, asked: Dialect, above: Above | None, absent: Absent,
+    duplicates: Duplicates,
 ) -> Reading:  # fmt: skip
     from boolweave.io import formats
 

@@ -12,7 +12,7 @@ from boolweave.io.delimited import MISSING, Above, bits_above
 from boolweave.io.dialect import CODES, Labels, Layout
 from boolweave.io.files import FileError
 from boolweave.io.triples import check_size, observe
-from boolweave.observations import Observations
+from boolweave.observations import Absent, Duplicates, Observations
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,7 +26,7 @@ MIDDLE_GREY = 127.5
 
 def read_columnar(
     path: Path, name: str, kind: str, *, layout: Layout | None, columns: tuple[str, ...],
-    labels: Labels | None, above: Above | None, duplicates: str, absent: str,
+    labels: Labels | None, above: Above | None, duplicates: Duplicates, absent: Absent,
 ) -> tuple[Observations, str]:  # fmt: skip
     """A Parquet or Arrow table, wide or triples; also says which of them it was."""
     import polars as pl
@@ -37,7 +37,7 @@ def read_columnar(
         else:
             with path.open("rb") as file:
                 is_file = file.read(6) == b"ARROW1"
-            frame = pl.read_ipc(path, memory_map=False) if is_file else pl.read_ipc_stream(path)
+            frame = pl.read_ipc(path) if is_file else pl.read_ipc_stream(path)
     except (pl.exceptions.PolarsError, OSError) as error:
         first = str(error).splitlines()[0]
         raise FileError(name, f"expected a {kind} file, but it cannot be read ({first})") from None
@@ -156,7 +156,9 @@ def _wide_frame(
 # ---------------------------------------------------------------- matrices
 
 
-def read_matrix_market(path: Path, name: str, absent: str, duplicates: str) -> Observations:
+def read_matrix_market(
+    path: Path, name: str, absent: Absent, duplicates: Duplicates
+) -> Observations:
     """A Matrix Market file, coordinates or array."""
     from scipy.io import mmread
 
@@ -170,18 +172,18 @@ def read_matrix_market(path: Path, name: str, absent: str, duplicates: str) -> O
     return from_matrix(matrix, name, absent, duplicates)
 
 
-def from_matrix(matrix: Any, name: str, absent: str, duplicates: str) -> Observations:
+def from_matrix(matrix: Any, name: str, absent: Absent, duplicates: Duplicates) -> Observations:
     """A matrix in memory, with messages that speak of the file."""
     if hasattr(matrix, "nnz") and absent == "zero":
         check_size(matrix.shape, name)
     try:
-        return Observations.from_data(matrix, absent=absent, duplicates=duplicates)  # type: ignore[arg-type]
+        return Observations.from_data(matrix, absent=absent, duplicates=duplicates)
     except (ValueError, TypeError) as error:
         message = str(error).replace('pass duplicates="majority"', "say --duplicates majority")
         raise FileError(name, message) from None
 
 
-def read_numpy(path: Path, name: str, absent: str, duplicates: str) -> Observations:
+def read_numpy(path: Path, name: str, absent: Absent, duplicates: Duplicates) -> Observations:
     """A model of ours, a sparse matrix of scipy, or one array."""
     try:
         with np.load(path, allow_pickle=False) as stored:
@@ -223,7 +225,7 @@ def read_numpy(path: Path, name: str, absent: str, duplicates: str) -> Observati
 # ---------------------------------------------------------------- transactions
 
 
-def read_fimi(path: Path, name: str, absent: str) -> Observations:
+def read_fimi(path: Path, name: str, absent: Absent) -> Observations:
     """A transaction on each line: the items in it, separated by blanks; items keep their names."""
     index: dict[bytes, int] = {}
     rows: list[NDArray[np.int64]] = []

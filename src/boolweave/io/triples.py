@@ -23,7 +23,7 @@ from boolweave.io.delimited import (
 )
 from boolweave.io.dialect import Dialect
 from boolweave.io.files import FileError
-from boolweave.observations import Observations
+from boolweave.observations import Absent, Duplicates, Observations
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,7 +36,12 @@ _MOST_ENTRIES = 2_000_000_000
 
 
 def read_triples(
-    path: Path, name: str, dialect: Dialect, above: Above | None, duplicates: str, absent: str
+    path: Path,
+    name: str,
+    dialect: Dialect,
+    above: Above | None,
+    duplicates: Duplicates,
+    absent: Absent,
 ) -> Observations:
     """Row, column and value in each line; or row and column of the ones."""
     try:
@@ -62,8 +67,8 @@ def observe(
     name: str,
     *,
     shape: tuple[int, int] | None = None,
-    duplicates: str = "error",
-    absent: str = "missing",
+    duplicates: Duplicates = "error",
+    absent: Absent = "missing",
 ) -> Observations:
     """Observations of coded triples; the messages speak of the file."""
     if shape is None:
@@ -80,11 +85,11 @@ def observe(
             return Observations.from_sparse(
                 coo_array((bits, (row, column)), shape=shape), absent="zero",
                 row_labels=row_labels, column_labels=column_labels, duplicates=duplicates,
-            )  # type: ignore[arg-type]  # fmt: skip
+            )  # fmt: skip
         return Observations.from_triples(
             row, column, bits, shape=shape, row_labels=row_labels, column_labels=column_labels,
             duplicates=duplicates,
-        )  # type: ignore[arg-type]  # fmt: skip
+        )  # fmt: skip
     except ValueError as error:
         message = str(error).replace('pass duplicates="majority"', "say --duplicates majority")
         raise FileError(name, message) from None

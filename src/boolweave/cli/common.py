@@ -1,0 +1,186 @@
+"""What the commands share: reading, fitting, talking."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from boolweave.cli.options import Fitting, Reading
+    from boolweave.estimator import BooleanMatrixFactorization
+    from boolweave.io import Reading as Contents
+    from boolweave.observations import Observations
+
+INTERRUPTED = 130
+
+
+def talk(message: str, quiet: bool) -> None:
+    """A line to standard error, where the answer does not go."""
+    if not quiet:
+        typer.echo(message, err=True)
+
+
+def put_json(answer: Any) -> None:
+    """One JSON document to standard output; NaN has no place in JSON and becomes null."""
+    typer.echo(json.dumps(_without_nan(answer), ensure_ascii=False))
+
+
+def _without_nan(answer: Any) -> Any:
+    if isinstance(answer, dict):
+        return {key: _without_nan(value) for key, value in answer.items()}
+    if isinstance(answer, list | tuple):
+        return [_without_nan(value) for value in answer]
+    if isinstance(answer, float) and (answer != answer or abs(answer) == float("inf")):
+        return None
+    return answer
+
+
+def read_input(source: str, how: Reading, quiet: bool, absent: str = "zero") -> Contents:
+    """Read the input and say how it was understood."""
+    from boolweave import io
+    from boolweave.io.dialect import Dialect
+
+    contents = io.read(
+        source,
+        format=how.input_format,
+        dialect=Dialect(
+            delimiter=_delimiter(how.delimiter),
+            layout=how.layout.value if how.layout else None,  # type: ignore[arg-type]
+            header=how.header,
+            labels=how.labels.value if how.labels else None,  # type: ignore[arg-type]
+            columns=tuple(part.strip() for part in how.columns.split(",")) if how.columns else (),
+        ),
+        above=_above(how.above),
+        absent=how.absent.value if how.absent else absent,  # type: ignore[arg-type]
+        duplicates=how.duplicates.value,  # type: ignore[arg-type]
+    )
+    talk(f"{contents.name}: {contents.guess}", quiet)
+    return contents
+
+
+def _delimiter(text: str | None) -> str | None:
+    if text is None:
+        return None
+    known = {"\\t": "\t", "tab": "\t", "space": " ", "comma": ","}
+    delimiter = known.get(text, text)
+    if not delimiter or (len(delimiter) > 1 and delimiter != "::") or delimiter in '"\n\r':
+        raise ValueError(f"--delimiter: expected one character, tab, space or ::, got {text!r}")
+    if len(delimiter.encode()) > 1 and delimiter != "::":
+        raise ValueError(f"--delimiter: expected an ASCII character, got {text!r}")
+    return delimiter
+
+
+def _above(text: str | None) -> str | float | None:
+    if text is None or text in ("mean", "median"):
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"--above: expected mean, median or a number, got {text!r}") from None
+
+
+def _number(text: str | None, option: str, word: str, kind: type) -> Any:
+    """A number, or the one word that may stand in its place."""
+    if text is None or text == word:
+        return text
+    try:
+        return kind(text)
+    except ValueError:
+        what = "a whole number" if kind is int else "a number"
+        raise ValueError(f"{option}: expected {what} or {word}, got {text!r}") from None
+
+
+def parameters(how: Fitting) -> dict[str, Any]:
+    """The estimator's parameters; those not given keep its defaults."""
+    given = {
+        "n_components": _number(how.n_components, "--n-components", "auto", int),
+        "product": how.product.value if how.product else None,
+        "method": how.method.value if how.method else None,
+        "noise": _number(how.noise, "--noise", "learn", float),
+        "row_prior": _number(how.row_prior, "--row-prior", "learn", float),
+        "column_prior": _number(how.column_prior, "--column-prior", "learn", float),
+        "damping": how.damping,
+        "max_iter": how.max_iter,
+        "tol": how.tol,
+        "n_init": _number(how.n_init, "--n-init", "auto", int),
+        "messages": how.messages.value if how.messages else None,
+        "checkpoint": str(how.checkpoint) if how.checkpoint else None,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def fit(observations: Observations, how: Fitting, quiet: bool) -> BooleanMatrixFactorization:
+    """Fit, with progress on a terminal; warnings become lines on standard error."""
+    import warnings
+
+    from boolweave.estimator import BooleanMatrixFactorization
+
+    model = BooleanMatrixFactorization(
+        random_state=how.seed, n_jobs=how.jobs, verbose=0 if quiet else 1, **parameters(how)
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(observations)
+    for warning in caught:
+        if issubclass(warning.category, UserWarning):
+            talk(f"warning: {' '.join(str(warning.message).split())}", quiet)
+    if model.interrupted_:
+        talk("interrupted: writing the best result so far", quiet)
+    return model
+
+
+def finish(model: Any) -> None:
+    """Exit code 130 where Ctrl-C ended the run, after everything is written."""
+    if getattr(model, "interrupted_", False):
+        raise typer.Exit(INTERRUPTED)
+
+
+def load_model(path: Path) -> BooleanMatrixFactorization:
+    """A saved model; damage and absence are one line each."""
+    from boolweave.estimator import load
+
+    if not path.is_file():
+        raise ValueError(f"{path}: there is no such file; write a model with factorize --model")
+    return load(path)
+
+
+def names_or_positions(model: Any, wanted: list[str], axis: str) -> list[int]:
+    """Positions of rows or columns by label, or by number from 1 where there are no labels."""
+    seen = model.observations_
+    labels = seen.row_labels if axis == "row" else seen.column_labels
+    size = seen.shape[0 if axis == "row" else 1]
+    if labels is not None:
+        place = {str(label): i for i, label in enumerate(labels)}
+        for name in wanted:
+            if name not in place:
+                raise ValueError(f"there is no {axis} named {name!r}{_near(name, list(place))}")
+        return [place[name] for name in wanted]
+    found = []
+    for name in wanted:
+        number = name.removeprefix(f"{axis} ")
+        if not number.isdigit() or not 1 <= int(number) <= size:
+            raise ValueError(
+                f"expected the number of a {axis}, 1 to {size}, as the data had no labels; "
+                f"got {name!r}"
+            )
+        found.append(int(number) - 1)
+    return found
+
+
+def _near(name: str, names: list[str]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, names[:20_000], n=3)
+    return f"; did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
+
+
+def no_tty_output(kind: str, output: Path | None) -> None:
+    """Binary formats need a file."""
+    if (output is None and kind in ("npz", "png")) or (
+        output is None and kind in ("parquet", "arrow") and sys.stdout.isatty()
+    ):
+        raise ValueError(f"--format {kind} needs a file: name it with --output")

@@ -1,0 +1,395 @@
+"""The commands that find factors: factorize, complete, rank, compare; and info."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from boolweave.cli.common import (
+    finish,
+    fit,
+    no_tty_output,
+    parameters,
+    put_json,
+    read_input,
+    talk,
+)
+from boolweave.cli.options import Fitting, Reading, Source, Writing
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from boolweave.estimator import BooleanMatrixFactorization
+    from boolweave.observations import Observations
+
+    HeldOut = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+
+_MODEL = typer.Option(
+    "--model", help="Write the model here (.npz), for predict and others.", rich_help_panel="Output"
+)
+_REPORT = typer.Option("--report", help="Write a report here (.html).", rich_help_panel="Output")
+_HOLD_OUT = typer.Option(
+    min=0.0, max=0.9, help="Share of the entries kept aside to test the probabilities.",
+    rich_help_panel="How the factors are found",
+)  # fmt: skip
+
+
+class Fill(StrEnum):
+    """What `complete` writes."""
+
+    values = "values"
+    probabilities = "probabilities"
+    both = "both"
+
+
+def factorize(
+    source: Source,
+    writing: Writing,
+    full: Annotated[
+        bool, typer.Option("--full", help="List everyone, not only the members of factors.")
+    ] = False,
+    model: Annotated[Path | None, _MODEL] = None,
+    report: Annotated[Path | None, _REPORT] = None,
+    hold_out: Annotated[float, _HOLD_OUT] = 0.0,
+    reading: Reading = Reading(),  # noqa: B008
+    fitting: Fitting = Fitting(),  # noqa: B008
+) -> None:
+    """Find the factors behind a table: who belongs together, and in what.
+
+    Writes a line for each member of each factor: factor, axis, label, probability.
+
+    Example: boolweave factorize votes.csv -k 3 --model votes.npz --report votes.html
+    """
+    from boolweave.io.write import TABLE_FORMATS, factor_table, write_table
+
+    kind = _check_outputs(writing, TABLE_FORMATS, model, report)
+    contents = read_input(source, reading, writing.quiet)
+    fitted, held_out = _fit(contents.observations, fitting, hold_out, writing.quiet)
+    _write_more(fitted, held_out, contents.name, model, report, writing.quiet)
+    if writing.json:
+        put_json({**_summary(fitted, held_out), "factors": _factors(fitted)})
+    if not writing.json or writing.output is not None:
+        write_table(factor_table(fitted, full=full), writing.output, kind)
+    _say_summary(fitted, held_out, writing.quiet)
+    finish(fitted)
+
+
+def complete(
+    source: Source,
+    writing: Writing,
+    fill: Annotated[
+        Fill,
+        typer.Option(
+            help="values: the table without holes; probabilities: P(1) of every entry; "
+            "both: a line for each entry that was missing."
+        ),
+    ] = Fill.values,
+    denoise: Annotated[
+        bool, typer.Option("--denoise", help="Replace observed entries too where factors differ.")
+    ] = False,
+    model: Annotated[Path | None, _MODEL] = None,
+    report: Annotated[Path | None, _REPORT] = None,
+    hold_out: Annotated[float, _HOLD_OUT] = 0.0,
+    reading: Reading = Reading(),  # noqa: B008
+    fitting: Fitting = Fitting(),  # noqa: B008
+) -> None:
+    """Fill the holes of a table.
+
+    Observed entries stay as they are. What sparse files do not name is missing here.
+
+    Example: boolweave complete votes.csv -k 3 -o completed.csv
+    """
+    from boolweave.io.write import MATRIX_FORMATS, TABLE_FORMATS, write_matrix, write_table
+
+    formats = TABLE_FORMATS if fill is Fill.both else MATRIX_FORMATS
+    kind = _check_outputs(writing, formats, model, report)
+    contents = read_input(source, reading, writing.quiet, absent="missing")
+    fitted, held_out = _fit(contents.observations, fitting, hold_out, writing.quiet)
+    _write_more(fitted, held_out, contents.name, model, report, writing.quiet)
+    seen = contents.observations
+    if writing.json:
+        holes = _filled(fitted, seen)
+        put_json({**_summary(fitted, held_out), "filled": holes.to_dicts()})
+    if not writing.json or writing.output is not None:
+        if fill is Fill.both:
+            write_table(_filled(fitted, seen), writing.output, kind)
+        elif fill is Fill.probabilities:
+            write_matrix(_probabilities(fitted), seen, writing.output, kind)
+        else:
+            write_matrix(_completed(fitted, seen, denoise), seen, writing.output, kind)
+    _say_summary(fitted, held_out, writing.quiet)
+    finish(fitted)
+
+
+def rank(
+    source: Source,
+    writing: Writing,
+    criterion: Annotated[
+        str, typer.Option(help="mdl: description length; heldout: entries kept aside.")
+    ] = "mdl",
+    max_rank: Annotated[
+        int | None, typer.Option(min=1, help="The largest number of factors to try.")
+    ] = None,
+    reading: Reading = Reading(),  # noqa: B008
+    fitting: Fitting = Fitting(),  # noqa: B008
+) -> None:
+    """Choose the number of factors: a line for each number tried, and how good it is.
+
+    Example: boolweave rank votes.csv
+    """
+    import boolweave
+    from boolweave.io.write import TABLE_FORMATS, write_table
+
+    select_rank: Any = getattr(boolweave, "select_rank", None)
+    if select_rank is None:
+        raise ValueError("rank is not part of this version; give --n-components to factorize")
+    kind = _check_outputs(writing, TABLE_FORMATS)
+    contents = read_input(source, reading, writing.quiet)
+    chosen = {k: v for k, v in parameters(fitting).items() if k != "n_components"}
+    if max_rank is not None:
+        chosen["ranks"] = range(1, max_rank + 1)
+    found = select_rank(
+        contents.observations, criterion=criterion, random_state=fitting.seed,
+        n_jobs=fitting.jobs, **chosen,
+    )  # fmt: skip
+    if writing.json:
+        put_json({"best": int(found.best), "criterion": found.criterion, "ranks": found.table()})
+        return
+    import polars as pl
+
+    write_table(pl.DataFrame(found.table()), writing.output, kind)
+    talk(f"best: {found.best} factors", writing.quiet)
+
+
+def compare(
+    source: Source,
+    writing: Writing,
+    hold_out: Annotated[
+        float, typer.Option(min=0.01, max=0.9, help="Share of the entries to predict.")
+    ] = 0.2,
+    reading: Reading = Reading(),  # noqa: B008
+    fitting: Fitting = Fitting(),  # noqa: B008
+) -> None:
+    """Compare with other methods on entries kept aside.
+
+    Example: boolweave compare votes.csv -k 3 --hold-out 0.2
+    """
+    from importlib.util import find_spec
+
+    if find_spec("boolweave.baselines") is None:
+        raise ValueError("compare needs boolweave.baselines, which is not part of this version")
+    from boolweave.baselines import compare as compare_all  # type: ignore[import-not-found]
+    from boolweave.io.write import TABLE_FORMATS, write_table
+
+    kind = _check_outputs(writing, TABLE_FORMATS)
+    contents = read_input(source, reading, writing.quiet, absent="missing")
+    rows = compare_all(
+        contents.observations, hold_out=hold_out, random_state=fitting.seed,
+        n_jobs=fitting.jobs, **parameters(fitting),
+    )  # fmt: skip
+    if writing.json:
+        put_json(rows)
+        return
+    import polars as pl
+
+    write_table(pl.DataFrame(rows), writing.output, kind)
+
+
+def info(
+    source: Source,
+    json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    n_components: Annotated[
+        int, typer.Option("--n-components", "-k", min=1, help="For the memory of a run.")
+    ] = 10,
+    reading: Reading = Reading(),  # noqa: B008
+) -> None:
+    """Say what is in a file: shape, entries, ones, and the memory a run would take.
+
+    Example: boolweave info votes.csv
+    """
+    import numpy as np
+
+    contents = read_input(source, reading, True)
+    seen = contents.observations
+    per_column = np.bincount(seen.indices, minlength=seen.n_columns)
+    size = seen.n_rows * seen.n_columns
+    answer: dict[str, Any] = {
+        "file": contents.name,
+        "format": contents.format,
+        "read as": contents.guess,
+        "rows": seen.n_rows,
+        "columns": seen.n_columns,
+        "observed": seen.n_observed,
+        "observed share": seen.n_observed / max(size, 1),
+        "ones share": seen.share_of_ones,
+        "empty rows": int((np.diff(seen.indptr) == 0).sum()),
+        "empty columns": int((per_column == 0).sum()),
+        "row labels": _examples(seen.row_labels),
+        "column labels": _examples(seen.column_labels),
+        "n_components": n_components,
+        "memory of a run in bytes": _memory(seen, n_components),
+    }
+    if json:
+        put_json(answer)
+        return
+    answer["observed share"] = f"{answer['observed share']:.2%}"
+    answer["ones share"] = f"{answer['ones share']:.2%}"
+    memory = answer.pop("memory of a run in bytes")
+    del answer["n_components"]
+    answer[f"memory of a run with {n_components} factors"] = f"{memory / 2**20:,.1f} MiB"
+    width = max(len(name) for name in answer)
+    for name, value in answer.items():
+        typer.echo(f"{name:<{width}}  {value}")
+
+
+# ---------------------------------------------------------------- helpers
+
+
+def _examples(labels: NDArray[np.str_] | None) -> str:
+    if labels is None:
+        return "none"
+    return ", ".join(labels[:3].tolist()) + (", ..." if len(labels) > 3 else "")
+
+
+def _memory(seen: Observations, n_components: int) -> int:
+    """Two 4-byte messages for each entry and factor, the entries themselves, the beliefs."""
+    entries = seen.n_observed * (2 * 4 * n_components + 13)
+    return entries + 4 * 4 * n_components * (seen.n_rows + seen.n_columns)
+
+
+def _check_outputs(
+    writing: Writing, formats: tuple[str, ...], model: Path | None = None,
+    report: Path | None = None,
+) -> str:  # fmt: skip
+    """Find mistakes in the names of outputs before the work is done."""
+    from boolweave.io.write import check_folder, output_format
+
+    kind = output_format(writing.output, writing.format, formats)
+    no_tty_output(kind, writing.output)
+    for path, option in ((writing.output, "--output"), (model, "--model"), (report, "--report")):
+        check_folder(path, option)
+    if model is not None and model.suffix.lower() != ".npz":
+        raise ValueError(f"--model: expected a name that ends in .npz, got {str(model)!r}")
+    if report is not None:
+        from boolweave.cli.models import check_report
+
+        check_report(report, "--report")
+    return kind
+
+
+def _fit(
+    seen: Observations, fitting: Fitting, hold_out: float, quiet: bool
+) -> tuple[BooleanMatrixFactorization, HeldOut | None]:
+    if hold_out == 0:
+        return fit(seen, fitting, quiet), None
+    kept, rows, columns, values = seen.hide(hold_out, random_state=fitting.seed)
+    return fit(kept, fitting, quiet), (rows, columns, values)
+
+
+def _write_more(
+    fitted: BooleanMatrixFactorization, held_out: HeldOut | None, name: str, model: Path | None,
+    report: Path | None, quiet: bool,
+) -> None:  # fmt: skip
+    if model is not None:
+        fitted.save(model)
+        talk(f"model: {model}", quiet)
+    if report is not None:
+        from boolweave.report import write_report
+
+        write_report(fitted, report, title=name, held_out=held_out)
+        talk(f"report: {report}", quiet)
+
+
+def _summary(fitted: BooleanMatrixFactorization, held_out: HeldOut | None) -> dict[str, Any]:
+    import numpy as np
+
+    seen = fitted.observations_
+    rows = seen.rows_of_entries()
+    right = fitted.predict(rows, seen.indices) == seen.values
+    summary = {
+        "rows": seen.n_rows,
+        "columns": seen.n_columns,
+        "observed": seen.n_observed,
+        "n_components": len(fitted.components_),
+        "converged": bool(fitted.converged_),
+        "interrupted": bool(fitted.interrupted_),
+        "n_iter": int(fitted.n_iter_),
+        "log_posterior": float(fitted.log_posterior_),
+        "accuracy": float(np.mean(right)) if len(right) else None,
+    }
+    if held_out is not None:
+        m, n, values = held_out
+        right = fitted.predict(m, n) == values
+        summary["held_out"] = len(values)
+        summary["held_out_accuracy"] = float(np.mean(right)) if len(values) else None
+    return summary
+
+
+def _say_summary(fitted: BooleanMatrixFactorization, held_out: HeldOut | None, quiet: bool) -> None:
+    if quiet:
+        return
+    found = _summary(fitted, held_out)
+    words = f"{found['n_components']} factors"
+    if found["accuracy"] is not None:
+        words += f", {found['accuracy']:.1%} of {found['observed']} observed entries explained"
+    if found.get("held_out_accuracy") is not None:
+        words += f", {found['held_out_accuracy']:.1%} of {found['held_out']} held-out entries right"
+    talk(words, quiet)
+
+
+def _factors(fitted: BooleanMatrixFactorization) -> list[dict[str, Any]]:
+    from boolweave.recommend import members
+
+    return [
+        {
+            "factor": k + 1,
+            "rows": list(members(fitted, k, "row")),
+            "columns": list(members(fitted, k, "column")),
+        }
+        for k in range(len(fitted.components_))
+    ]
+
+
+def _probabilities(fitted: BooleanMatrixFactorization) -> NDArray[np.float64]:
+    import numpy as np
+
+    from boolweave.recommend import each_row
+
+    out = np.empty(fitted.observations_.shape)
+    for i, row in enumerate(each_row(fitted, np.arange(len(out)))):
+        out[i] = row
+    return out.round(6)
+
+
+def _completed(
+    fitted: BooleanMatrixFactorization, seen: Observations, denoise: bool
+) -> NDArray[np.uint8]:
+    matrix = fitted.inverse_transform(fitted.row_log_odds_ > 0)
+    if not denoise:
+        matrix[seen.rows_of_entries(), seen.indices] = seen.values
+    return matrix
+
+
+def _filled(fitted: BooleanMatrixFactorization, seen: Observations) -> Any:
+    """A line for each entry that was missing: row, column, value, probability."""
+    import numpy as np
+    import polars as pl
+
+    from boolweave.io.write import column_names, row_names
+
+    missing = np.ones(seen.shape, dtype=bool)
+    missing[seen.rows_of_entries(), seen.indices] = False
+    m, n = np.nonzero(missing)
+    rows, columns = np.array(row_names(seen), object), np.array(column_names(seen), object)
+    return pl.DataFrame(
+        {
+            "row": pl.Series(rows[m].tolist(), dtype=pl.String),
+            "column": pl.Series(columns[n].tolist(), dtype=pl.String),
+            "value": fitted.predict(m, n) if len(m) else np.empty(0, np.uint8),
+            "probability": fitted.predict_proba(m, n).round(6) if len(m) else np.empty(0),
+        }
+    )

@@ -1,0 +1,148 @@
+"""Writing: tables in several formats, whole matrices, factors; always beside and renamed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from boolweave.io.files import replacing
+
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from boolweave.observations import Observations
+
+TABLE_FORMATS = ("csv", "tsv", "parquet", "arrow", "json")
+MATRIX_FORMATS = (*TABLE_FORMATS, "npz", "png")
+
+_BY_SUFFIX = {
+    ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet",
+    ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".json": "json", ".npz": "npz",
+    ".png": "png",
+}  # fmt: skip
+
+
+def output_format(
+    output: Path | None, asked: str | None, known: tuple[str, ...], option: str = "--output"
+) -> str:
+    """The format asked for, or that of the suffix, or CSV; raises where it cannot be written."""
+    if asked is not None:
+        if asked not in known:
+            raise ValueError(f"--format: expected one of {', '.join(known)}, got {asked!r}")
+        return asked
+    if output is None:
+        return "csv"
+    found = _BY_SUFFIX.get(output.suffix.lower())
+    if found not in known:
+        suffixes = ", ".join(s for s, kind in _BY_SUFFIX.items() if kind in known)
+        raise ValueError(
+            f"{option}: expected a name that ends in {suffixes}, got {str(output)!r}; "
+            "rename it or say the format with --format"
+        )
+    return str(found)
+
+
+def check_folder(output: Path | None, option: str = "--output") -> None:
+    """Refuse a place that cannot be written to, before the work is done."""
+    if output is None:
+        return
+    if output.is_dir():
+        raise ValueError(f"{option}: {str(output)!r} is a folder; name a file in it")
+    if not output.parent.is_dir():
+        raise ValueError(f"{option}: there is no folder {str(output.parent)!r}; make it first")
+
+
+def write_table(frame: pl.DataFrame, output: Path | None, kind: str) -> None:
+    """A table to a file, or to standard output."""
+    if output is None:
+        _put_table(frame, sys.stdout.buffer, kind)
+        sys.stdout.buffer.flush()
+        return
+    with replacing(output) as file:
+        _put_table(frame, file, kind)
+
+
+def _put_table(frame: pl.DataFrame, file: BinaryIO, kind: str) -> None:
+    if kind == "parquet":
+        frame.write_parquet(file)
+    elif kind == "arrow":
+        frame.write_ipc(file)
+    elif kind == "json":
+        file.write(frame.write_json().encode() + b"\n")
+    else:
+        frame.write_csv(file, separator="\t" if kind == "tsv" else ",")
+
+
+def write_matrix(matrix: NDArray[Any], seen: Observations, output: Path | None, kind: str) -> None:
+    """A matrix (M, N) with the labels of `seen`."""
+    import polars as pl
+
+    if kind == "npz":
+        arrays: dict[str, Any] = {"matrix": matrix}
+        with replacing(output or Path("-")) as file:
+            np.savez_compressed(file, **arrays)
+        return
+    if kind == "png":
+        from PIL import Image
+
+        dark = (255 * (1 - matrix.astype(np.float64))).round().astype(np.uint8)
+        with replacing(output or Path("-")) as file:
+            Image.fromarray(dark).save(file, format="PNG")
+        return
+    names = column_names(seen)
+    columns: dict[str, Any] = {}
+    if seen.row_labels is not None:
+        first = "row" if "row" not in names else "row label"
+        columns[first] = seen.row_labels.tolist()
+    for j, column in enumerate(names):
+        columns[column] = matrix[:, j]
+    write_table(pl.DataFrame(columns), output, kind)
+
+
+def column_names(seen: Observations) -> list[str]:
+    """Labels of the columns, or their numbers from 1."""
+    if seen.column_labels is not None:
+        return [str(label) for label in seen.column_labels]
+    return [f"column {j + 1}" for j in range(seen.n_columns)]
+
+
+def row_names(seen: Observations) -> list[str]:
+    """Labels of the rows, or their numbers from 1."""
+    if seen.row_labels is not None:
+        return [str(label) for label in seen.row_labels]
+    return [f"row {i + 1}" for i in range(seen.n_rows)]
+
+
+def factor_table(model: Any, *, full: bool) -> pl.DataFrame:
+    """Factors in long form: factor, axis, label, member, probability; the members, or everyone."""
+    import polars as pl
+
+    seen = model.observations_
+    parts = []
+    for axis, names, odds, inside in (
+        ("row", row_names(seen), model.row_log_odds_.T, model.row_log_odds_.T > 0),
+        ("column", column_names(seen), model.column_log_odds_, model.components_ > 0),
+    ):
+        labels = np.array(names, dtype=object)
+        for k in range(len(odds)):
+            chosen = np.arange(len(labels)) if full else np.flatnonzero(inside[k])
+            chance = 0.5 * (1 + np.tanh(0.5 * odds[k, chosen].astype(np.float64)))
+            parts.append(
+                pl.DataFrame(
+                    {
+                        "factor": pl.Series([k + 1] * len(chosen), dtype=pl.Int32),
+                        "axis": pl.Series([axis] * len(chosen), dtype=pl.String),
+                        "label": pl.Series(labels[chosen].tolist(), dtype=pl.String),
+                        "member": pl.Series(inside[k, chosen].astype(np.uint8), dtype=pl.UInt8),
+                        "probability": pl.Series(chance.round(6), dtype=pl.Float64),
+                    }
+                )
+            )
+    table = pl.concat(parts)
+    order = pl.col("axis").replace_strict({"row": 0, "column": 1})
+    table = table.sort("factor", order, maintain_order=True)
+    return table if full else table.drop("member")

@@ -1,0 +1,63 @@
+"""A progress bar on a terminal; nothing anywhere else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+# Told after each iteration: its number, the residual, the log-posterior.
+OnIteration = Callable[[int, float, float], None]
+
+
+@contextmanager
+def progress(total: int | None, verbose: int | bool = True) -> Iterator[OnIteration | None]:
+    """Show iteration, residual, log-posterior and time left on standard error.
+
+    Parameters
+    ----------
+    total : int or None
+        Most iterations of one start; None where it is not known.
+    verbose : int or bool
+        Nothing is shown where this is 0, nor where standard error is not a terminal.
+
+    Yields
+    ------
+    callback or None
+        To be called with iteration, residual and log-posterior; None where nothing is shown. An
+        iteration that is not after the last one begins a new start.
+
+    Examples
+    --------
+    >>> with progress(100, verbose=0) as on_iteration:
+    ...     print(on_iteration)
+    None
+    """
+    if not verbose or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("iteration {task.completed:.0f}"),
+        TextColumn("residual {task.fields[residual]:.2g}"),
+        TextColumn("log-posterior {task.fields[score]:,.1f}"),
+        TimeRemainingColumn(),
+    )
+    bar = Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=5)
+    with bar:
+        task = bar.add_task("start 1", total=total, residual=float("inf"), score=float("nan"))
+        start, last = 1, 0
+
+        def on_iteration(iteration: int, residual: float, score: float) -> None:
+            nonlocal start, last
+            if iteration <= last:
+                start += 1
+                bar.reset(task, description=f"start {start}")
+            last = iteration
+            bar.update(task, completed=iteration, residual=residual, score=score)
+
+        yield on_iteration
