@@ -1,0 +1,218 @@
+"""A page about a fitted model: one HTML file that needs nothing else.
+
+`render_report` makes the page, `write_report` puts it into a file. The numbers are worked out here;
+`templates/` holds the page, its style and its script. plotly's JavaScript is copied into the page.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import platform
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from boolweave import __version__
+from boolweave.io import replacing
+from boolweave.report_data import (
+    Grid,
+    calibration,
+    factor_facts,
+    histogram,
+    make_grid,
+    noise_in_words,
+    rank_rows,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    HeldOut = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+
+# Members of a factor that its card shows at once; the others unfold.
+MEMBERS_SHOWN = 12
+# Members that a card lists at all: a page with a million names helps nobody.
+MEMBERS_LISTED = 500
+
+
+def write_report(
+    model: Any, path: str | Path, *, title: str = "", held_out: HeldOut | None = None
+) -> None:
+    """Write the page about a fitted model.
+
+    Parameters
+    ----------
+    model : BooleanMatrixFactorization
+        Fitted.
+    path : path
+        Where the page goes; an old file there is replaced when the new one is whole.
+    title : str
+        Stands above the page.
+    held_out : (rows, columns, values), optional
+        Entries that the model has not seen, to test its probabilities on.
+    """
+    page = render_report(model, title=title, held_out=held_out).encode("utf-8")
+    with replacing(path) as file:
+        file.write(page)
+
+
+def render_report(model: Any, *, title: str = "", held_out: HeldOut | None = None) -> str:
+    """The page about a fitted model, as text; the parameters are those of `write_report`."""
+    import jinja2
+
+    grid = make_grid(model)
+    data = _data(model, grid, held_out)
+    # In a script element nothing but "</script" and "<!--" could end or change the text.
+    payload = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
+    scripts = {"plotly": _plotly(), "script": _text("report.js")}
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    safe = {name: jinja2.utils.markupsafe.Markup(text) for name, text in scripts.items()}
+    return environment.from_string(_text("report.html.j2")).render(
+        title=title or "Boolean factors",
+        summary=_summary(model, held_out),
+        grid=grid,
+        factors=_cards(model),
+        shown=MEMBERS_SHOWN,
+        has=data,
+        provenance=_provenance(model),
+        python=_python(model),
+        command=_command(model),
+        style=jinja2.utils.markupsafe.Markup(_text("report.css")),
+        payload=jinja2.utils.markupsafe.Markup(payload),
+        # Only these two scripts may run, whatever a label says.
+        policy=" ".join(_fingerprint(text) for text in scripts.values()),
+        **safe,
+    )
+
+
+def _text(name: str) -> str:
+    return (files("boolweave") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _plotly() -> str:
+    from plotly.offline import get_plotlyjs
+
+    # It would end the script element it stands in.
+    return get_plotlyjs().replace("</script", "<\\/script")
+
+
+def _fingerprint(script: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return f"'sha256-{digest}'"
+
+
+# ---------------------------------------------------------------- what the script draws
+
+
+def _data(model: Any, grid: Grid, held_out: HeldOut | None) -> dict[str, Any]:
+    history = {
+        name: [float(value) for value in values]
+        for name, values in model.history_.items()
+        if name in ("residual", "log_posterior") and np.isfinite(values).all()
+    }
+    return {
+        "grid": grid.packed(),
+        "history": history,
+        "histograms": _histograms(model),
+        "calibration": None if held_out is None else calibration(model, held_out),
+        "rank": rank_rows(model),
+    }
+
+
+def _histograms(model: Any) -> list[dict[str, Any]]:
+    found = []
+    edges = model.history_.get("message_edges")
+    if edges is not None and "message_counts" in model.history_:
+        counts = model.history_["message_counts"]
+        found.append(
+            {"name": "messages", "edges": edges.tolist(), "counts": counts.tolist()}
+        )  # fmt: skip
+    found.append(histogram("beliefs of rows", model.row_log_odds_))
+    found.append(histogram("beliefs of columns", model.column_log_odds_))
+    return found
+
+
+# ---------------------------------------------------------------- what the page says
+
+
+def _summary(model: Any, held_out: HeldOut | None) -> list[tuple[str, str]]:
+    seen = model.observations_
+    n_entries = max(1, seen.n_rows * seen.n_columns)
+    right = model.predict(seen.rows_of_entries(), seen.indices) == seen.values
+    facts = [
+        ("rows × columns", f"{seen.n_rows:,} × {seen.n_columns:,}"),
+        ("entries observed", f"{seen.n_observed:,} ({seen.n_observed / n_entries:.1%})"),
+        ("ones among them", f"{seen.share_of_ones:.1%}"),
+        ("factors", f"{len(model.components_)}"),
+        ("observed entries explained", f"{right.mean():.1%}" if len(right) else "none observed"),
+        ("noise", noise_in_words(model.noise_)),
+    ]
+    if held_out is not None and len(held_out[2]):
+        rows, columns, values = held_out
+        share = float((model.predict(rows, columns) == values).mean())
+        facts.append(("held-out entries right", f"{share:.1%} of {len(values):,}"))
+    return facts
+
+
+def _cards(model: Any) -> list[dict[str, Any]]:
+    from boolweave.recommend import members
+
+    cards = []
+    for number, fact in enumerate(factor_facts(model)):
+        card: dict[str, Any] = {**fact, "place": number}
+        for axis in ("row", "column"):
+            names = members(model, fact["k"], axis)
+            card[f"{axis}s"] = names[:MEMBERS_LISTED]
+            card[f"n_{axis}s"] = len(names)
+        cards.append(card)
+    return cards
+
+
+def _provenance(model: Any) -> list[tuple[str, str]]:
+    import numba
+    import scipy
+
+    facts = [("boolweave", __version__)]
+    words = {"random_state": "random_state, the seed"}
+    facts += [
+        (words.get(name, name), str(value)) for name, value in model.get_params(deep=False).items()
+    ]
+    facts += [
+        ("iterations", f"{model.n_iter_}"),
+        ("converged", "yes" if model.converged_ else "no"),
+        ("interrupted", "yes" if model.interrupted_ else "no"),
+        ("log-posterior", f"{float(model.log_posterior_):,.2f}"),
+        ("Python", platform.python_version()),
+        ("NumPy, SciPy, Numba", f"{np.__version__}, {scipy.__version__}, {numba.__version__}"),
+    ]
+    return facts
+
+
+def _changed(model: Any) -> dict[str, Any]:
+    """The parameters that are not at their defaults; the number of factors always."""
+    defaults = type(model)().get_params(deep=False)
+    given = {"n_components": len(model.components_)}
+    for name, value in model.get_params(deep=False).items():
+        plain = value is None or isinstance(value, bool | int | float | str)
+        if name not in ("n_components", "verbose", "n_jobs") and plain and value != defaults[name]:
+            given[name] = value
+    return given
+
+
+def _python(model: Any) -> str:
+    arguments = ", ".join(f"{name}={value!r}" for name, value in _changed(model).items())
+    return f"BooleanMatrixFactorization({arguments}).fit(data)"
+
+
+def _command(model: Any) -> str:
+    words = ["boolweave factorize INPUT"]
+    for name, value in _changed(model).items():
+        option = "seed" if name == "random_state" else name.replace("_", "-")
+        words.append(f"--{option} {value}")
+    return " ".join(words)
