@@ -62,14 +62,17 @@
 
   const PANELS = [["observed", "observed"], ["reconstructed", "probability"], ["difference", "difference"]];
 
+  // A factor in many pieces is outlined where it is largest: more outlines than this hide the matrix.
+  const PIECES = 16;
+  const longest = (runs) => (runs.length <= PIECES ? runs : [...runs].sort((a, b) => b[1] - b[0] - a[1] + a[0]).slice(0, PIECES));
+
   function shapes() {
     const out = [];
     const some = chosen < 0 ? (data.grid.tiles.length <= 8 ? data.grid.tiles.map((_, k) => k) : []) : [chosen];
     for (const k of some) {
       const tile = data.grid.tiles[k];
-      if (tile.rows.length * tile.columns.length > 300) continue;
       for (let panel = 1; panel <= 3; panel++) {
-        for (const [top, bottom] of tile.rows) for (const [left, right] of tile.columns) {
+        for (const [top, bottom] of longest(tile.rows)) for (const [left, right] of longest(tile.columns)) {
           out.push({
             type: "rect", xref: panel === 1 ? "x" : `x${panel}`, yref: panel === 1 ? "y" : `y${panel}`,
             x0: left - 0.5, x1: right + 0.5, y0: top - 0.5, y1: bottom + 0.5,
