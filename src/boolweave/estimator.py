@@ -13,10 +13,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from boolweave import learning, message_passing, model_file, rank
+from boolweave import learning, message_passing, model_file, rank, recommend
 from boolweave.model import Channel, Model
 from boolweave.observations import Observations
 from boolweave.products import boolean_product
+from boolweave.progress import progress
 from boolweave.result import Result, decoded_at, latent_at
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from boolweave.rank import RankSelection
+    from boolweave.recommend import Explanation, Recommendations
 
 
 class BooleanMatrixFactorization(
@@ -204,10 +206,14 @@ class BooleanMatrixFactorization(
         settings = self._settings()
         random = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         if self.n_components != "auto":
-            result = learning.fit(observations, settings, random)
+            with progress(self.max_iter, self.verbose) as on_iteration:
+                result = learning.fit(observations, settings, random, on_iteration)
             self._warn(result)
             return result, None, 0
-        selection, best = rank.search(observations, settings, random)
+        with progress(self.max_iter, self.verbose) as on_iteration:
+            selection, best = rank.search(
+                observations, settings, random, on_iteration=on_iteration
+            )  # fmt: skip
         assert best is not None
         result, n_dropped = rank.drop_useless(best)
         self._warn(result)
@@ -413,6 +419,28 @@ class BooleanMatrixFactorization(
                 f"rows and cols are pairs and must have one length, got {len(m)} and {len(n)}"
             )
         return m, n
+
+    def recommend(self, rows: ArrayLike, n: int = 10) -> Recommendations:
+        """The n columns of each row that were not observed and are most probably 1.
+
+        Parameters
+        ----------
+        rows : positions, or labels where the fitted data had them
+        n : int
+            How many columns for each row.
+
+        Returns
+        -------
+        Recommendations
+            With ``rows`` (R,), ``columns`` (R, n) and ``probabilities`` (R, n).
+        """
+        check_is_fitted(self)
+        return recommend.recommend(self, rows, n)
+
+    def explain(self, row: Any, col: Any) -> Explanation:
+        """Which factors make an entry a one, with their members by name; see `Explanation`."""
+        check_is_fitted(self)
+        return recommend.explain(self, row, col)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean accuracy on the observed entries of X, its rows folded in."""

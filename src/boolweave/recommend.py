@@ -83,13 +83,25 @@ def each_row(
     model: Any, rows: NDArray[np.intp], kind: str = "observed"
 ) -> Iterator[NDArray[np.float64]]:
     """P(1) of all columns, shape (N,), for one row after the other."""
+    for pairs, shape in _blocks(model, rows):
+        yield from model.predict_proba(*pairs, kind=kind).reshape(shape)
+
+
+def decoded(model: Any, rows: NDArray[np.intp]) -> Iterator[NDArray[np.uint8]]:
+    """The decoded value of all columns, shape (N,), for one row after the other."""
+    for pairs, shape in _blocks(model, rows):
+        yield from model.predict(*pairs).reshape(shape)
+
+
+def _blocks(model: Any, rows: NDArray[np.intp]) -> Iterator[tuple[Any, tuple[int, int]]]:
+    """All entries of some rows at a time: pairs of row and column, and the shape they fill."""
     n_columns = model.observations_.shape[1]
     step = max(1, PAIRS_AT_A_TIME // max(1, n_columns * len(model.components_)))
     everything = np.arange(n_columns)
     for start in range(0, len(rows), step):
         block = rows[start : start + step]
         pairs = np.repeat(block, n_columns), np.tile(everything, len(block))
-        yield from model.predict_proba(*pairs, kind=kind).reshape(len(block), n_columns)
+        yield pairs, (len(block), n_columns)
 
 
 @dataclass(frozen=True)
@@ -178,6 +190,8 @@ def explain(model: Any, row: Any, column: Any) -> Explanation:
     both = probability(model.row_log_odds_[m]) * probability(model.column_log_odds_[:, n])
     member = (model.row_log_odds_[m] > 0) & (model.components_[:, n] > 0)
     weight = both if model.product == "xor" else -np.log1p(-np.minimum(both, 1 - 1e-12))
+    if value and not member.any():  # several factors that are each unlikely, but not together
+        member = weight >= 0.1 * weight.sum()
     weight = np.where(member, weight, 0.0)
     total = float(weight.sum())
     reasons = tuple(

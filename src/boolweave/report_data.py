@@ -250,10 +250,9 @@ def calibration(model: Any, held_out: tuple[Any, Any, Any]) -> dict[str, Any] | 
 
 def rank_rows(model: Any) -> list[dict[str, Any]] | None:
     """The table of ranks that were tried, where the model keeps one."""
-    table = getattr(model, "rank_table_", None)
-    if table is None:
+    selection = getattr(model, "rank_selection_", None)
+    if selection is None:
         return None
-    rows = table.table() if hasattr(table, "table") else table
     return [
         {
             "rank": int(row["rank"]),
@@ -261,5 +260,5 @@ def rank_rows(model: Any) -> list[dict[str, Any]] | None:
             "error": float(row.get("error", 0.0)),
             "best": bool(row.get("best", False)),
         }
-        for row in rows
+        for row in selection.table()
     ]

@@ -108,6 +108,7 @@ def parameters(how: Fitting) -> dict[str, Any]:
         "tol": how.tol,
         "n_init": _number(how.n_init, "--n-init", "auto", int),
         "messages": how.messages.value if how.messages else None,
+        "decimation": how.decimation,
         "checkpoint": str(how.checkpoint) if how.checkpoint else None,
     }
     return {name: value for name, value in given.items() if value is not None}
@@ -141,7 +142,7 @@ def finish(model: Any) -> None:
 
 def load_model(path: Path) -> BooleanMatrixFactorization:
     """A saved model; damage and absence are one line each."""
-    from boolweave.estimator import load
+    from boolweave import load
 
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file; write a model with factorize --model")

@@ -214,7 +214,7 @@ def _draw(model: BooleanMatrixFactorization, senate: Dataset, output: Path) -> b
 
     if find_spec("matplotlib") is None:
         return False
-    from boolweave.io.files import replacing
+    from boolweave.io.atomic import replacing
     from boolweave.plot import plot_tiles
 
     X = model.row_log_odds_ > 0

@@ -162,7 +162,7 @@ def rank(
     import polars as pl
 
     write_table(pl.DataFrame(found.table()), writing.output, kind)
-    talk(f"best: {found.best} factors", writing.quiet)
+    talk(f"best: n_components = {found.best}", writing.quiet)
 
 
 def compare(
@@ -333,7 +333,7 @@ def _say_summary(fitted: BooleanMatrixFactorization, held_out: HeldOut | None, q
     if quiet:
         return
     found = _summary(fitted, held_out)
-    words = f"{found['n_components']} factors"
+    words = f"{found['n_components']} factor{'' if found['n_components'] == 1 else 's'}"
     if found["accuracy"] is not None:
         words += f", {found['accuracy']:.1%} of {found['observed']} observed entries explained"
     if found.get("held_out_accuracy") is not None:
@@ -368,7 +368,11 @@ def _probabilities(fitted: BooleanMatrixFactorization) -> NDArray[np.float64]:
 def _completed(
     fitted: BooleanMatrixFactorization, seen: Observations, denoise: bool
 ) -> NDArray[np.uint8]:
-    matrix = fitted.inverse_transform(fitted.row_log_odds_ > 0)
+    import numpy as np
+
+    from boolweave.recommend import decoded
+
+    matrix = np.stack(list(decoded(fitted, np.arange(seen.n_rows))))
     if not denoise:
         matrix[seen.rows_of_entries(), seen.indices] = seen.values
     return matrix

@@ -178,6 +178,10 @@ class Fitting:
     messages: Annotated[
         Messages | None, typer.Option(help="How messages are stored.", rich_help_panel=_FIT)
     ] = None
+    decimation: Annotated[
+        float | None,
+        typer.Option(help="Share of the entries to fix at a time.", rich_help_panel=_FIT),
+    ] = None
     checkpoint: Annotated[
         Path | None,
         typer.Option(help="Where a long run keeps what it needs to go on.", rich_help_panel=_FIT),

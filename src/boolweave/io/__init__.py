@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from boolweave.io import files
-from boolweave.io.files import FileError, replacing
+from boolweave.io.atomic import replacing
+from boolweave.io.files import FileError
 
 if TYPE_CHECKING:
     from boolweave.io.delimited import Above

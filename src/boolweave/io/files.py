@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import os
 import shutil
 import sys
 import tempfile
@@ -43,22 +42,6 @@ class FileError(ValueError):
         if column is not None:
             place += f", column {column}"
         super().__init__(f"{place}: {problem}")
-
-
-@contextmanager
-def replacing(path: str | Path) -> Iterator[BinaryIO]:
-    """A new binary file that takes the place of `path` when the block ends without an error.
-
-    Until then, and for good if the block fails, the old file stays as it was.
-    """
-    target = Path(path)
-    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        with beside.open("wb") as file:
-            yield file
-        beside.replace(target)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from boolweave.io.files import replacing
+from boolweave.io.atomic import replacing
 
 if TYPE_CHECKING:
     import polars as pl
