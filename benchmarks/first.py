@@ -80,7 +80,7 @@ def run_boolweave(problem: Path, flip: float, options: dict) -> dict:
             **({} if options["tol"] is None else {"tol": options["tol"]}),
         )
         start = Clock()
-        factors = model.fit_transform(matrix)
+        factors = (model.fit(matrix).row_log_odds_ > 0).astype(np.uint8)
         return start.elapsed(), factors, model
 
     truth, seen = load(problem)
