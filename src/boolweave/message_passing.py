@@ -319,7 +319,10 @@ def step(
 
 def _odds(belief: Floats) -> Floats:
     limit = sum_product_kernels.BELIEF_LIMIT
-    return np.exp(np.clip(belief, -limit, limit), dtype=np.float32)
+    odds = np.exp(np.clip(belief, -limit, limit), dtype=np.float32)
+    odds[belief <= -HARD_BELIEF / 2] = 0  # known: no evidence, however strong, moves it
+    odds[belief >= HARD_BELIEF / 2] = np.finfo(np.float32).max
+    return odds
 
 
 def converged(state: State, tol: float) -> bool:

@@ -12,10 +12,11 @@ from numba import njit
 
 from boolweave.kernels import _scatter_columns, _scatter_rows
 
-# A ratio is kept within e^±40: certainty for every prior in use, and a product of two is a 32-bit
-# float. Beliefs are kept within ±85 before they become odds: then what is left of a belief without
-# its strongest message is still beyond doubt.
-RATIO_LIMIT = np.float32(2.3e17)
+# A ratio is kept within e^±60, beliefs within ±85 before they become odds: then what is left of a
+# belief without its strongest message is still beyond doubt. What the evidence says of a term is
+# cut later only, for it may be seen through a variable that is next to impossible.
+RATIO_LIMIT = np.float32(1.1e26)
+GAIN_LIMIT = np.float32(1e37)
 BELIEF_LIMIT = 85.0
 
 # Below this a weight of the evidence is as good as none, yet its inverse is a 32-bit float.
@@ -126,10 +127,11 @@ def _damp_ratio(n, damping, other, not_other, gain, ratio, new, change):
     """
     zero = np.float32(0)
     low = np.float32(1) / RATIO_LIMIT
+    keep = np.float32(1) - damping
     for j in range(n):
         new[j] = min(max(not_other[j] + other[j] * gain[j], low), RATIO_LIMIT)
     for j in range(n):
-        new[j] = ratio[j] + damping * (new[j] - ratio[j])
+        new[j] = keep * ratio[j] + damping * new[j]
     for j in range(n):
         change[j] = max(change[j], abs(new[j] - ratio[j]) / (new[j] + ratio[j])) + zero
     for j in range(n):
@@ -176,7 +178,7 @@ def _exchange(
                 gain[j] = like_one[j] * rest_zero[j] + like_zero[j] * rest_one[j]
             for j in range(n):
                 if_zero = like_one[j] * rest_one[j] + like_zero[j] * rest_zero[j]
-                gain[j] = min(gain[j] / max(if_zero, SMALLEST), RATIO_LIMIT) + np.float32(0)
+                gain[j] = min(gain[j] / max(if_zero, SMALLEST), GAIN_LIMIT) + np.float32(0)
             for j in range(n):
                 rest_one[j] = q[k, j] * before_one[j] + c[k, j] * before_zero[j]
             for j in range(n):
@@ -190,7 +192,7 @@ def _exchange(
                 rest_zero[j] = before_zero[j] * after_zero[k + 1, j]
             for j in range(n):
                 if_zero = like_one[j] * rest_one[j] + like_zero[j] * rest_zero[j]
-                gain[j] = min(like_one[j] / max(if_zero, SMALLEST), RATIO_LIMIT)
+                gain[j] = min(like_one[j] / max(if_zero, SMALLEST), GAIN_LIMIT)
             for j in range(n):
                 before_one[j] += c[k, j] * before_zero[j]
             for j in range(n):
