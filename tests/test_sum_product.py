@@ -96,9 +96,9 @@ def possible(small):
     known = ~np.isfinite(np.concatenate([odds.ravel() for odds in small.prior_log_odds]))
     least = 1e-4 if known.any() else 0.0
     noisy = dict(small.channel)
-    for given in ("zero", "one"):
-        gone = noisy.get(f"missing_given_{given}", 0.0)
-        name = f"one_given_{given}"
+    for value in ("zero", "one"):
+        gone = noisy.get(f"missing_given_{value}", 0.0)
+        name = f"one_given_{value}"
         noisy[name] = np.clip(noisy[name], least, 1 - gone - least)
     return replace(small, channel=noisy)
 
