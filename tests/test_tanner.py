@@ -156,11 +156,12 @@ def test_the_set_search_finds_the_best_set():
     for _ in range(20):
         matrix = (rng.random((8, 9)) < 0.35).astype(np.uint8)
         odds, evidence = rng.normal(-2, 1, 9), rng.normal(0, 3, 8)
-        by_item = TannerGraph.from_matrix(matrix).transposed()
+        graph = TannerGraph.from_matrix(matrix)
+        by_item = graph.transposed()
         chosen = np.zeros(9, np.uint8)
         score = kernels.improve_set(
-            by_item.indptr, by_item.variables, odds, evidence, np.arange(9, dtype=np.uint64), 10,
-            chosen,
+            graph.indptr, graph.variables, by_item.indptr, by_item.variables, odds, evidence,
+            np.ones(9, dtype=bool), 10, chosen,
         )  # fmt: skip
 
         def score_of(x, matrix=matrix, odds=odds, evidence=evidence):
@@ -171,6 +172,11 @@ def test_the_set_search_finds_the_best_set():
             other = chosen.copy()
             other[i] ^= 1
             assert score_of(other) <= score + 1e-6
+            for j in range(9):  # nor an exchange
+                if chosen[i] and not chosen[j]:
+                    exchanged = other.copy()
+                    exchanged[j] = 1
+                    assert score_of(exchanged) <= score + 1e-6
 
 
 # ---------------------------------------------------------------- input

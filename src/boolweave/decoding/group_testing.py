@@ -375,13 +375,13 @@ def most_likely_sets(
     for column in range(probabilities.shape[1]):
         p, a = probabilities[:, column], np.ascontiguousarray(odds[:, column])
         known = a >= CERTAIN
-        free = np.flatnonzero((p > CANDIDATE) & (np.abs(a) < CERTAIN)).astype(np.uint64)
+        free = (p > CANDIDATE) & (np.abs(a) < CERTAIN)
         best = -np.inf
         for start in (p > 0.5, known):
             chosen = (start | known).astype(np.uint8)
             score = kernels.improve_set(
-                by_item.indptr, by_item.variables, a, np.ascontiguousarray(weights[:, column]),
-                free, SEARCH_PASSES, chosen,
+                graph.indptr, graph.variables, by_item.indptr, by_item.variables,
+                a, np.ascontiguousarray(weights[:, column]), free, SEARCH_PASSES, chosen,
             )  # fmt: skip
             if score > best:
                 best = score

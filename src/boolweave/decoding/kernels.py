@@ -314,57 +314,76 @@ def _gain(item, item_indptr, pools_of, odds, evidence, chosen, count):
 
 
 @njit(nogil=True, cache=True)
-def _flip(item, item_indptr, pools_of, chosen, count):
+def _flip(
+    item, indptr, variables, item_indptr, pools_of, odds, evidence, free, chosen, count, gain
+):
+    """Put an item in or out; counts and gains of all that share a pool with it follow."""
     step = -1 if chosen[item] else 1
     chosen[item] = 1 - chosen[item]
     for at in range(item_indptr[item], item_indptr[item + ONE]):
         count[np.uint64(pools_of[at])] += step
+    gain[item] = _gain(item, item_indptr, pools_of, odds, evidence, chosen, count)
+    for at in range(item_indptr[item], item_indptr[item + ONE]):
+        pool = np.uint64(pools_of[at])
+        for e in range(indptr[pool], indptr[pool + ONE]):
+            other = np.uint64(variables[e])
+            if free[other]:
+                gain[other] = _gain(other, item_indptr, pools_of, odds, evidence, chosen, count)
 
 
 @njit(nogil=True, cache=True)
-def improve_set(item_indptr, pools_of, odds, evidence, candidates, passes, chosen):
+def improve_set(indptr, variables, item_indptr, pools_of, odds, evidence, free, passes, chosen):
     """Climb: put items in or out, or exchange one for another, as long as the posterior rises.
 
-    item_indptr (items + 1,) and pools_of (edges,): the pools of each item. odds (items,): prior
-    log-odds; evidence L (pools,). candidates: the items that may move. chosen (items,) uint8 is
-    updated. Returns Σ odds over the set + Σ L over the pools that the set covers.
+    indptr and variables: the items of each pool; item_indptr and pools_of: the pools of each item.
+    odds (items,): prior log-odds; evidence L (pools,); free (items,) bool: which items may move.
+    chosen (items,) uint8 is updated. Returns Σ odds over the set + Σ L over the pools it covers.
     """
+    enough = 1e-9  # gains below are rounding errors
+    n_items = np.uint64(chosen.shape[0])
     count = np.zeros(evidence.shape[0], np.int64)
-    for item in range(np.uint64(chosen.shape[0])):
+    for item in range(n_items):
         if chosen[item]:
             for at in range(item_indptr[item], item_indptr[item + ONE]):
                 count[np.uint64(pools_of[at])] += 1
+    gain = np.full(chosen.shape[0], -np.inf)
+    for item in range(n_items):
+        if free[item]:
+            gain[item] = _gain(item, item_indptr, pools_of, odds, evidence, chosen, count)
     for _ in range(passes):
-        while True:
-            best, best_gain = ZERO, 1e-9
-            for k in range(candidates.shape[0]):
-                gain = _gain(candidates[k], item_indptr, pools_of, odds, evidence, chosen, count)
-                if gain > best_gain:
-                    best, best_gain = candidates[k], gain
-            if best_gain == 1e-9:
-                break
-            _flip(best, item_indptr, pools_of, chosen, count)
+        best = np.uint64(np.argmax(gain))
+        while gain[best] > enough:
+            _flip(
+                best, indptr, variables, item_indptr, pools_of, odds, evidence, free, chosen,
+                count, gain,
+            )  # fmt: skip
+            best = np.uint64(np.argmax(gain))
         improved = False
-        for k in range(candidates.shape[0]):
-            out = candidates[k]
-            if not chosen[out]:
+        for out in range(n_items):
+            if not (chosen[out] and free[out]):
                 continue
-            loss = _gain(out, item_indptr, pools_of, odds, evidence, chosen, count)
-            _flip(out, item_indptr, pools_of, chosen, count)
-            best, best_gain = out, 1e-9 - loss
-            for j in range(candidates.shape[0]):
-                if candidates[j] != out and not chosen[candidates[j]]:
-                    gain = _gain(
-                        candidates[j], item_indptr, pools_of, odds, evidence, chosen, count
-                    )
-                    if gain > best_gain:
-                        best, best_gain = candidates[j], gain
-            _flip(best, item_indptr, pools_of, chosen, count)  # or back, if nothing was better
-            improved = improved or best != out
+            loss = -gain[out]
+            _flip(
+                out, indptr, variables, item_indptr, pools_of, odds, evidence, free, chosen, count,
+                gain,
+            )  # fmt: skip
+            # Only an item that shares a pool can gain more than it did before, which was nothing.
+            best, best_gain = out, loss + enough
+            for at in range(item_indptr[out], item_indptr[out + ONE]):
+                pool = np.uint64(pools_of[at])
+                for e in range(indptr[pool], indptr[pool + ONE]):
+                    item = np.uint64(variables[e])
+                    if item != out and not chosen[item] and gain[item] > best_gain:
+                        best, best_gain = item, gain[item]
+            _flip(
+                best, indptr, variables, item_indptr, pools_of, odds, evidence, free, chosen, count,
+                gain,
+            )  # fmt: skip
+            improved = improved or best != out  # else it went back
         if not improved:
             break
     total = 0.0
-    for item in range(np.uint64(chosen.shape[0])):
+    for item in range(n_items):
         if chosen[item]:
             total += odds[item]
     for pool in range(evidence.shape[0]):

@@ -263,6 +263,8 @@ class ParityCheckCode:
         n_jobs: int | None,
         single: bool,
     ) -> DecodingResult:
+        if settings.method == "max-sum":
+            log_odds = _rounded(log_odds)
         evidence = np.where(target == 1, CERTAIN, -CERTAIN)
         found = propagate(self._graph, log_odds, evidence, settings, n_jobs)
         weight = np.zeros(len(found.bits), dtype=np.int64)
@@ -311,6 +313,17 @@ class ParityCheckCode:
         if words.dtype.kind not in "biuf" or not ((words == 0) | (words == 1)).all():
             raise ValueError(f"{name} must hold only 0 and 1")
         return words.astype(np.uint8)
+
+
+def _rounded(ratios: NDArray[Any]) -> NDArray[Any]:
+    """Keep 16 of the 24 bits of each ratio, so that sums of some hundred of them are exact.
+
+    Over a symmetric channel all ratios are equal but for the sign, and min-sum adds and subtracts them:
+    what balances is then zero and not a rounding error, whatever the scale of the ratios is.
+    """
+    with np.errstate(invalid="ignore"):  # frexp of ±∞ is ±∞
+        mantissa, exponent = np.frexp(ratios)
+        return np.ldexp(np.round(mantissa * 2.0**16) / 2.0**16, exponent)
 
 
 def _settings(

@@ -109,6 +109,12 @@ def add(variables, start, degree, width, message, total):
 @njit(nogil=True, cache=True)
 def replace(variables, start, degree, width, cavity, message, belief):
     """belief[variable of edge i, w] = cavity[i, w] + message[i, w]."""
+    if width < MIN_WIDTH:
+        for w in range(width):
+            for i in range(degree):
+                row = np.uint64(variables[start + i]) * width + w
+                belief[row] = cavity[i * width + w] + message[(start + i) * width + w]
+        return
     for i in range(degree):
         row = np.uint64(variables[start + i]) * width
         edge = (start + i) * width
