@@ -1,17 +1,17 @@
 """Decoding beside other programs: parity-check codes and group testing, all figures in one run.
 
-1. Codes, against the `ldpc` package: the same words, the same iterations, min-sum (plain and scaled)
-   and product-sum over a binary symmetric channel. Word error rates with their standard errors, and
-   decoded bits per second in batches of 1000 words. `ldpc` takes one word at a time and uses one
-   core; boolweave is timed with one thread and with all cores. The two take turns, so that a
-   machine that is busy with other things slows both.
+1. Codes, against the `ldpc` package: the same words, the same iterations, min-sum (plain and
+   scaled) and product-sum over a binary symmetric channel. Word error rates with their standard
+   errors, and decoded bits per second in batches of 1000 words. `ldpc` takes one word at a time and
+   uses one core; boolweave is timed with one thread and with all cores. The two take turns, so that
+   a machine that is busy with other things slows both.
 2. The CCSDS (128, 64) code over the Gaussian channel, against published word error rates:
    AFF3CT, error rate references, LDPC_N128_K64_hlayered_SPA_i50_CCSDS.txt (sum-product, layered, 50
    iterations; simulated with about 100 word errors a point),
-   https://github.com/aff3ct/error_rate_references. The same for the (2048, 1723) code of 10G Ethernet,
-   LDPC_N2048_K1723_flooding_SPA_i100_eth_10Gbps.txt.
-3. Group testing: 1000 items, 1% positive, sensitivity 0.95, specificity 0.99, a sweep over the number
-   of pools, against COMP, DD and SCOMP; calibration of the probabilities.
+   https://github.com/aff3ct/error_rate_references. The same for the (2048, 1723) code of 10G
+   Ethernet, LDPC_N2048_K1723_flooding_SPA_i100_eth_10Gbps.txt.
+3. Group testing: 1000 items, 1% positive, sensitivity 0.95, specificity 0.99, a sweep over the
+   number of pools, against COMP, DD and SCOMP; calibration of the probabilities.
 4. Size: 100,000 items in 10,000 pools, time of 100 iterations.
 
 The codes are read from the folder `ldpc` in $BOOLWEAVE_DATA, as alist files.

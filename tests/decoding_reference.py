@@ -8,7 +8,7 @@ import numpy as np
 def enumerate_words(matrix, prior, evidence, product):
     """Log-odds of marginals and of max-marginals over all words: exact, 2ⁿ terms.
 
-    matrix (checks, n), prior (n,) probabilities of 1, evidence (checks, 2): p(seen | 0), p(seen | 1).
+    matrix (checks, n), prior (n,) probabilities of 1, evidence (checks, 2): p(seen | 0 or 1).
     """
     n = matrix.shape[1]
     sums = np.zeros((n, 2))
@@ -27,7 +27,7 @@ def enumerate_words(matrix, prior, evidence, product):
 
 
 def check_message(others, ratio, product, method):
-    """What a check tells a variable: log-odds, from those of the other variables and of the check."""
+    """What a check tells a variable: log-odds, from those of the others and of the check."""
     if method == "max-sum":
         if product == "or":
             largest = max(others, default=-np.inf)

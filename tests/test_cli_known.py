@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 import pytest
-from decoding_reference import HAMMING
 from typer.testing import CliRunner
 
 from boolweave.cli import app
 from boolweave.decoding import ParityCheckCode, bsc_llr, write_alist
+from decoding_reference import HAMMING
 
 
 def run(*arguments):
@@ -58,8 +58,8 @@ def test_group_test_with_pairs_and_learned_prevalence(lab):
         pairs += [f"{pool},{name}" for name, cell in zip(names, cells, strict=True) if cell == "1"]
     (lab / "pairs.csv").write_text("\n".join(pairs) + "\n")
     done = run(
-        "group-test", lab / "pairs.csv", lab / "outcomes.csv", "--layout", "pairs",
-        "--header", "--prevalence", "learn", "--sensitivity", "0.95", "--specificity", "0.99", "--json", "-q",
+        "group-test", lab / "pairs.csv", lab / "outcomes.csv", "--layout", "pairs", "--header",
+        "--prevalence", "learn", "--sensitivity", "0.95", "--specificity", "0.99", "--json", "-q",
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     answer = json.loads(done.stdout)

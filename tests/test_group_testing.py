@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse
-from decoding_reference import enumerate_words, random_tree
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from boolweave.decoding import (
     simulate,
 )
 from boolweave.metrics import expected_calibration_error
+from decoding_reference import enumerate_words, random_tree
 
 
 def draw(design, prevalence, sensitivity, specificity, n_columns, seed=0):
@@ -225,7 +225,7 @@ def test_constant_designs(items, pools, share, seed):
 def test_designs_follow_the_prevalence():
     for kind in ("constant", "random"):
         design = design_pools(1000, 120, kind=kind, prevalence=0.01, random_state=0)
-        truth, outcomes = draw(design, 0.01, 1, 1, 400)
+        _, outcomes = draw(design, 0.01, 1, 1, 400)
         assert outcomes.mean() == pytest.approx(0.5, abs=0.06)
     dense = design_pools(100, 50, kind="random", density=0.3, random_state=0)
     assert dense.toarray().mean() == pytest.approx(0.3, abs=0.03)

@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse
-from decoding_reference import HAMMING, regular_code
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from boolweave.decoding import (
     read_alist,
     write_alist,
 )
+from decoding_reference import HAMMING, regular_code
 
 REPETITION = np.array([[1, 1, 0, 0, 0], [0, 1, 1, 0, 0], [0, 0, 1, 1, 0], [0, 0, 0, 1, 1]])
 

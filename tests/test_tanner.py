@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import scipy.sparse
-from decoding_reference import enumerate_words, propagate_reference, random_tree
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from boolweave.decoding import infer_factor, kernels, rules, tanner
 from boolweave.decoding.tanner import Settings, TannerGraph, log_ratio, propagate
+from decoding_reference import enumerate_words, propagate_reference, random_tree
 
 PRODUCTS = ("or", "xor")
 METHODS = ("max-sum", "sum-product")
@@ -184,8 +184,11 @@ def test_the_set_search_finds_the_best_set():
 
 def test_matrices_in_any_form():
     dense = np.array([[1, 0, 1], [0, 1, 1]])
-    for form in (dense, dense.astype(bool), dense.tolist(), scipy.sparse.csc_matrix(dense),
-                 scipy.sparse.coo_array(dense), scipy.sparse.csr_array(dense.astype(float))):  # fmt: skip
+    sparse = scipy.sparse
+    for form in (
+        dense, dense.astype(bool), dense.tolist(), sparse.csc_matrix(dense),
+        sparse.coo_array(dense), sparse.csr_array(dense.astype(float)),
+    ):  # fmt: skip
         graph = TannerGraph.from_matrix(form)
         np.testing.assert_array_equal(graph.to_sparse().toarray(), dense)
     assert graph.n_checks == 2 and graph.n_edges == 4

@@ -18,6 +18,8 @@ Jobs = Annotated[int, typer.Option("--jobs", "--n-jobs", "-j", help="Threads; -1
 
 
 class Decoder(StrEnum):
+    """Methods of `decode`, by both their names."""
+
     sum_product = "sum-product"
     max_sum = "max-sum"
     product_sum = "product-sum"
@@ -25,6 +27,8 @@ class Decoder(StrEnum):
 
 
 class Schedule(StrEnum):
+    """In which order checks are updated."""
+
     flooding = "flooding"
     serial = "serial"
 

@@ -318,8 +318,8 @@ class ParityCheckCode:
 def _rounded(ratios: NDArray[Any]) -> NDArray[Any]:
     """Keep 16 of the 24 bits of each ratio, so that sums of some hundred of them are exact.
 
-    Over a symmetric channel all ratios are equal but for the sign, and min-sum adds and subtracts them:
-    what balances is then zero and not a rounding error, whatever the scale of the ratios is.
+    Over a symmetric channel all ratios are equal but for the sign, and min-sum adds and subtracts
+    them: what balances is then zero and not a rounding error, whatever the scale of the ratios.
     """
     with np.errstate(invalid="ignore"):  # frexp of ±∞ is ±∞
         mantissa, exponent = np.frexp(ratios)

@@ -1,8 +1,9 @@
 """What a check tells its variables: numba, one check, all words of a tile.
 
-This file imports numpy and numba only. The layout of the arrays is described in `kernels`; `cavity`
-and `new` hold the edges of one check, (degree, width) and flat. All log-odds are those of 1.
-Indices are unsigned, so that no code for negative ones is made: it would stop vectorisation.
+This file imports numpy and numba only. `kernels` compiles it in: numba's cache does not notice a
+change here alone. The layout of the arrays is described there; `cavity` and `new` hold the edges of
+one check, (degree, width) and flat. All log-odds are those of 1. Indices are
+unsigned, so that no code for negative ones is made: it would stop vectorisation.
 """
 
 import numpy as np
