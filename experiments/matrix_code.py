@@ -2,8 +2,8 @@
 
 The closing idea of Ravanbakhsh, Póczos and Greiner (2016): bits are arranged as two factors X
 (M, K) and Y (K, N); entries of their XOR product are sent through a channel that flips and erases;
-the receiver completes the matrix. Code and parity checks are the same thing, and the number of entries
-that are sent sets the rate.
+the receiver completes the matrix. Code and parity checks are the same thing, and the number of
+entries that are sent sets the rate.
 
     message bits   K (M + N) − K², since X A and A⁻¹ Y give the same matrix (A invertible, K × K)
     rate           message bits per entry sent
@@ -124,9 +124,7 @@ def draw(report: dict, path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="few trials")
-    parser.add_argument(
-        "--output", type=Path, default=OUTPUT, help="where the answer goes"
-    )
+    parser.add_argument("--output", type=Path, default=OUTPUT, help="where the answer goes")
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")  # runs that do not settle are counted, not warned of
     trials = 3 if arguments.quick else 20

@@ -115,9 +115,9 @@ def _in_order(seen: Observations, pools: Observations, file: str, design: str) -
             f"table {seen.shape[0]} x {seen.shape[1]}"
         )
     upright = seen.shape[1] == 1
-    values = np.full(seen.shape, np.nan)
-    values[seen.rows_of_entries(), seen.indices] = seen.values
-    values = values.ravel()
+    table = np.full(seen.shape, np.nan)
+    table[seen.rows_of_entries(), seen.indices] = seen.values
+    values = table.ravel()
     names = seen.row_labels if upright else seen.column_labels
     wanted = pools.row_labels
     if names is not None and wanted is not None:

@@ -368,13 +368,13 @@ def improve_set(indptr, variables, item_indptr, pools_of, odds, evidence, free, 
                 gain,
             )  # fmt: skip
             # Only an item that shares a pool can gain more than it did before, which was nothing.
-            best, best_gain = out, loss + enough
+            best, best_gain = np.uint64(out), loss + enough
             for at in range(item_indptr[out], item_indptr[out + ONE]):
                 pool = np.uint64(pools_of[at])
                 for e in range(indptr[pool], indptr[pool + ONE]):
-                    item = np.uint64(variables[e])
-                    if item != out and not chosen[item] and gain[item] > best_gain:
-                        best, best_gain = item, gain[item]
+                    other = np.uint64(variables[e])
+                    if other != out and not chosen[other] and gain[other] > best_gain:
+                        best, best_gain = other, gain[other]
             _flip(
                 best, indptr, variables, item_indptr, pools_of, odds, evidence, free, chosen, count,
                 gain,
@@ -386,7 +386,5 @@ def improve_set(indptr, variables, item_indptr, pools_of, odds, evidence, free, 
     for item in range(n_items):
         if chosen[item]:
             total += odds[item]
-    for pool in range(evidence.shape[0]):
-        if count[pool] > 0:
-            total += evidence[pool]
+    total += evidence[count > 0].sum()
     return total
