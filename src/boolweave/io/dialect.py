@@ -106,7 +106,7 @@ def is_value(text: str) -> bool:
 def split(line: str, delimiter: str) -> list[str]:
     """The fields of one line."""
     if delimiter == " " and '"' not in line:
-        return line.split()  # runs of blanks part as one does
+        return re.split("[ \t]+", line.strip(" \t")) if line.strip(" \t") else []  # runs are one
     if len(delimiter) > 1:
         return line.split(delimiter)
     return next(csv.reader([line], delimiter=delimiter), [])
@@ -116,7 +116,9 @@ def guess(path: Path, name: str, asked: Dialect, above: bool) -> Dialect:
     """Fill what `asked` leaves open, from the first lines of the file."""
     sample = _sample(path, name)
     delimiter = asked.delimiter or _guess_delimiter(sample, path)
-    rows = [split(line, delimiter) for line in sample]
+    rows = [row for line in sample if (row := split(line, delimiter))]
+    if not rows:
+        raise FileError(name, "expected a table, got blank lines")
     # A sorted file begins with rows that are all alike: look further down too.
     rows += [
         row for line in _further_down(path) if len(row := split(line, delimiter)) == len(rows[0])
@@ -240,7 +242,8 @@ def _guess_layout(rows: list[list[str]], above: bool) -> Layout:
     width = len(rows[0])
     if width < 2 or any(len(row) != width for row in rows):
         return "wide"
-    second_is_key = any(not is_cell(row[1]) for row in body)
+    # Most of them: a single odd cell is a mistake, which the reader of wide tables will name.
+    second_is_key = 2 * sum(not is_cell(row[1]) for row in rows) > len(rows)
     if width == 2:
         return "pairs" if second_is_key else "wide"
     third_is_value = all(is_value(row[2]) for row in body)

@@ -111,7 +111,7 @@ def _unpack_zstd(path: Path, name: str, stack: contextlib.ExitStack) -> Path:
         text_lines(path).sink_csv(
             target, include_header=False, quote_style="never", separator="\x01", null_value=""
         )
-    except pl.exceptions.PolarsError as error:
+    except (pl.exceptions.PolarsError, OSError) as error:
         first = str(error).splitlines()[0]
         raise FileError(
             name, f"expected text packed with zstd, but it cannot be unpacked ({first})"

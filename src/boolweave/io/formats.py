@@ -186,18 +186,16 @@ def from_matrix(matrix: Any, name: str, absent: Absent, duplicates: Duplicates) 
 def read_numpy(path: Path, name: str, absent: Absent, duplicates: Duplicates) -> Observations:
     """A model of ours, a sparse matrix of scipy, or one array."""
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            if not hasattr(stored, "files"):
-                return from_matrix(stored, name, absent, duplicates)
-            arrays = {key: stored[key] for key in stored.files}
+        stored = np.load(path, allow_pickle=False)
+        if isinstance(stored, np.ndarray):
+            arrays = {"array": stored}
+        else:
+            with stored:
+                arrays = {key: stored[key] for key in stored.files}
     except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        if isinstance(error, FileError):
-            raise
         raise FileError(
             name, f"expected arrays of NumPy without Python objects ({error}); save it again"
         ) from None
-    except AttributeError:  # a bare .npy array is no context manager
-        return from_matrix(np.load(path, allow_pickle=False), name, absent, duplicates)
     if "observations/shape" in arrays:
         kept = {
             field: arrays.get(f"observations/{field}")

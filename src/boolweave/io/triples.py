@@ -119,7 +119,7 @@ def _read_triples(
     rows, columns = _Keys(), _Keys()
     values: list[NDArray[Any]] = [np.empty(0, np.uint8 if above is None else np.float64)]
     for chunk in checked_chunks(path, name, dialect):
-        if plain and not chunk.plain and above is None:
+        if plain and not chunk.plain:
             raise NotPlain
         frame = parse(chunk, name, dialect, kinds, NUMERIC_BLANKS if plain else None)
         for keys, i in ((rows, at[0]), (columns, at[1])):
