@@ -1,0 +1,82 @@
+import numpy as np
+import pytest
+
+from boolweave import BooleanMatrixFactorization, Observations
+from boolweave.datasets import make_boolean
+from boolweave.recommend import decoded, each_row, explain, members, recommend
+
+NAN = np.nan
+LIKES = np.array(
+    [[1, 1, 1, 0, 0], [1, 1, NAN, 0, 0], [1, 1, 1, 0, NAN], [0, 0, 0, 1, 1], [0, 0, 0, 1, NAN]]
+)
+NAMES = ["Ann", "Bo", "Cy", "Di", "Ed"]
+THINGS = ["tea", "milk", "cake", "rum", "gin"]
+
+
+@pytest.fixture(scope="module")
+def model():
+    seen = Observations.from_dense(LIKES, row_labels=NAMES, column_labels=THINGS)
+    return BooleanMatrixFactorization(2, method="max-sum", random_state=0).fit(seen)
+
+
+def test_only_unseen_columns_best_first(model):
+    found = model.recommend(["Bo", "Ed", "Ann"], n=2)
+    assert found.rows.tolist() == [1, 4, 0]
+    assert found.columns.tolist() == [[2, -1], [4, -1], [-1, -1]]
+    assert found.probabilities[0, 0] > 0.5
+    assert np.isnan(found.probabilities[2]).all()
+
+
+def test_agrees_with_the_slow_way():
+    planted = make_boolean(30, 20, 3, flip=0.05, observed=0.5, random_state=1).observations
+    model = BooleanMatrixFactorization(3, method="max-sum", random_state=0).fit(planted)
+    found = recommend(model, np.arange(30), n=4)
+    dense = planted.to_dense()
+    for row in range(30):
+        unseen = np.flatnonzero(np.isnan(dense[row]))
+        chance = model.predict_proba(np.full(len(unseen), row), unseen)
+        best = sorted(zip(-chance, unseen, strict=True))[:4]
+        assert [column for _, column in best] == found.columns[row][: len(best)].tolist()
+
+
+def test_rows_in_blocks(model, monkeypatch):
+    whole = np.stack(list(each_row(model, np.arange(5))))
+    bits = np.stack(list(decoded(model, np.arange(5))))
+    monkeypatch.setattr("boolweave.recommend.PAIRS_AT_A_TIME", 1)
+    np.testing.assert_array_equal(np.stack(list(each_row(model, np.arange(5)))), whole)
+    assert (whole >= 0).all() and (whole <= 1).all()
+    np.testing.assert_array_equal(bits[~np.isnan(LIKES)], LIKES[~np.isnan(LIKES)])
+
+
+def test_reasons_by_name(model):
+    found = model.explain("Bo", "cake")
+    assert (found.value, found.observed) == (1, None)
+    reason = found.reasons[0]
+    assert set(reason.rows) == {"Ann", "Bo", "Cy"} and set(reason.columns) == set(THINGS[:3])
+    assert reason.contribution == pytest.approx(1.0)
+    assert reason.sentence.startswith(f"because factor {reason.factor}: {{")
+    assert members(model, reason.factor - 1, "row") == reason.rows
+
+
+def test_no_reason_for_a_zero(model):
+    found = explain(model, "Ann", "gin")
+    assert (found.value, found.observed, found.reasons) == (0, 0, ())
+    assert "no factor has both" in found.sentence
+
+
+def test_shares_of_several_factors_add_up():
+    table = np.ones((6, 6))
+    table[:2, 4:] = table[4:, :2] = 0
+    model = BooleanMatrixFactorization(2, method="max-sum", random_state=0).fit(table)
+    found = explain(model, 2, 2)
+    assert sum(reason.contribution for reason in found.reasons) == pytest.approx(1.0)
+    assert found.row == "row 3"
+
+
+def test_wrong_names_and_numbers(model):
+    with pytest.raises(ValueError, match="no row named 'Zoe'"):
+        model.recommend(["Zoe"])
+    with pytest.raises(ValueError, match="n must be at least 1"):
+        model.recommend(["Ann"], n=0)
+    with pytest.raises(ValueError, match="columns must be from 0 to 4"):
+        model.explain(0, 9)
