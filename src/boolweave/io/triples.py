@@ -52,10 +52,39 @@ def read_triples(
     column, column_labels = columns.finish()
     if above is not None:
         values = bits_above(values, above)
+    shape = len(row_labels), len(column_labels)
+    if dialect.layout == "triples" and not (values == MISSING).any() and shape[1]:
+        # As `Observations.from_triples` does it, but in the memory that is there: row, column and
+        # value in one number, sorted. Entries that come twice are left to the general way.
+        packed = row
+        packed *= shape[1]
+        packed += column
+        del row, column
+        packed <<= 1
+        packed |= values
+        packed.sort()
+        if not (packed[1:] >> 1 == packed[:-1] >> 1).any():
+            return _from_sorted(packed, shape, row_labels, column_labels)
+        row, column = np.divmod(packed >> 1, shape[1])
+        values = (packed & 1).astype(np.uint8)
     return observe(
         row, column, values, row_labels, column_labels, name,
         duplicates=duplicates, absent=absent if dialect.layout == "pairs" else "missing",
     )  # fmt: skip
+
+
+def _from_sorted(
+    packed: NDArray[np.int64], shape: tuple[int, int], row_labels: NDArray[np.str_],
+    column_labels: NDArray[np.str_],
+) -> Observations:  # fmt: skip
+    """Observations of the numbers (row · N + column) · 2 + value, in their order."""
+    values = (packed & 1).astype(np.uint8)
+    packed >>= 1
+    starts = np.arange(shape[0] + 1, dtype=np.int64) * shape[1]
+    indptr = np.searchsorted(packed, starts)
+    packed %= shape[1]
+    columns: NDArray[Any] = packed.astype(np.int32 if shape[1] < 2**31 else np.int64)
+    return Observations(shape, indptr, columns, values, row_labels, column_labels)
 
 
 def observe(
@@ -170,7 +199,7 @@ class _Keys:
     """Names of rows or columns, numbered in the order of their first appearance."""
 
     def __init__(self) -> None:
-        self.numbers: list[NDArray[np.int64]] = []
+        self.numbers: list[NDArray[np.signedinteger[Any]]] = []
         self.codes: list[NDArray[np.int64]] = []
         self.index: dict[str, int] = {}
 
@@ -179,7 +208,9 @@ class _Keys:
         import polars as pl
 
         if series.dtype == pl.Int64:
-            self.numbers.append(series.to_numpy())
+            numbers = series.to_numpy()
+            small = len(numbers) and numbers.min() >= -(2**31) and numbers.max() < 2**31
+            self.numbers.append(numbers.astype(np.int32) if small else numbers)
             return
         distinct = series.unique(maintain_order=True)
         number = np.array(
@@ -198,6 +229,7 @@ class _Keys:
             return codes, np.array(list(self.index), dtype=np.str_)
         keys = np.concatenate(self.numbers)
         self.numbers = []
+        keys = keys.astype(np.int64, copy=False)
         low, distinct = int(keys.min()), None
         if int(keys.max()) - low < _TABLE_RANGE:
             keys -= low
