@@ -59,7 +59,7 @@ def test_marginals_on_trees(tree, seed):
     """Sum-product keeps its messages in 32 bits."""
     exact = tree.exact()
     problem = tree.problem(np.float32)
-    state = to_sum_product(tree.state(problem, *tree.random_messages(seed)))
+    state = to_sum_product(problem, tree.state(problem, *tree.random_messages(seed)))
     for _ in range(60):
         step(problem, state, 0.4)
     assert_same_log_odds(state.row_belief, exact.row_marginal, atol=1e-4)

@@ -37,7 +37,7 @@ BEYOND_DOUBT = 20.0
 
 def sum_product_state(small, problem, messages):
     """The engine's state with the messages Φ and Ψ (M, N, K), kept as ratios."""
-    return to_sum_product(small.state(problem, *messages))
+    return to_sum_product(problem, small.state(problem, *messages))
 
 
 def as_messages(small, problem, packed):

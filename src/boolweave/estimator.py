@@ -65,7 +65,8 @@ class BooleanMatrixFactorization(
         Number of random starts; the one with the highest log-posterior is kept. "auto": 1 with
         method="max-sum", otherwise at most 6, fewer where they agree.
     messages : {"auto", "uint8", "float32"}, default="auto"
-        How messages are stored. "auto" is "float32".
+        How messages are stored: in 8 bits (max-sum) and 16 bits (sum-product), or as floats.
+        "auto": "uint8" wherever the channel is the same for every entry and not next to certain.
     n_jobs : int, optional
         Number of threads; −1 for all cores. The result does not depend on it.
     random_state : int, RandomState or None
@@ -221,8 +222,6 @@ class BooleanMatrixFactorization(
 
     def _settings(self) -> learning.Settings:
         """The parameters, with their defaults filled in."""
-        if self.messages == "uint8":
-            raise NotImplementedError("messages='uint8' is not there yet")
         if self.checkpoint is not None:
             raise NotImplementedError("checkpoint is not there yet")
         paper = self.method == "max-sum"
@@ -246,6 +245,7 @@ class BooleanMatrixFactorization(
             n_init=(1 if paper else learning.N_STARTS) if self.n_init == "auto" else self.n_init,
             n_jobs=self.n_jobs,
             decimation=self.decimation,
+            messages=self.messages,
         )
 
     def _warn(self, result: Result) -> None:

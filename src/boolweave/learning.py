@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from boolweave import compact, xor_starts
 from boolweave import message_passing as engine
-from boolweave import xor_starts
 from boolweave.density import density
 from boolweave.message_passing import Problem, State
 from boolweave.metrics import match_factors
@@ -44,8 +45,12 @@ PAPER_PRIOR = 0.5
 N_STARTS = 6
 SHORT = 40
 N_FINALISTS = 3
-N_AGREE = 3
-TRIAL = 70
+N_AGREE = 2
+TRIAL = 50
+
+# Sum-product that goes on from max-sum takes longer steps: it does not swing as max-sum does, and
+# near the limits of what can be recovered it is slow.
+STRIDE = 1.5
 
 # Expectation-maximisation: sum-product needs the first iterations to forget the max-sum messages;
 # learning from them sooner drives a noisy problem into the uninformative fixed point.
@@ -80,6 +85,7 @@ class Settings:
     n_init: int = 1
     n_jobs: int | None = None
     decimation: float | None = None
+    messages: Literal["auto", "uint8", "float32"] = "auto"
 
     def learns(self, name: str) -> bool:
         """Whether `name`, "noise", "row_prior" or "column_prior", is to be learned."""
@@ -141,16 +147,24 @@ class _Fit:
     observations: Observations
     settings: Settings
     on_iteration: OnIteration | None
+    so_far: Result | None = None  # the best that is finished
 
     def run(self, random: np.random.Generator) -> Result:
-        if self.settings.method == "auto":
-            return self._auto(random)
+        try:
+            return self._auto(random) if self.settings.method == "auto" else self._restarts(random)
+        except KeyboardInterrupt:  # between two runs; within one, the engine returns what it has
+            if self.so_far is None:
+                raise
+            return replace(self.so_far, interrupted=True)
+
+    def _restarts(self, random: np.random.Generator) -> Result:
+        """Random starts, each run to the end."""
         best: Result | None = None
         ends = []
         for seed in random.spawn(self.settings.n_init):
             candidate = self._start(seed)
             if self.settings.method == "sum-product":
-                candidate.state = engine.to_sum_product(candidate.state)
+                candidate.state = engine.to_sum_product(self.first_problem, candidate.state)
                 candidate = self._refine(candidate, self.settings.max_iter)
                 if self.settings.decimation is not None:
                     candidate = self._decimate(candidate)
@@ -158,7 +172,7 @@ class _Fit:
                 candidate = self._max_sum(candidate, self.settings.max_iter)
             ends.append(candidate.result)
             if best is None or candidate.result.log_posterior > best.log_posterior:
-                best = candidate.result
+                best = self.so_far = candidate.result
             if best.interrupted or candidate.result.interrupted:
                 best = replace(best, interrupted=True)
                 break
@@ -167,9 +181,26 @@ class _Fit:
 
     # ------------------------------------------------------------ the steps
 
-    def _start(self, random: np.random.Generator) -> _Candidate:
+    @cached_property
+    def first_problem(self) -> Problem:
+        """The problem to begin with, its messages integers where that is wanted and possible."""
         model = self.settings.first_model()
-        problem = engine.make_problem(self.observations, model)
+        code: compact.Code | str | None = None
+        if self.settings.messages != "float32":
+            code = compact.code_for(model)
+        if isinstance(code, str):
+            if self.settings.messages == "uint8":
+                raise ValueError(
+                    f'messages="uint8" is not possible here: {code}; use "auto" or "float32"'
+                )
+            code = None
+        return engine.make_problem(self.observations, model, code=code)
+
+    def _problem(self, model: Model) -> Problem:
+        return engine.with_model(self.first_problem, self.observations, model)
+
+    def _start(self, random: np.random.Generator) -> _Candidate:
+        problem = self.first_problem
         if self.settings.product == "xor" and self.settings.method != "sum-product":
             state = xor_starts.start(problem, self.observations, random, self.settings.damping)
         else:
@@ -181,19 +212,24 @@ class _Fit:
             problem,
             state,
             self.observations,
-            damping=self.settings.damping,
+            damping=self._damping(state),
             max_iter=n_iter,
             tol=self.settings.tol if tol is None else tol,
             n_jobs=self.settings.n_jobs,
             on_iteration=self.on_iteration,
         )
 
+    def _damping(self, state: State) -> float:
+        if self.settings.method == "auto" and state.semiring == "sum-product":
+            return min(1.0, STRIDE * self.settings.damping)
+        return self.settings.damping
+
     def _max_sum(self, candidate: _Candidate, n_iter: int) -> _Candidate:
         """Max-sum to the end; then, where something is to be learned, again with what was found."""
         model = candidate.result.model
         done = candidate.result
         for _ in range(3 if self.settings.learns_any else 1):
-            problem = engine.make_problem(self.observations, model)
+            problem = self._problem(model)
             result = self._run(problem, candidate.state, n_iter)
             done = _joined(done, result)
             if not self.settings.learns_any or result.interrupted:
@@ -206,7 +242,7 @@ class _Fit:
         state, done, model = candidate.state, candidate.result, candidate.result.model
         left, pause = n_iter, FIRST_UPDATE
         while True:
-            problem = engine.make_problem(self.observations, model)
+            problem = self._problem(model)
             result = self._run(
                 problem, state, min(left, pause) if self.settings.learns_any else left
             )
@@ -270,26 +306,30 @@ class _Fit:
         starts: list[_Candidate] = []
         for seed in random.spawn(self.settings.n_init):
             candidate = self._start(seed)
-            problem = engine.make_problem(self.observations, candidate.result.model)
-            result = self._run(problem, candidate.state, SHORT)
+            result = self._run(self.first_problem, candidate.state, SHORT)
             candidate.result = _joined(candidate.result, result)
             starts = _best_first([*starts, candidate])
+            self.so_far = starts[0].result
             if result.interrupted:
-                return replace(starts[0].result, interrupted=True)
+                return replace(self.so_far, interrupted=True)
             for loser in _finalists(starts, keep=False):  # messages are large: let them go
                 loser.state = replace(loser.state, to_row=[], to_column=[])
             if _agreed(starts):
                 break
-        finalists = []
+        finalists: list[_Candidate] = []
         for start in _finalists(starts):
             model = self._first_guess(start.result)
             begun = _Candidate(
-                engine.to_sum_product(start.state), replace(start.result, model=model)
+                engine.to_sum_product(self.first_problem, start.state),
+                replace(start.result, model=model),
             )
-            finalists.append(self._refine(begun, TRIAL))
-            if finalists[-1].result.interrupted:
-                return replace(starts[0].result, interrupted=True)
-        best = _best_first(finalists)[0]
+            refined = self._refine(begun, TRIAL)
+            if refined.result.interrupted:
+                return replace(self.so_far or refined.result, interrupted=True)
+            finalists = _best_first([*finalists, refined])
+            if self._says_something(finalists[0].result, starts[0].result):
+                self.so_far = finalists[0].result
+        best = finalists[0]
         if not best.result.converged:
             best = self._refine(best, max(0, self.settings.max_iter - SHORT - TRIAL))
         if self.settings.decimation is not None:
@@ -304,16 +344,9 @@ class _Fit:
 
     def _checked(self, result: Result, start: Result) -> Result:
         """The sum-product answer, unless it says nothing about the data where max-sum did."""
-        seen = self.observations
-        if seen.n_observed == 0 or result.interrupted:
+        if result.interrupted or self._says_something(result, start):
             return result
-        rows, columns = seen.rows_of_entries(), seen.indices
-        right = float(np.mean(result.at(rows, columns) == seen.values))
-        right_before = float(np.mean(start.at(rows, columns) == seen.values))
-        share = float(seen.values.mean())
-        constant = max(share, 1 - share)
-        if right > constant + 0.1 * (right_before - constant) or right >= right_before:
-            return result
+        right, right_before, constant = self._shares_explained(result, start)
         warnings.warn(
             f"sum-product turned uninformative (it explains {right:.1%} of the entries, a constant "
             f"{constant:.1%}, max-sum {right_before:.1%}); the answer is max-sum's. The noise may "
@@ -322,6 +355,21 @@ class _Fit:
             stacklevel=2,
         )
         return replace(start, model=self._learn_from_bits(start))
+
+    def _says_something(self, result: Result, start: Result) -> bool:
+        """Whether it explains at least a tenth of what max-sum explains beyond a constant."""
+        if self.observations.n_observed == 0:
+            return True
+        right, right_before, constant = self._shares_explained(result, start)
+        return right > constant + 0.1 * (right_before - constant) or right >= right_before
+
+    def _shares_explained(self, *results: Result) -> list[float]:
+        """The share of the entries that each result explains; last, that of a constant."""
+        seen = self.observations
+        rows, columns = seen.rows_of_entries(), seen.indices
+        shares = [float(np.mean(result.at(rows, columns) == seen.values)) for result in results]
+        ones = float(seen.values.mean())
+        return [*shares, max(ones, 1 - ones)]
 
     # ------------------------------------------------------------ decimation
 
@@ -351,7 +399,7 @@ class _Fit:
                 fixed = free & (np.abs(belief) >= threshold)
                 prior[fixed] = belief[fixed] > 0
             fixed_model = replace(model, row_prior=rows, column_prior=columns)
-            problem = engine.make_problem(self.observations, fixed_model)
+            problem = self._problem(fixed_model)
             done = _joined(done, self._run(problem, state, pause))
         return _Candidate(state, replace(done, model=model))
 
@@ -363,9 +411,13 @@ def _undecided(prior: NDArray[np.float64]) -> NDArray[np.bool_]:
 def _channel_from_counts(
     *, one_and_one: float, one_and_zero: float, zero_and_one: float, zero_and_zero: float
 ) -> Channel:
-    """The channel of (expected) counts of "seen and true"; one of each is added."""
-    one_given_one = (one_and_one + 1) / (one_and_one + zero_and_one + 2)
-    one_given_zero = (one_and_zero + 1) / (one_and_zero + zero_and_zero + 2)
+    """The channel of (expected) counts of "seen and true".
+
+    Ten entries with the paper's share of flips are added for either true value: little data cannot
+    teach much.
+    """
+    one_given_one = (one_and_one + 9) / (one_and_one + zero_and_one + 10)
+    one_given_zero = (one_and_zero + 1) / (one_and_zero + zero_and_zero + 10)
     middle = (one_given_one + one_given_zero) / 2
     one_given_one = max(one_given_one, middle + LEAST_GAP / 2)
     one_given_zero = min(one_given_zero, middle - LEAST_GAP / 2)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from boolweave import kernels, sum_product_kernels
+from boolweave import compact, kernels, sum_product_kernels
 from boolweave.model import HARD_BELIEF, HARD_EVIDENCE, Model
 from boolweave.result import Result
 
@@ -72,12 +72,12 @@ class Problem:
 
     model: Model
     shape: tuple[int, int]
-    blocks: tuple[Block, ...]
+    blocks: tuple[Any, ...]  # Block, or compact.CompactBlock where there is a code
     row_prior: Floats  # a (M, K)
     column_prior: Floats  # b (K, N)
-    log_probability_of_zeros: (
-        float  # log p(X = 0, Y = 0, O | Z = 0): where log-posteriors start from
-    )
+    # log p(X = 0, Y = 0, O | Z = 0), from where log-posteriors are counted
+    log_probability_of_zeros: float
+    code: compact.Code | None = None  # messages are small integers; None: floats
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -100,34 +100,40 @@ class State:
     """All that changes from one iteration to the next."""
 
     semiring: Semiring
-    to_row: list[Floats]  # Φ (max-sum) or e^Φ (sum-product), one (chunks, K, chunk) array per block
-    to_column: list[Floats]  # Ψ or e^Ψ, likewise
+    # Φ (max-sum) or e^Φ (sum-product), one (chunks, K, chunk) array per block; integers where the
+    # problem has a code
+    to_row: list[NDArray[Any]]
+    to_column: list[NDArray[Any]]  # Ψ or e^Ψ, likewise
     row_belief: Floats  # Ξ (M, K)
     column_belief: Floats  # Υ (K, N)
     n_iter: int = 0
     residual: float = np.inf  # largest change of a Φ in the last step; max-sum: as a share of |L|
     # Sum-product: the sum of P(z = 1 | o) over the entries with L > 0, and with L < 0.
     expected_ones: tuple[float, float] = (0.0, 0.0)
+    sums: compact.Sums | None = None  # of the messages, where they are integers
 
 
 # ---------------------------------------------------------------- the problem
 
 
 def make_problem(
-    observations: Observations, model: Model, dtype: type[np.floating[Any]] = np.float32
+    observations: Observations,
+    model: Model,
+    dtype: type[np.floating[Any]] = np.float32,
+    code: compact.Code | None = None,
 ) -> Problem:
     """Turn observations and model into log-odds over Ω, cut into blocks of rows.
 
     Ω is where log p(o|1) ≠ log p(o|0): the observed entries and, where the erasure depends on the
-    value, the missing ones.
+    value, the missing ones. With a `code` (of `compact.code_for`) messages will be integers.
     """
-    indptr, columns, evidence, base = _evidence(observations, model)
-    row_prior, column_prior = (
-        np.ascontiguousarray(odds, dtype=dtype) for odds in model.prior_log_odds(observations.shape)
-    )
-    for odds in (row_prior, column_prior):
-        soft = np.abs(odds) < HARD_BELIEF
-        base -= float(np.logaddexp(0.0, odds[soft], dtype=np.float64).sum())
+    if code is None:
+        indptr, columns, evidence, base = _evidence(observations, model)
+    else:
+        base = compact.log_probability_of_zeros(observations, model)
+        cuts = split_rows(observations.indptr)
+        parts = compact.make_blocks(observations, code, cuts)
+        return _with_priors(observations.shape, model, parts, base, dtype, code)
     blocks = []
     for start, stop in split_rows(indptr):
         first, last = indptr[start], indptr[stop]
@@ -140,7 +146,35 @@ def make_problem(
                 evidence[first:last].astype(dtype),
             )
         )
-    return Problem(model, observations.shape, tuple(blocks), row_prior, column_prior, base)
+    return _with_priors(observations.shape, model, tuple(blocks), base, dtype, None)
+
+
+def _with_priors(
+    shape: tuple[int, int],
+    model: Model,
+    blocks: tuple[Any, ...],
+    base: float,
+    dtype: type[np.floating[Any]],
+    code: compact.Code | None,
+) -> Problem:
+    """Add the priors; `base` is the log-probability of the observations where Z = 0."""
+    row_prior, column_prior = (
+        np.ascontiguousarray(odds, dtype=dtype) for odds in model.prior_log_odds(shape)
+    )
+    for odds in (row_prior, column_prior):
+        soft = np.abs(odds) < HARD_BELIEF
+        base -= float(np.logaddexp(0.0, odds[soft], dtype=np.float64).sum())
+    return Problem(model, shape, blocks, row_prior, column_prior, base, code)
+
+
+def with_model(problem: Problem, observations: Observations, model: Model) -> Problem:
+    """The same observations with another model, messages of the same kind."""
+    if problem.code is None:
+        return make_problem(observations, model, problem.dtype.type)
+    code = compact.code_of(model)
+    blocks = tuple(replace(block, levels=code.levels) for block in problem.blocks)
+    base = compact.log_probability_of_zeros(observations, model)
+    return _with_priors(observations.shape, model, blocks, base, problem.dtype.type, code)
 
 
 def _evidence(
@@ -251,15 +285,34 @@ def unpack(problem: Problem, packed: Iterable[Floats]) -> Floats:
 
 
 def init(problem: Problem, random_state: np.random.Generator) -> State:
-    """Random messages, log U − log(1 − U), and the beliefs that follow from them."""
+    """Random messages, and the beliefs that follow from them.
+
+    log U − log(1 − U) as floats. Where messages are integers they begin as nothing, and it is the
+    beliefs that are random: after one step there is no difference in kind.
+    """
+    if problem.code is not None:
+        row_belief, column_belief = compact.random_beliefs(problem, random_state)
+        return replace(init_neutral(problem), row_belief=row_belief, column_belief=column_belief)
     shape = (problem.n_entries, problem.n_components)
     to_row = pack(problem, random_state.logistic(size=shape))
     to_column = pack(problem, random_state.logistic(size=shape))
     return state_from_messages(problem, to_row, to_column)
 
 
-def state_from_messages(problem: Problem, to_row: list[Floats], to_column: list[Floats]) -> State:
-    """A state with the given messages and their sums as beliefs."""
+def init_neutral(problem: Problem) -> State:
+    """Messages that say nothing, beliefs that are the priors."""
+    if problem.code is not None:
+        messages = (compact.no_messages(problem), compact.no_messages(problem))
+        priors = (problem.row_prior, problem.column_prior)
+        return State("max-sum", *messages, *priors, sums=compact.no_sums(problem))
+    nothing = np.zeros((problem.n_entries, problem.n_components))
+    return state_from_messages(problem, pack(problem, nothing), pack(problem, nothing))
+
+
+def state_from_messages(
+    problem: Problem, to_row: list[NDArray[Any]], to_column: list[NDArray[Any]]
+) -> State:
+    """A max-sum state with the given messages (floats) and their sums as beliefs."""
     row_belief = problem.row_prior.copy()
     column_belief = problem.column_prior.copy()
     for block, phi, psi in zip(problem.blocks, to_row, to_column, strict=True):
@@ -267,14 +320,34 @@ def state_from_messages(problem: Problem, to_row: list[Floats], to_column: list[
     return State("max-sum", to_row, to_column, row_belief, column_belief)
 
 
-def to_sum_product(state: State) -> State:
+def to_sum_product(problem: Problem, state: State) -> State:
     """Go on with sum-product from the messages of a max-sum state."""
-    limit = float(np.log(sum_product_kernels.RATIO_LIMIT))
-    to_row, to_column = (
-        [np.exp(np.clip(m, -limit, limit), dtype=np.float32) for m in messages]
-        for messages in (state.to_row, state.to_column)
-    )
-    return replace(state, semiring="sum-product", to_row=to_row, to_column=to_column)
+    to_row: list[NDArray[Any]]
+    to_column: list[NDArray[Any]]
+    if state.sums is not None:
+        to_row, to_column, sums = compact.to_sum_product(
+            problem, state.to_row, state.to_column, state.sums
+        )
+    else:
+        limit = float(np.log(sum_product_kernels.RATIO_LIMIT))
+        to_row, to_column = (
+            [np.exp(np.clip(m, -limit, limit), dtype=np.float32) for m in messages]
+            for messages in (state.to_row, state.to_column)
+        )
+        sums = None
+    return replace(state, semiring="sum-product", to_row=to_row, to_column=to_column, sums=sums)
+
+
+def messages_of(problem: Problem, state: State) -> tuple[Floats, Floats]:
+    """Φ and Ψ as log-odds, each (entries, K), in the order of the entries by rows."""
+    sides = (state.to_row, state.to_column)
+    if problem.code is not None:
+        to_row, to_column = (compact.log_odds_of(problem, state.semiring, m) for m in sides)
+        return to_row, to_column
+    to_row, to_column = (unpack(problem, m) for m in sides)
+    if state.semiring == "sum-product":
+        return np.log(to_row), np.log(to_column)
+    return to_row, to_column
 
 
 # ---------------------------------------------------------------- the loop
@@ -284,6 +357,9 @@ def step(
     problem: Problem, state: State, damping: float, pool: ThreadPoolExecutor | None = None
 ) -> None:
     """One iteration over all of Ω; `state` is replaced by the next."""
+    if problem.code is not None:
+        _compact_step(problem, state, damping, pool)
+        return
     row_belief = problem.row_prior.copy()
     column_belief = problem.column_prior.copy()
     row_input, column_input = state.row_belief, state.column_belief
@@ -317,6 +393,21 @@ def step(
     state.expected_ones = (float(ones[0]), float(ones[1]))
 
 
+def _compact_step(
+    problem: Problem, state: State, damping: float, pool: ThreadPoolExecutor | None
+) -> None:
+    assert state.sums is not None
+    n_threads = 1 if pool is None else pool._max_workers
+    n_groups = max(1, min(n_threads, len(problem.blocks)))
+    state.residual, state.expected_ones = compact.step(
+        problem, state.semiring, state.to_row, state.to_column, state.row_belief,
+        state.column_belief, state.sums, damping,
+        lambda function, groups: _map(pool, function, groups), n_groups,
+    )  # fmt: skip
+    state.row_belief, state.column_belief = compact.beliefs(problem, state.semiring, state.sums)
+    state.n_iter += 1
+
+
 def _odds(belief: Floats) -> Floats:
     limit = sum_product_kernels.BELIEF_LIMIT
     odds = np.exp(np.clip(belief, -limit, limit), dtype=np.float32)
@@ -335,7 +426,9 @@ def log_posterior(problem: Problem, state: State, pool: ThreadPoolExecutor | Non
     X, Y = state.row_belief > 0, state.column_belief > 0
     row_words, column_words = _words(X), _words(Y.T)
 
-    def one_block(block: Block) -> float:
+    def one_block(block: Any) -> float:
+        if problem.code is not None:
+            return compact.explained_evidence(problem, block, row_words[block.rows], column_words)
         return kernels.explained_evidence(
             problem.model.product == "xor",
             block.indptr,
@@ -431,8 +524,7 @@ def fold_in(
     Messages from a neutral start, so equal claims of two factors stay equal and neither is
     believed; flips of single bits, taken while the log-posterior rises, decide between them.
     """
-    nothing = np.zeros((problem.n_entries, problem.n_components))
-    state = state_from_messages(problem, pack(problem, nothing), pack(problem, nothing))
+    state = init_neutral(problem)
     column_bits = np.ascontiguousarray((problem.column_prior > 0).T, dtype=np.uint8)
     with threads(n_jobs) as pool:
         for _ in range(FOLD_IN_ITERATIONS):

@@ -41,18 +41,15 @@ def start(
 ) -> State:
     """A max-sum state decoded from a random basis of row patterns."""
     pattern = _patterns(observations, problem.n_components, random)
-    strength = max(
-        (float(np.abs(b.evidence).mean()) for b in problem.blocks if b.n_entries), default=0
-    )
+    evidence = [float(np.abs(b.evidence).mean()) for b in problem.blocks if b.n_entries]
+    strength = max(evidence, default=0.0)
     belief = np.clip(pattern * strength, -PATTERN_LIMIT, PATTERN_LIMIT)
     own = np.asarray(problem.model.column_prior)
     known = (own == 0) | (own == 1)
     held = np.where(known, own, sigmoid(belief))
-    held_problem = engine.make_problem(observations, replace(problem.model, column_prior=held))
-    nothing = np.zeros((problem.n_entries, problem.n_components))
-    state = engine.state_from_messages(
-        held_problem, engine.pack(problem, nothing), engine.pack(problem, nothing)
-    )
+    held_model = replace(problem.model, column_prior=held)
+    held_problem = engine.with_model(problem, observations, held_model)
+    state = engine.init_neutral(held_problem)
     for _ in range(HELD):
         engine.step(held_problem, state, damping)
     return state

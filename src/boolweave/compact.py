@@ -1,0 +1,369 @@
+"""The engine on small integers: which problems allow it, their blocks, one step.
+
+The Python side of `boolweave.compact_kernels`. `boolweave.message_passing` calls it for problems
+whose entries weigh the same wherever they are; beliefs leave it as log-odds, as everywhere else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from boolweave import compact_kernels as kernels
+from boolweave.model import Model
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import NDArray
+
+    from boolweave.observations import Observations
+
+    Floats = NDArray[np.floating[Any]]
+    Ints = NDArray[np.integer[Any]]
+
+# A block is dense, without an index of columns, if so large a share of its cells is observed.
+DENSE = 0.7
+
+# The weaker kind of entry must keep at least 5 bits of the byte: rounding to 4 costs accuracy.
+LARGEST_RATIO = 8.0
+
+# Beyond this evidence a prior would be rounded too coarsely, and sum-product cut too early.
+LARGEST_EVIDENCE = 12.0
+
+# (Γ̂)₊ of all factors are added up in 16 bits.
+MOST_FACTORS = 120
+
+# Arrays of observations are read-only; so are all of their kind: kernels are compiled once.
+_NO_COLUMNS = np.zeros(0, dtype=np.uint32)
+_NO_COLUMNS.flags.writeable = False
+
+
+@dataclass(frozen=True, eq=False)
+class Code:
+    """What the small integers of a problem mean."""
+
+    levels: NDArray[np.float64]  # (3,) L of an entry seen as 0, seen as 1, not seen
+    steps: int  # of the stronger level in a byte
+
+    @property
+    def unit(self) -> float:
+        """Log-odds of one step of a max-sum message."""
+        return float(np.abs(self.levels).max()) / self.steps
+
+    @property
+    def bounds(self) -> NDArray[np.int16]:
+        """|L| of a 0 and of a 1 in units, (2,)."""
+        return np.maximum(1, np.rint(np.abs(self.levels[:2]) / self.unit)).astype(np.int16)
+
+    @property
+    def small(self) -> NDArray[np.float32]:
+        """The smaller likelihood of a 0 and of a 1, the larger being 1, (2,)."""
+        return np.exp(-np.abs(self.levels[:2])).astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class CompactBlock:
+    """A run of consecutive rows: observed entries with their columns, or all cells in order."""
+
+    start: int
+    stop: int
+    indptr: NDArray[np.int64]  # (rows + 1,), from 0
+    index: NDArray[np.uint32]  # (entries,) columns; empty if dense
+    codes: NDArray[np.uint8]  # (entries,) 0, 1, or 2 for a cell not observed
+    dense: bool
+    n_columns: int
+    levels: NDArray[np.float64]
+
+    @property
+    def rows(self) -> slice:
+        """Which rows of the matrix these are."""
+        return slice(self.start, self.stop)
+
+    @property
+    def n_entries(self) -> int:
+        """Number of entries held, observed or not."""
+        return len(self.codes)
+
+    @property
+    def n_chunks(self) -> int:
+        """Number of chunks of messages."""
+        return -(-self.n_entries // kernels.CHUNK)
+
+    @property
+    def columns(self) -> NDArray[np.uint32]:
+        """Column of every entry, (entries,)."""
+        if not self.dense:
+            return self.index
+        return np.tile(np.arange(self.n_columns, dtype=np.uint32), self.stop - self.start)
+
+    @property
+    def evidence(self) -> NDArray[np.float32]:
+        """L of every entry, (entries,)."""
+        return self.levels[self.codes].astype(np.float32)
+
+
+@dataclass(eq=False)
+class Sums:
+    """Sums of messages in units, kept up to date by what the messages move by."""
+
+    rows: NDArray[np.int32]  # (M, K)
+    columns: NDArray[np.int32]  # (K, N)
+    still: list[NDArray[np.bool_]]  # per block: which chunks stayed as they were
+    ones: list[NDArray[np.float64]]  # per block: expected ones of each chunk, (chunks, 2)
+    last_rows: NDArray[np.int16] | None = None
+    last_columns: NDArray[np.int16] | None = None
+    last_levels: NDArray[np.float64] | None = None
+
+
+def code_for(model: Model) -> Code | str:
+    """The integer code of a model, or why it cannot have one."""
+    by_value = model.channel.log_probabilities_by_value()
+    if by_value is None:
+        return "the channel differs from entry to entry"
+    if np.any(model.channel.missing_log_likelihood_ratio()):
+        return "a missing entry is evidence"
+    zero, one = (by_value[1] - by_value[0]).tolist()
+    if not zero < 0 < one:
+        return "seeing a 1 does not speak for a 1, or a 0 for a 0"
+    if max(one, -zero) > LARGEST_RATIO * min(one, -zero):
+        return "zeros and ones weigh too differently"
+    if max(one, -zero) > LARGEST_EVIDENCE:
+        return "the evidence is next to certain"
+    if model.n_components > MOST_FACTORS:
+        return f"there are more than {MOST_FACTORS} factors"
+    return code_of(model)
+
+
+def code_of(model: Model) -> Code:
+    """The integer code of a model known to allow one."""
+    by_value = model.channel.log_probabilities_by_value()
+    assert by_value is not None
+    zero, one = (by_value[1] - by_value[0]).tolist()
+    steps = kernels.XOR_STEPS if model.product == "xor" else kernels.OR_STEPS
+    return Code(np.array([zero, one, 0.0]), steps)
+
+
+def make_blocks(
+    observations: Observations, code: Code, cuts: Iterable[tuple[int, int]]
+) -> tuple[CompactBlock, ...]:
+    """The rows between `cuts`, dense or sparse; observed entries are not copied."""
+    n_columns = observations.shape[1]
+    index = observations.indices.view(np.uint32)
+    blocks = []
+    for start, stop in cuts:
+        first, last = observations.indptr[start], observations.indptr[stop]
+        cells = (stop - start) * n_columns
+        indptr = observations.indptr[start : stop + 1] - first
+        codes = observations.values[first:last]
+        dense = last - first >= DENSE * cells
+        if dense and last - first < cells:
+            flat = np.repeat(np.arange(stop - start) * n_columns, np.diff(indptr))
+            full = np.full(cells, kernels.MISSING, dtype=np.uint8)
+            full[flat + index[first:last]] = codes
+            full.flags.writeable = False
+            codes = full
+        if dense:
+            indptr = np.arange(stop - start + 1, dtype=np.int64) * n_columns
+        columns = _NO_COLUMNS if dense else index[first:last]
+        blocks.append(
+            CompactBlock(start, stop, indptr, columns, codes, dense, n_columns, code.levels)
+        )
+    return tuple(blocks)
+
+
+# ---------------------------------------------------------------- messages
+
+
+def random_beliefs(
+    problem: Any, random: np.random.Generator
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Beliefs as if from random messages: the priors, and as much as √n of them would add up to."""
+    scale = np.float32(problem.code.unit * problem.code.steps)
+    sides = []
+    for prior, axis in ((problem.row_prior, 0), (problem.column_prior, 1)):
+        n = max(1.0, problem.n_entries / prior.shape[axis])
+        noise = random.standard_normal(prior.shape, dtype=np.float32)
+        sides.append(prior + noise * scale * np.float32(np.sqrt(n)))
+    return sides[0], sides[1]
+
+
+def no_messages(problem: Any) -> list[NDArray[np.uint8]]:
+    """Messages that say nothing."""
+    nothing = kernels.XOR_OFFSET if problem.model.product == "xor" else 0
+    return [
+        np.full((block.n_chunks, problem.n_components, kernels.CHUNK), nothing, dtype=np.uint8)
+        for block in problem.blocks
+    ]
+
+
+def log_odds_of(problem: Any, semiring: str, packed: Iterable[Ints]) -> NDArray[np.float32]:
+    """Messages as log-odds, (entries, K), in the order of the entries by rows."""
+    parts = []
+    for block, array in zip(problem.blocks, packed, strict=True):
+        values = array.transpose(0, 2, 1).reshape(-1, problem.n_components)[: block.n_entries]
+        parts.append(values.astype(np.float32) * _scale_of(problem, semiring, block)[:, None])
+        if semiring == "max-sum" and problem.model.product == "xor":
+            parts[-1] -= np.float32(kernels.XOR_OFFSET * problem.code.unit)
+    return np.concatenate(parts) if parts else np.zeros((0, problem.n_components), np.float32)
+
+
+def _scale_of(problem: Any, semiring: str, block: CompactBlock) -> NDArray[np.float32]:
+    """Log-odds of one step of the messages of every entry, with their sign, (entries,)."""
+    if semiring == "sum-product":
+        return np.full(block.n_entries, 1 / kernels.LOG_ODDS_STEPS, dtype=np.float32)
+    signs = _signs(problem, block)
+    return (signs * problem.code.unit).astype(np.float32)
+
+
+def _signs(problem: Any, block: CompactBlock) -> NDArray[np.int32]:
+    if problem.model.product == "xor":
+        return np.ones(block.n_entries, dtype=np.int32)
+    return np.where(block.codes == 1, 1, -1).astype(np.int32)
+
+
+def no_sums(problem: Any) -> Sums:
+    """The sums of messages that say nothing."""
+    M, N = problem.shape
+    return Sums(
+        np.zeros((M, problem.n_components), dtype=np.int32),
+        np.zeros((problem.n_components, N), dtype=np.int32),
+        [np.zeros(block.n_chunks, dtype=bool) for block in problem.blocks],
+        [np.zeros((block.n_chunks, 2)) for block in problem.blocks],
+    )
+
+
+def beliefs(problem: Any, semiring: str, sums: Sums) -> tuple[Floats, Floats]:
+    """Prior log-odds plus the sums: Ξ (M, K) and Υ (K, N)."""
+    unit = np.float32(_unit(problem, semiring))
+    return (
+        kernels.to_log_odds(problem.row_prior, sums.rows, unit),
+        kernels.to_log_odds(problem.column_prior, sums.columns, unit),
+    )
+
+
+def _unit(problem: Any, semiring: str) -> float:
+    return problem.code.unit if semiring == "max-sum" else 1 / kernels.LOG_ODDS_STEPS
+
+
+def to_sum_product(
+    problem: Any, to_row: list[Any], to_column: list[Any], sums: Sums
+) -> tuple[list[NDArray[np.int16]], list[NDArray[np.int16]], Sums]:
+    """Max-sum messages as sum-product ones: 16 bits, a whole number of steps of 1/1024 for each."""
+    offset = np.int16(kernels.XOR_OFFSET if problem.model.product == "xor" else 0)
+    factor = max(1, round(problem.code.unit * kernels.LOG_ODDS_STEPS))
+    sides: tuple[list[Any], list[Any]] = ([], [])
+    for side, packed in zip(sides, (to_row, to_column), strict=True):
+        for block, array in zip(problem.blocks, packed, strict=True):
+            signs = np.ones(block.n_chunks * kernels.CHUNK, dtype=np.int16)
+            signs[: block.n_entries] = _signs(problem, block)
+            signs = signs.reshape(block.n_chunks, 1, kernels.CHUNK) * np.int16(factor)
+            side.append((array.astype(np.int16) - offset) * signs)
+    fresh = no_sums(problem)
+    return *sides, replace(fresh, rows=sums.rows * factor, columns=sums.columns * factor)
+
+
+# ---------------------------------------------------------------- one step
+
+
+def step(
+    problem: Any,
+    semiring: Literal["max-sum", "sum-product"],
+    to_row: list[Any],
+    to_column: list[Any],
+    row_belief: Floats,
+    column_belief: Floats,
+    sums: Sums,
+    damping: float,
+    run_all: Callable[[Callable[[list[int]], Any], list[list[int]]], Iterable[Any]],
+    n_groups: int,
+) -> tuple[float, tuple[float, float]]:
+    """One iteration; messages and `sums` are updated.
+
+    The blocks are dealt to `n_groups` groups with one column sum each; `run_all` maps a function
+    over them. Integer sums do not depend on the grouping. Returns the largest change, as a share
+    of L (max-sum) or in log-odds, and the expected ones of `State`.
+    """
+    code, max_sum = problem.code, semiring == "max-sum"
+    limit = kernels.MAX_SUM_LIMIT if max_sum else kernels.SUM_PRODUCT_LIMIT
+    scale = np.float32(1 / _unit(problem, semiring))
+    rows = kernels.to_units(row_belief, scale, np.float32(limit))
+    columns = kernels.to_units(column_belief, scale, np.float32(limit))
+    some_sparse = any(not block.dense for block in problem.blocks)
+    by_column = np.ascontiguousarray(columns.T) if some_sparse else columns[:, :0]
+    row_moved, column_moved = _moved(sums, rows, columns)
+    if sums.last_levels is None or not np.array_equal(sums.last_levels, code.levels):
+        for flags in sums.still:  # with other evidence nothing is settled
+            flags[:] = False
+        sums.last_levels = code.levels
+    xor = problem.model.product == "xor"
+
+    max_sum_kernel: Any = kernels.max_sum_xor if xor else kernels.max_sum_or
+    sum_product_kernel: Any = kernels.sum_product
+
+    def one_group(members: list[int]) -> tuple[int, Any, Any]:
+        scratch = kernels.scratch(problem.n_components, floats=not max_sum)
+        dense_sum = np.zeros(columns.shape, dtype=np.int32)
+        sparse_sum = np.zeros(by_column.shape, dtype=np.int32)
+        change = 0
+        for i in members:
+            block = problem.blocks[i]
+            fixed = (block.dense, block.indptr, block.index, block.codes)
+            read = (rows[block.rows], columns if block.dense else by_column)
+            settled = (row_moved[block.rows], column_moved, sums.still[i])
+            added = (sums.rows[block.rows], dense_sum if block.dense else sparse_sum)
+            if max_sum:
+                moved = max_sum_kernel(
+                    *fixed, code.bounds, np.int16(round(damping * kernels.DAMPING_STEPS)), *read,
+                    *settled, to_row[i], to_column[i], *added, *scratch,
+                )  # fmt: skip
+            else:
+                moved = sum_product_kernel(
+                    xor, *fixed, code.small, np.float32(damping), *read,
+                    *settled, sums.ones[i], to_row[i], to_column[i], *added, *scratch,
+                )  # fmt: skip
+            change = max(change, int(moved))
+        return change, dense_sum, sparse_sum
+
+    groups = [list(range(g, len(problem.blocks), n_groups)) for g in range(n_groups)]
+    change = 0
+    for moved, dense_sum, sparse_sum in run_all(one_group, groups):
+        change = max(change, moved)
+        sums.columns += dense_sum
+        if some_sparse:
+            sums.columns += sparse_sum.T
+    sums.last_rows, sums.last_columns = rows, columns
+    unit = 1 / code.steps if max_sum else 1 / kernels.LOG_ODDS_STEPS
+    expected = sum((ones.sum(axis=0) for ones in sums.ones), np.zeros(2))
+    return change * unit, (float(expected[0]), float(expected[1]))
+
+
+def _moved(
+    sums: Sums, rows: NDArray[np.int16], columns: NDArray[np.int16]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which rows (M,) and columns (N,) changed what they tell since the last step."""
+    if sums.last_rows is None or sums.last_columns is None:
+        return np.ones(len(rows), dtype=bool), np.ones(columns.shape[1], dtype=bool)
+    return (rows != sums.last_rows).any(axis=1), (columns != sums.last_columns).any(axis=0)
+
+
+def explained_evidence(
+    problem: Any, block: CompactBlock, row_words: Any, column_words: Any
+) -> float:
+    """Sum of L over the entries of a block at which the decoded product is 1."""
+    xor = problem.model.product == "xor"
+    counts = kernels.covered(
+        xor, block.dense, block.indptr, block.index, block.codes, row_words, column_words
+    )
+    return float(counts @ problem.code.levels)
+
+
+def log_probability_of_zeros(observations: Observations, model: Model) -> float:
+    """Σ log p(o | z = 0) over the observed entries."""
+    by_value = model.channel.log_probabilities_by_value()
+    assert by_value is not None
+    ones = int(observations.values.sum(dtype=np.int64))
+    given_zero = by_value[0]
+    return float(ones * given_zero[1] + (observations.n_observed - ones) * given_zero[0])

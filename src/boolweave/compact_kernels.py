@@ -1,0 +1,563 @@
+"""The inner loops on small integers: max-sum in 8 bits a message, sum-product in 16.
+
+Where an entry can be seen as 1 or as 0 but every 1 weighs the same and every 0 the same, messages
+and beliefs are whole numbers of one unit. Then sums are exact in whatever order they are taken,
+16 numbers fit in a vector register, and a message of max-sum, which lies between 0 and L, fits in a
+byte, as a share of L (XOR: between −L and L, stored with 128 added).
+
+What a variable tells a factor only counts between −L and L, so beliefs are cut to 16 bits before
+the loops. As in `boolweave.kernels` one pass over a chunk is gather → exchange → scatter. A chunk
+always has `CHUNK` entries, the last one of a block padded with entries that say nothing: with
+lengths known to the compiler and all scratch rows in one array, whole loops stay in registers.
+
+A block is sparse (an index of columns; column arrays are (N, K), so that an entry touches one
+place) or dense (all columns of its rows in order; column arrays are (K, N), contiguous).
+"""
+
+import numpy as np
+from numba import njit
+
+CHUNK = 512
+
+# Codes of entries: seen as 0, seen as 1, not seen.
+MISSING = 2
+
+# A byte for a share of L: 255 steps, or 127 to either side for XOR.
+OR_STEPS = 255
+XOR_STEPS = 127
+XOR_OFFSET = 128
+
+# Beliefs beyond this are as good as certain: twice the largest message and more.
+MAX_SUM_LIMIT = 1023
+
+# Sum-product: steps of log-odds of 1/1024; messages within ±12, beliefs within ±31.9 (16 bits).
+LOG_ODDS_STEPS = 1024
+MESSAGE_LIMIT = 12.0
+SUM_PRODUCT_LIMIT = 32700
+
+# Damping in 128ths: then 128 · 255 still fits in 16 bits.
+DAMPING_STEPS = 128
+
+# Rows of the scratch array of 16-bit numbers.
+_SIGN = 0
+_BOUND = CHUNK
+_FIRST = 2 * CHUNK
+_SECOND = 3 * CHUNK
+_TOTAL = 4 * CHUNK
+_CHANGE = 5 * CHUNK
+_ROWS = 6
+
+# Rows of the scratch array of floats.
+_BASE = 0
+_IF_ONE = CHUNK
+_IF_ZERO = 2 * CHUNK
+_BEFORE = 3 * CHUNK
+_DITHER = 4 * CHUNK
+_FLOAT_ROWS = 5
+
+
+def scratch(n_factors, *, floats):
+    """The scratch arrays of one thread, for the kernels below; with `floats` for sum-product."""
+    arrays = [np.zeros((n_factors, CHUNK), np.int16) for _ in range(2)]
+    arrays.append(np.zeros(_ROWS * CHUNK, np.int16))
+    if floats:
+        arrays += [np.zeros((n, CHUNK), np.float32) for n in (n_factors, n_factors, n_factors + 1)]
+        arrays.append(np.zeros(_FLOAT_ROWS * CHUNK, np.float32))
+    return arrays
+
+
+_i16 = np.int16
+_i32 = np.int32
+_f32 = np.float32
+
+
+# ---------------------------------------------------------------- gather and scatter
+
+
+@njit(nogil=True, cache=True)
+def _gather_rows(indptr, first_row, start, n, row_belief, out):
+    """out[k, j] = row_belief[row of entry j, k]; returns the last row seen."""
+    row = first_row
+    j = 0
+    while j < n:
+        while indptr[row + 1] <= start + j:
+            row += 1
+        stop = min(n, indptr[row + 1] - start)
+        for k in range(row_belief.shape[1]):
+            belief = row_belief[row, k]
+            for i in range(np.uint64(j), np.uint64(stop)):
+                out[k, i] = belief
+        j = stop
+    return row
+
+
+@njit(nogil=True, cache=True)
+def _scatter_rows(indptr, first_row, start, n, messages, row_sum):
+    """row_sum[row of entry j, k] += messages[k, j]."""
+    row = first_row
+    j = 0
+    while j < n:
+        while indptr[row + 1] <= start + j:
+            row += 1
+        stop = min(n, indptr[row + 1] - start)
+        for k in range(row_sum.shape[1]):
+            total = _i32(0)
+            for i in range(np.uint64(j), np.uint64(stop)):
+                total += _i32(messages[k, i])
+            row_sum[row, k] += total
+        j = stop
+
+
+@njit(nogil=True, cache=True)
+def _gather_columns(dense, columns, start, n, column_belief, out):
+    """out[k, j] = belief of the column of entry j, from (K, N) if dense, else from (N, K)."""
+    if dense:
+        n_columns = column_belief.shape[1]
+        j = 0
+        while j < n:
+            first = (start + j) % n_columns
+            length = min(n - j, n_columns - first)
+            for k in range(column_belief.shape[0]):
+                source = column_belief[k, first : first + length]
+                target = out[k, j : j + length]
+                for i in range(length):
+                    target[i] = source[i]
+            j += length
+    else:
+        for j in range(n):
+            column = columns[start + j]
+            for k in range(column_belief.shape[1]):
+                out[k, j] = column_belief[column, k]
+
+
+@njit(nogil=True, cache=True)
+def _scatter_columns(dense, columns, start, n, messages, column_sum):
+    """Add messages[k, j] to the sum of entry j's column, in (K, N) if dense, else in (N, K)."""
+    if dense:
+        n_columns = column_sum.shape[1]
+        j = 0
+        while j < n:
+            first = (start + j) % n_columns
+            length = min(n - j, n_columns - first)
+            for k in range(column_sum.shape[0]):
+                target = column_sum[k, first : first + length]
+                source = messages[k, j : j + length]
+                for i in range(length):
+                    target[i] += _i32(source[i])
+            j += length
+    else:
+        for j in range(n):
+            column = columns[start + j]
+            for k in range(column_sum.shape[1]):
+                column_sum[column, k] += _i32(messages[k, j])
+
+
+# ---------------------------------------------------------------- max-sum
+
+
+@njit(nogil=True, cache=True)
+def _read_codes(codes, start, n, bound_of_zero, bound_of_one, w):
+    """Sign (±1) and bound |L| (0 for what says nothing) of the entries of a chunk."""
+    for j in range(n):
+        code = codes[start + j]
+        w[_SIGN + j] = _i16(1) if code == 1 else _i16(-1)
+        w[_BOUND + j] = bound_of_one if code == 1 else (bound_of_zero if code == 0 else _i16(0))
+    for j in range(n, CHUNK):
+        w[_SIGN + j] = _i16(1)
+        w[_BOUND + j] = _i16(0)
+
+
+@njit(nogil=True, cache=True)
+def _or_exchange(damping, to_row, to_column, row_belief, column_belief, w):
+    """Damped update of one chunk, as `boolweave.kernels._max_sum_or_exchange` explains it.
+
+    to_row, to_column (K, CHUNK) uint8: |Φ| and |Ψ|, updated. row_belief, column_belief (K, CHUNK)
+    int16: in, the beliefs; out, what Φ and Ψ moved by.
+    """
+    zero = _i16(0)
+    half = _i16(DAMPING_STEPS // 2)
+    for j in range(CHUNK):
+        w[_FIRST + j] = _i16(-32000)
+        w[_SECOND + j] = _i16(-32000)
+        w[_TOTAL + j] = zero
+    for k in range(to_row.shape[0]):
+        for j in range(CHUNK):
+            sign = w[_SIGN + j]
+            x = _i16(row_belief[k, j] - _i16(sign * _i16(to_row[k, j])))
+            y = _i16(column_belief[k, j] - _i16(sign * _i16(to_column[k, j])))
+            both = min(_i16(x + y), min(x, y))
+            largest = w[_FIRST + j]
+            w[_SECOND + j] = max(w[_SECOND + j], min(largest, both))
+            w[_FIRST + j] = max(largest, both)
+            w[_TOTAL + j] = _i16(w[_TOTAL + j] + min(max(both, zero), w[_BOUND + j]))
+    for k in range(to_row.shape[0]):
+        for j in range(CHUNK):
+            sign = w[_SIGN + j]
+            bound = w[_BOUND + j]
+            largest = w[_FIRST + j]
+            second = w[_SECOND + j]
+            old_row = _i16(to_row[k, j])
+            old_column = _i16(to_column[k, j])
+            x = _i16(row_belief[k, j] - _i16(sign * old_row))
+            y = _i16(column_belief[k, j] - _i16(sign * old_column))
+            both = min(_i16(x + y), min(x, y))
+            others = second if both == largest else largest
+            if_one = min(max(_i16(-others), zero), bound)
+            others_sum = _i16(w[_TOTAL + j] - min(max(both, zero), bound))
+            if_zero = min(_i16(others_sum - bound), zero)
+            claim = if_one if sign > zero else if_zero
+            x_low = min(x, zero)
+            y_low = min(y, zero)
+            new_row = _i16(sign * max(_i16(claim + y_low), _i16(y_low - y)))
+            new_column = _i16(sign * max(_i16(claim + x_low), _i16(x_low - x)))
+            moved = _i16(_i16(_i16(_i16(new_row - old_row) * damping) + half) >> 7)
+            moved_column = _i16(_i16(_i16(_i16(new_column - old_column) * damping) + half) >> 7)
+            to_row[k, j] = np.uint8(_i16(old_row + moved))
+            to_column[k, j] = np.uint8(_i16(old_column + moved_column))
+            row_belief[k, j] = _i16(sign * moved)
+            column_belief[k, j] = _i16(sign * moved_column)
+            w[_CHANGE + j] = max(
+                w[_CHANGE + j],
+                max(max(moved, _i16(-moved)), max(moved_column, _i16(-moved_column))),
+            )
+
+
+@njit(nogil=True, cache=True)
+def _xor_exchange(damping, to_row, to_column, row_belief, column_belief, w):
+    """As `_or_exchange` for XOR; messages have signs of their own and are stored with an offset."""
+    zero = _i16(0)
+    half = _i16(DAMPING_STEPS // 2)
+    offset = _i16(XOR_OFFSET)
+    for j in range(CHUNK):
+        w[_FIRST + j] = _i16(32000)
+        w[_SECOND + j] = _i16(32000)
+        w[_TOTAL + j] = w[_SIGN + j]
+    for k in range(to_row.shape[0]):
+        for j in range(CHUNK):
+            x = _i16(row_belief[k, j] - _i16(_i16(to_row[k, j]) - offset))
+            y = _i16(column_belief[k, j] - _i16(_i16(to_column[k, j]) - offset))
+            both = min(_i16(x + y), min(x, y))
+            size = max(both, _i16(-both))
+            smallest = w[_FIRST + j]
+            w[_SECOND + j] = min(w[_SECOND + j], max(smallest, size))
+            w[_FIRST + j] = min(smallest, size)
+            turn = _i16(-1) if both > zero else _i16(1)
+            w[_TOTAL + j] = _i16(w[_TOTAL + j] * turn)
+    for k in range(to_row.shape[0]):
+        for j in range(CHUNK):
+            bound = w[_BOUND + j]
+            smallest = w[_FIRST + j]
+            second = w[_SECOND + j]
+            old_row = _i16(_i16(to_row[k, j]) - offset)
+            old_column = _i16(_i16(to_column[k, j]) - offset)
+            x = _i16(row_belief[k, j] - old_row)
+            y = _i16(column_belief[k, j] - old_column)
+            both = min(_i16(x + y), min(x, y))
+            size = max(both, _i16(-both))
+            others = min(second if size == smallest else smallest, bound)
+            turn = _i16(-1) if both > zero else _i16(1)
+            claim = _i16(others * _i16(w[_TOTAL + j] * turn))
+            x_low = min(x, zero)
+            y_low = min(y, zero)
+            new_row = max(_i16(claim + y_low), _i16(y_low - y))
+            new_column = max(_i16(claim + x_low), _i16(x_low - x))
+            moved = _i16(_i16(_i16(_i16(new_row - old_row) * damping) + half) >> 7)
+            moved_column = _i16(_i16(_i16(_i16(new_column - old_column) * damping) + half) >> 7)
+            to_row[k, j] = np.uint8(_i16(_i16(old_row + moved) + offset))
+            to_column[k, j] = np.uint8(_i16(_i16(old_column + moved_column) + offset))
+            row_belief[k, j] = moved
+            column_belief[k, j] = moved_column
+            w[_CHANGE + j] = max(
+                w[_CHANGE + j],
+                max(max(moved, _i16(-moved)), max(moved_column, _i16(-moved_column))),
+            )
+
+
+@njit(nogil=True, cache=True)
+def _settled(dense, indptr, columns, first_row, start, n, row_moved, column_moved):
+    """Whether no row and no column of a chunk's entries has moved since the chunk was last seen."""
+    row = first_row
+    while row + 1 < indptr.shape[0] and indptr[row] < start + n:
+        if indptr[row + 1] > start and row_moved[row]:
+            return False
+        row += 1
+    if dense:
+        n_columns = column_moved.shape[0]
+        for j in range(min(n, n_columns)):
+            if column_moved[(start + j) % n_columns]:
+                return False
+    else:
+        for j in range(n):
+            if column_moved[columns[start + j]]:
+                return False
+    return True
+
+
+@njit(nogil=True, cache=True)
+def _largest_change(w):
+    change = _i16(0)
+    for j in range(CHUNK):
+        change = max(change, w[_CHANGE + j])
+        w[_CHANGE + j] = _i16(0)
+    return change
+
+
+def _max_sum_with(exchange):
+    """One iteration of max-sum over one block of rows, for OR or for XOR (compiled when used)."""
+
+    @njit(nogil=True, cache=True)
+    def max_sum(
+        dense, indptr, columns, codes, bounds, damping, row_belief, column_belief,
+        row_moved, column_moved, still, to_row, to_column, row_sum, column_sum, x, y, w,
+    ):  # fmt: skip
+        residual = _i16(0)
+        row = 0
+        for c in range(to_row.shape[0]):
+            start = c * CHUNK
+            n = min(CHUNK, codes.shape[0] - start)
+            while indptr[row + 1] <= start:
+                row += 1
+            if still[c] and _settled(
+                dense, indptr, columns, row, start, n, row_moved, column_moved
+            ):
+                continue
+            _gather_rows(indptr, row, start, n, row_belief, x)
+            _gather_columns(dense, columns, start, n, column_belief, y)
+            _read_codes(codes, start, n, bounds[0], bounds[1], w)
+            exchange(damping, to_row[c], to_column[c], x, y, w)
+            change = _largest_change(w)
+            residual = max(residual, change)
+            still[c] = change == 0
+            if change:
+                _scatter_rows(indptr, row, start, n, x, row_sum)
+                _scatter_columns(dense, columns, start, n, y, column_sum)
+        return residual
+
+    return max_sum
+
+
+# Fixed: indptr (rows + 1,) from 0; columns (entries,) uint32, unused if dense; codes (entries,)
+# uint8; bounds (2,) int16, |L| of a 0 and of a 1 in units; damping in 128ths. Read: row_belief
+# (rows, K) and column_belief, (K, N) if dense, else (N, K), int16 in units; row_moved (rows,),
+# column_moved (N,), whether these changed since the last iteration. Updated: still (chunks,),
+# whether a chunk's messages stayed as they were; to_row, to_column (chunks, K, CHUNK) uint8. What
+# they moved by is added to row_sum (rows, K) and column_sum (as column_belief), int32. x, y
+# (K, CHUNK) and w int16: scratch. A chunk that was still and none of whose beliefs moved is
+# skipped: nothing in it would change. They return the largest change of a message in units.
+max_sum_or = _max_sum_with(_or_exchange)
+max_sum_xor = _max_sum_with(_xor_exchange)
+
+
+# ---------------------------------------------------------------- sum-product
+
+
+@njit(nogil=True, cache=True)
+def _floor(a):
+    """The largest integer not above a float between ±65536."""
+    return _i32(_i32(_f32(a + _f32(65536))) - _i32(65536))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _exponential(a):
+    """e^a to seven digits: 2^n by the exponent bits of a float, the rest by a polynomial."""
+    t = _f32(a * _f32(1.442695041))
+    shifted = _f32(t + _f32(12582912.0))  # the integer part lands in the lowest bits
+    f = _f32(t - _f32(shifted - _f32(12582912.0)))
+    p = _f32(0.00132764666)
+    p = _f32(p * f + _f32(0.00967554096))
+    p = _f32(p * f + _f32(0.0555071346))
+    p = _f32(p * f + _f32(0.240221202))
+    p = _f32(p * f + _f32(0.693146944))
+    p = _f32(p * f + _f32(1.0))
+    bits = _i32(_f32(p).view(np.int32) + _i32(_f32(shifted).view(np.int32) << _i32(23)))
+    return _i32(bits).view(np.float32)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _logarithm(a):
+    """log of a positive 32-bit float: 2^e·m with m in [2/3, 4/3), log m by a polynomial."""
+    bits = _f32(a).view(np.int32)
+    exponent = _i32(_i32(bits - _i32(0x3F2AAAAB)) & _i32(-(1 << 23)))
+    f = _f32(_i32(bits - exponent).view(np.float32) - _f32(1))
+    p = _f32(-0.15690498)
+    p = _f32(p * f + _f32(0.1699253))
+    p = _f32(p * f + _f32(-0.1636067))
+    p = _f32(p * f + _f32(0.19817844))
+    p = _f32(p * f + _f32(-0.25010553))
+    p = _f32(p * f + _f32(0.33336747))
+    p = _f32(p * f + _f32(-0.49999908))
+    return _f32(_f32(p * f * f + f) + _f32(exponent) * _f32(8.2629582e-08))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _read_evidence(xor, codes, start, n, small_zero, small_one, v):
+    """p(o | term = 1) = base + if_one·r and p(o | term = 0) = base + if_zero·r, r from the others.
+
+    OR: r = P(all others are 0); XOR: r = P(their sum is even) − P(it is odd). small_one is p(o|0)
+    where o = 1 with p(o|1) set to 1, small_zero likewise.
+    """
+    one = _f32(1)
+    for j in range(n):
+        code = codes[start + j]
+        like_one = one if code != 0 else small_zero
+        like_zero = one if code != 1 else small_one
+        v[_BASE + j] = like_one + like_zero if xor else like_one
+        v[_IF_ONE + j] = like_one - like_zero if xor else _f32(0)
+        v[_IF_ZERO + j] = like_zero - like_one
+    for j in range(n, CHUNK):
+        v[_BASE + j] = one
+        v[_IF_ONE + j] = _f32(0)
+        v[_IF_ZERO + j] = _f32(0)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _sum_product_exchange(
+    terms, damping, to_row, to_column, row_belief, column_belief, p, q, after, v, w
+):
+    """Damped update of one chunk; messages are log-odds in steps of 1/1024.
+
+    terms is 1 for OR, 2 for XOR: a term that is 1 with probability c multiplies r by 1 − terms·c.
+    p, q (K, CHUNK): scratch for P(x = 1) and P(y = 1) without the message. after (K + 1, CHUNK):
+    r of the terms after k. Rounding is dithered: a message of a third of a step is a whole step in
+    a third of the entries, so that sums of many weak messages are right.
+    """
+    n_factors = to_row.shape[0]
+    one = _f32(1)
+    step = _f32(1.0 / LOG_ODDS_STEPS)
+    limit = _f32(MESSAGE_LIMIT * LOG_ODDS_STEPS)
+    steps = _f32(LOG_ODDS_STEPS)
+    for j in range(CHUNK):
+        after[n_factors, j] = one
+        v[_BEFORE + j] = one
+    for i in range(n_factors):
+        k = n_factors - 1 - i
+        for j in range(CHUNK):
+            a = _f32(_i32(_i32(to_row[k, j]) - _i32(row_belief[k, j])))
+            p[k, j] = one / (one + _exponential(a * step))
+        for j in range(CHUNK):
+            b = _f32(_i32(_i32(to_column[k, j]) - _i32(column_belief[k, j])))
+            q[k, j] = one / (one + _exponential(b * step))
+        for j in range(CHUNK):
+            after[k, j] = after[k + 1, j] * (one - terms * p[k, j] * q[k, j])
+    for k in range(n_factors):
+        for j in range(CHUNK):
+            r = v[_BEFORE + j] * after[k + 1, j]
+            v[_BEFORE + j] = v[_BEFORE + j] * (one - terms * p[k, j] * q[k, j])
+            after[k, j] = (v[_BASE + j] + v[_IF_ONE + j] * r) / (v[_BASE + j] + v[_IF_ZERO + j] * r)
+        for j in range(CHUNK):
+            old = _i32(to_row[k, j])
+            y = q[k, j]
+            new = _logarithm(max(one - y + y * after[k, j], _f32(1e-30))) * steps
+            new = min(max(new, -limit), limit)
+            moved = _floor(_f32(damping * _f32(new - _f32(old)) + v[_DITHER + j]))
+            to_row[k, j] = _i16(old + moved)
+            row_belief[k, j] = _i16(moved)
+        for j in range(CHUNK):
+            old = _i32(to_column[k, j])
+            x = p[k, j]
+            new = _logarithm(max(one - x + x * after[k, j], _f32(1e-30))) * steps
+            new = min(max(new, -limit), limit)
+            moved = _floor(_f32(damping * _f32(new - _f32(old)) + v[_DITHER + j]))
+            to_column[k, j] = _i16(old + moved)
+            column_belief[k, j] = _i16(moved)
+        for j in range(CHUNK):
+            moved = row_belief[k, j]
+            w[_CHANGE + j] = max(w[_CHANGE + j], max(moved, _i16(-moved)))
+        for j in range(CHUNK):
+            moved = column_belief[k, j]
+            w[_CHANGE + j] = max(w[_CHANGE + j], max(moved, _i16(-moved)))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def sum_product(
+    xor, dense, indptr, columns, codes, small, damping, row_belief, column_belief,
+    row_moved, column_moved, still, ones, to_row, to_column, row_sum, column_sum,
+    x, y, w, p, q, after, v,
+):  # fmt: skip
+    """One iteration of sum-product over one block of rows.
+
+    As `max_sum_or`, but messages (chunks, K, CHUNK) are int16, log-odds in steps of 1/1024; small
+    (2,) float32 is the smaller likelihood of a 0 and of a 1 with the larger set to 1; damping is a
+    float; p, q (K, CHUNK), after (K + 1, CHUNK) and v are scratch. Updated: ones (chunks, 2), the
+    sum of P(z = 1 | o) over the entries of a chunk seen as 1, and as 0.
+    """
+    for j in range(CHUNK):  # multiples of the golden ratio fill the unit interval evenly
+        v[_DITHER + j] = _f32((0.5 + j * 0.6180339887498949) % 1.0)
+    terms = _f32(2 if xor else 1)
+    residual = _i16(0)
+    row = 0
+    for c in range(to_row.shape[0]):
+        start = c * CHUNK
+        n = min(CHUNK, codes.shape[0] - start)
+        while indptr[row + 1] <= start:
+            row += 1
+        if still[c] and _settled(dense, indptr, columns, row, start, n, row_moved, column_moved):
+            continue
+        _gather_rows(indptr, row, start, n, row_belief, x)
+        _gather_columns(dense, columns, start, n, column_belief, y)
+        _read_evidence(xor, codes, start, n, small[0], small[1], v)
+        _sum_product_exchange(terms, damping, to_row[c], to_column[c], x, y, p, q, after, v, w)
+        change = _largest_change(w)
+        residual = max(residual, change)
+        still[c] = change == 0
+        _scatter_rows(indptr, row, start, n, x, row_sum)
+        _scatter_columns(dense, columns, start, n, y, column_sum)
+        ones[c, 0] = 0
+        ones[c, 1] = 0
+        for j in range(n):
+            code = codes[start + j]
+            if code != MISSING:
+                one = (_f32(1) - v[_BEFORE + j]) / terms
+                like_one = one * (_f32(1) if code == 1 else small[0])
+                like_zero = (_f32(1) - one) * (_f32(1) if code == 0 else small[1])
+                ones[c, 0 if code == 1 else 1] += like_one / (like_one + like_zero)
+    return residual
+
+
+# ---------------------------------------------------------------- beliefs and bits
+
+
+@njit(nogil=True, cache=True)
+def to_units(belief, scale, limit):
+    """Log-odds (a, b) in units, rounded and cut to ±limit: int16 (a, b)."""
+    out = np.empty(belief.shape, np.int16)
+    for i in range(belief.shape[0]):
+        for j in range(belief.shape[1]):
+            value = min(max(belief[i, j] * scale, -limit), limit)
+            out[i, j] = _i16(_floor(_f32(value + _f32(0.5))))
+    return out
+
+
+@njit(nogil=True, cache=True)
+def to_log_odds(prior, sums, unit):
+    """Prior + unit · sums, float32."""
+    out = np.empty(prior.shape, np.float32)
+    for i in range(prior.shape[0]):
+        for j in range(prior.shape[1]):
+            out[i, j] = prior[i, j] + unit * _f32(sums[i, j])
+    return out
+
+
+@njit(nogil=True, cache=True)
+def covered(xor, dense, indptr, columns, codes, row_words, column_words):
+    """How many entries of each code the decoded product makes 1, (3,).
+
+    row_words (rows, W), column_words (N, W): the decoded bits of the factors, 64 to a word.
+    """
+    counts = np.zeros(3, np.int64)
+    n_words = row_words.shape[1]
+    for row in range(row_words.shape[0]):
+        start = indptr[row]
+        for i in range(indptr[row + 1] - start):
+            column = i if dense else np.int64(columns[start + i])
+            folded = np.uint64(0)
+            for word in range(n_words):
+                term = row_words[row, word] & column_words[column, word]
+                folded = folded ^ term if xor else folded | term
+            if xor:  # the parity of the bits
+                for shift in (32, 16, 8, 4, 2, 1):
+                    folded ^= folded >> np.uint64(shift)
+                folded &= np.uint64(1)
+            if folded:
+                counts[codes[start + i]] += 1
+    return counts
