@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -20,10 +20,15 @@ if TYPE_CHECKING:
 
     from boolweave.observations import Observations
 
+    OnIteration = Callable[[int, float, float], None]
+
 Criterion = Literal["mdl", "heldout"]
 
-# The search goes up from rank 1 and ends when so many ranks in a row brought nothing.
+# The search goes up from rank 1 and ends when so many ranks in a row brought nothing. On the way
+# up a rank gets so many starts and iterations only; what it finds is fitted again in full.
 PATIENCE = 3
+QUICK_STARTS = 2
+QUICK_ITERATIONS = 90
 
 # Entries are held out in so many parts, each once.
 N_FOLDS = 4
@@ -95,42 +100,94 @@ def search(
     random: np.random.Generator,
     ranks: Iterable[int] | None = None,
     criterion: Criterion = "mdl",
-    on_iteration: Callable[[int, float, float], None] | None = None,
+    on_iteration: OnIteration | None = None,
 ) -> tuple[RankSelection, Result | None]:
     """Fit every rank, and choose; also the chosen fit where the criterion made one ("mdl").
 
     Without `ranks`, goes up from 1 until `PATIENCE` ranks in a row were no better than the best.
+    Ctrl-C ends the search with what was tried.
     """
-    climbing = ranks is None
-    wanted = range(1, min(observations.shape) + 1) if ranks is None else sorted(set(ranks))
-    tried: list[int] = []
-    scores: list[float] = []
-    errors: list[float] = []
-    best: Result | None = None
+    tried = _Search(observations, settings, random, criterion, on_iteration)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a rank that does not converge is judged by its score
-        for rank in wanted:
-            chosen = replace(settings, n_components=int(rank))
-            if criterion == "mdl":
-                result = fit(observations, chosen, random.spawn(1)[0], on_iteration)
-                score, error = description_length(result), 0.0
-                if not scores or score < min(scores):
-                    best = result
-                if result.interrupted and best is not None:
-                    best = replace(best, interrupted=True)
+        try:
+            if ranks is None:
+                tried.climb()
             else:
-                score, error = _held_out_loss(observations, chosen, random)
-            tried.append(int(rank))
-            scores.append(score)
-            errors.append(error)
-            since = len(scores) - 1 - int(np.argmin(scores))
-            if (climbing and since >= PATIENCE) or (best is not None and best.interrupted):
+                for rank in sorted(set(ranks)):
+                    tried.judge(int(rank), settings)
+        except KeyboardInterrupt:
+            if not tried.scores:
+                raise
+            if tried.best_fit is not None:
+                tried.best_fit = replace(tried.best_fit, interrupted=True)
+    return tried.selection(), tried.best_fit
+
+
+@dataclass(eq=False)
+class _Search:
+    """The ranks tried so far, and the best fit among them."""
+
+    observations: Observations
+    settings: Settings
+    random: np.random.Generator
+    criterion: Criterion
+    on_iteration: OnIteration | None
+    scores: dict[int, tuple[float, float]] = field(default_factory=dict)  # score, standard error
+    best_fit: Result | None = None
+
+    @property
+    def best(self) -> int:
+        return min(sorted(self.scores), key=lambda rank: self.scores[rank][0])
+
+    def judge(self, rank: int, settings: Settings) -> None:
+        """Fit this rank and keep its score, or the better one if it was fitted before."""
+        settings = replace(settings, n_components=rank)
+        if self.criterion == "heldout":
+            self.scores[rank] = _held_out_loss(self.observations, settings, self.random)
+            return
+        result = fit(self.observations, settings, self.random.spawn(1)[0], self.on_iteration)
+        score = description_length(result)
+        old = (self.scores[self.best][0], self.best) if self.scores else (np.inf, rank)
+        if (score, rank) <= old:
+            self.best_fit = result
+        self.scores[rank] = min(self.scores.get(rank, (np.inf, 0.0)), (score, 0.0))
+        if result.interrupted:
+            raise KeyboardInterrupt
+
+    def climb(self) -> None:
+        """Go up from rank 1 with quick fits; then fit the best one in full, and the one below."""
+        quick = replace(
+            self.settings,
+            n_init=min(self.settings.n_init, QUICK_STARTS),
+            max_iter=min(self.settings.max_iter, QUICK_ITERATIONS),
+        )
+        for rank in range(1, min(self.observations.shape) + 1):
+            self.judge(rank, quick)
+            if rank - self.best >= PATIENCE:
                 break
-    selection = RankSelection(
-        ranks=np.array(tried), scores=np.array(scores), errors=np.array(errors),
-        best=tried[int(np.argmin(scores))], criterion=criterion,
-    )  # fmt: skip
-    return selection, best
+        in_full = (quick.n_init, quick.max_iter) == (self.settings.n_init, self.settings.max_iter)
+        if self.criterion == "heldout" or in_full:
+            return
+        confirmed: set[int] = set()
+        while self.best not in confirmed:  # a quick fit may have missed the factors of a rank
+            rank = self.best
+            confirmed.add(rank)
+            self.judge(rank, self.settings)
+            if rank > 1 and rank - 1 not in confirmed:
+                confirmed.add(rank - 1)
+                self.judge(rank - 1, self.settings)
+
+    def selection(self) -> RankSelection:
+        ranks = sorted(self.scores)
+        scores = np.array([self.scores[rank] for rank in ranks])
+        return RankSelection(
+            ranks=np.array(ranks),
+            scores=scores[:, 0],
+            errors=scores[:, 1],
+            best=self.best,
+            criterion=self.criterion,
+        )
 
 
 def description_length(result: Result) -> float:
@@ -168,6 +225,8 @@ def _held_out_loss(
     losses = []
     for kept, rows, columns, values in observations.folds(N_FOLDS, int(random.integers(2**31))):
         result = fit(kept, settings, random.spawn(1)[0])
+        if result.interrupted:
+            raise KeyboardInterrupt
         p = np.clip(result.seen_one(rows, columns), 1e-6, 1 - 1e-6)
         losses.append(-np.mean(np.where(values == 1, np.log(p), np.log1p(-p))))
     return float(np.mean(losses)), float(np.std(losses, ddof=1) / np.sqrt(len(losses)))
