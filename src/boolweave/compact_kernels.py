@@ -15,7 +15,8 @@ place) or dense (all columns of its rows in order; column arrays are (K, N), con
 """
 
 import numpy as np
-from numba import njit
+
+from boolweave._jit import njit
 
 CHUNK = 512
 
@@ -53,7 +54,8 @@ _IF_ONE = CHUNK
 _IF_ZERO = 2 * CHUNK
 _BEFORE = 3 * CHUNK
 _DITHER = 4 * CHUNK
-_FLOAT_ROWS = 5
+_GAIN = 5 * CHUNK
+_FLOAT_ROWS = 6
 
 
 def scratch(n_factors, *, floats):
@@ -357,36 +359,53 @@ def _floor(a):
     return _i32(_i32(_f32(a + _f32(65536))) - _i32(65536))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def _exponential(a):
-    """e^a to seven digits: 2^n by the exponent bits of a float, the rest by a polynomial."""
+    """e^a to 3e-6 of itself: 2^n by the exponent bits of a float, the rest by a polynomial."""
     t = _f32(a * _f32(1.442695041))
     shifted = _f32(t + _f32(12582912.0))  # the integer part lands in the lowest bits
     f = _f32(t - _f32(shifted - _f32(12582912.0)))
-    p = _f32(0.00132764666)
-    p = _f32(p * f + _f32(0.00967554096))
-    p = _f32(p * f + _f32(0.0555071346))
-    p = _f32(p * f + _f32(0.240221202))
-    p = _f32(p * f + _f32(0.693146944))
-    p = _f32(p * f + _f32(1.0))
+    p = _f32(0.0095700966)
+    p = _f32(p * f + _f32(0.055917879))
+    p = _f32(p * f + _f32(0.24024744))
+    p = _f32(p * f + _f32(0.69312179))
+    p = _f32(p * f + _f32(0.99999928))
     bits = _i32(_f32(p).view(np.int32) + _i32(_f32(shifted).view(np.int32) << _i32(23)))
     return _i32(bits).view(np.float32)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def _logarithm(a):
-    """log of a positive 32-bit float: 2^e·m with m in [2/3, 4/3), log m by a polynomial."""
+    """log a to 1e-5 of itself: 2^e·m with m in [2/3, 4/3), log m by a polynomial."""
     bits = _f32(a).view(np.int32)
     exponent = _i32(_i32(bits - _i32(0x3F2AAAAB)) & _i32(-(1 << 23)))
     f = _f32(_i32(bits - exponent).view(np.float32) - _f32(1))
-    p = _f32(-0.15690498)
-    p = _f32(p * f + _f32(0.1699253))
-    p = _f32(p * f + _f32(-0.1636067))
-    p = _f32(p * f + _f32(0.19817844))
-    p = _f32(p * f + _f32(-0.25010553))
-    p = _f32(p * f + _f32(0.33336747))
-    p = _f32(p * f + _f32(-0.49999908))
-    return _f32(_f32(p * f * f + f) + _f32(exponent) * _f32(8.2629582e-08))
+    p = _f32(-0.19725278)
+    p = _f32(p * f + _f32(0.22449315))
+    p = _f32(p * f + _f32(-0.248024))
+    p = _f32(p * f + _f32(0.33246115))
+    p = _f32(p * f + _f32(-0.5000302))
+    return _f32(_f32(_f32(p * f) * f + f) + _f32(_f32(exponent) * _f32(8.2629582e-08)))
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+def _damp_log_odds(damping, other, gain, v, message, moved):
+    """message[j] ← (1 − λ)·message + λ·log(1 − y + y·gain), y = other[j]; moved[j], by how much.
+
+    Rounding is dithered: a message of a third of a step is a whole step in a third of the entries,
+    so that sums of many weak messages are right.
+    """
+    one = _f32(1)
+    limit = _f32(MESSAGE_LIMIT * LOG_ODDS_STEPS)
+    for j in range(CHUNK):
+        y = other[j]
+        ratio = _f32(_f32(one - y) + _f32(y * gain[j]))
+        new = _f32(_logarithm(ratio) * _f32(LOG_ODDS_STEPS))
+        new = min(max(new, -limit), limit)
+        by = _f32(damping * _f32(new - _f32(_i32(message[j]))))
+        moved[j] = _i16(_floor(_f32(by + v[_DITHER + j])))
+    for j in range(CHUNK):
+        message[j] = _i16(message[j] + moved[j])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -410,7 +429,7 @@ def _read_evidence(xor, codes, start, n, small_zero, small_one, v):
         v[_IF_ZERO + j] = _f32(0)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def _sum_product_exchange(
     terms, damping, to_row, to_column, row_belief, column_belief, p, q, after, v, w
 ):
@@ -418,14 +437,12 @@ def _sum_product_exchange(
 
     terms is 1 for OR, 2 for XOR: a term that is 1 with probability c multiplies r by 1 − terms·c.
     p, q (K, CHUNK): scratch for P(x = 1) and P(y = 1) without the message. after (K + 1, CHUNK):
-    r of the terms after k. Rounding is dithered: a message of a third of a step is a whole step in
-    a third of the entries, so that sums of many weak messages are right.
+    r of the terms after k. The beliefs are replaced by what the messages moved by.
     """
     n_factors = to_row.shape[0]
     one = _f32(1)
     step = _f32(1.0 / LOG_ODDS_STEPS)
-    limit = _f32(MESSAGE_LIMIT * LOG_ODDS_STEPS)
-    steps = _f32(LOG_ODDS_STEPS)
+    gain = v[_GAIN : _GAIN + CHUNK]
     for j in range(CHUNK):
         after[n_factors, j] = one
         v[_BEFORE + j] = one
@@ -433,39 +450,28 @@ def _sum_product_exchange(
         k = n_factors - 1 - i
         for j in range(CHUNK):
             a = _f32(_i32(_i32(to_row[k, j]) - _i32(row_belief[k, j])))
-            p[k, j] = one / (one + _exponential(a * step))
+            p[k, j] = _f32(one / _f32(one + _exponential(_f32(a * step))))
         for j in range(CHUNK):
             b = _f32(_i32(_i32(to_column[k, j]) - _i32(column_belief[k, j])))
-            q[k, j] = one / (one + _exponential(b * step))
+            q[k, j] = _f32(one / _f32(one + _exponential(_f32(b * step))))
         for j in range(CHUNK):
             after[k, j] = after[k + 1, j] * (one - terms * p[k, j] * q[k, j])
     for k in range(n_factors):
         for j in range(CHUNK):
             r = v[_BEFORE + j] * after[k + 1, j]
+            v[_GAIN + j] = (v[_BASE + j] + v[_IF_ONE + j] * r) / (
+                v[_BASE + j] + v[_IF_ZERO + j] * r
+            )
+        for j in range(CHUNK):
             v[_BEFORE + j] = v[_BEFORE + j] * (one - terms * p[k, j] * q[k, j])
-            after[k, j] = (v[_BASE + j] + v[_IF_ONE + j] * r) / (v[_BASE + j] + v[_IF_ZERO + j] * r)
+        _damp_log_odds(damping, q[k], gain, v, to_row[k], row_belief[k])
+        _damp_log_odds(damping, p[k], gain, v, to_column[k], column_belief[k])
         for j in range(CHUNK):
-            old = _i32(to_row[k, j])
-            y = q[k, j]
-            new = _logarithm(max(one - y + y * after[k, j], _f32(1e-30))) * steps
-            new = min(max(new, -limit), limit)
-            moved = _floor(_f32(damping * _f32(new - _f32(old)) + v[_DITHER + j]))
-            to_row[k, j] = _i16(old + moved)
-            row_belief[k, j] = _i16(moved)
+            moved = max(row_belief[k, j], _i16(-row_belief[k, j]))
+            w[_CHANGE + j] = max(w[_CHANGE + j], moved)
         for j in range(CHUNK):
-            old = _i32(to_column[k, j])
-            x = p[k, j]
-            new = _logarithm(max(one - x + x * after[k, j], _f32(1e-30))) * steps
-            new = min(max(new, -limit), limit)
-            moved = _floor(_f32(damping * _f32(new - _f32(old)) + v[_DITHER + j]))
-            to_column[k, j] = _i16(old + moved)
-            column_belief[k, j] = _i16(moved)
-        for j in range(CHUNK):
-            moved = row_belief[k, j]
-            w[_CHANGE + j] = max(w[_CHANGE + j], max(moved, _i16(-moved)))
-        for j in range(CHUNK):
-            moved = column_belief[k, j]
-            w[_CHANGE + j] = max(w[_CHANGE + j], max(moved, _i16(-moved)))
+            moved = max(column_belief[k, j], _i16(-column_belief[k, j]))
+            w[_CHANGE + j] = max(w[_CHANGE + j], moved)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

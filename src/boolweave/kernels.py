@@ -1,6 +1,6 @@
 """The inner loops: numba, one block of rows, one iteration.
 
-This file imports numpy and numba only. A block is a run of consecutive rows; its observed entries
+This file imports numpy and `_jit` only. A block is a run of consecutive rows; its observed entries
 are cut into chunks of equal size, across row boundaries, so that every loop below runs over a long
 contiguous range whether rows are long or short. Messages of a block are stored as
 (chunks, factors, entries of a chunk); what lies past the last entry of a block is padding.
@@ -13,7 +13,8 @@ One pass over a chunk is gather → exchange → scatter:
 """
 
 import numpy as np
-from numba import njit
+
+from boolweave._jit import njit
 
 # A damped message that decays to nothing would pass through the denormal floats, on which
 # processors are ten times slower. Messages are log-odds: below this they say nothing.

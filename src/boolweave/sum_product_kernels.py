@@ -8,8 +8,8 @@ looked at before they leave the range of floats, which costs more where rows are
 """
 
 import numpy as np
-from numba import njit
 
+from boolweave._jit import njit
 from boolweave.kernels import _scatter_columns, _scatter_rows
 
 # A ratio is kept within e^±60, beliefs within ±85 before they become odds: then what is left of a

@@ -1,6 +1,6 @@
 """The loop of decoding: messages on a sparse Tanner graph, many words at once.
 
-This file and `rules` import numpy and numba only. A graph is a list of checks, each with the
+This file and `rules` import numpy and `_jit` only. A graph is a list of checks, each with the
 variables it touches, in CSR form: ``indptr`` (checks + 1,), ``variables`` (edges,). All log-odds
 are those of 1, log p(1)/p(0).
 
@@ -18,8 +18,8 @@ One check is gather → rule → scatter:
 """
 
 import numpy as np
-from numba import njit
 
+from boolweave._jit import njit
 from boolweave.decoding.rules import (
     MIN_WIDTH,
     ONE,

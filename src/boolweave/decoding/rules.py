@@ -1,13 +1,14 @@
 """What a check tells its variables: numba, one check, all words of a tile.
 
-This file imports numpy and numba only. `kernels` compiles it in: numba's cache does not notice a
+This file imports numpy and `_jit` only. `kernels` compiles it in: numba's cache does not notice a
 change here alone. The layout of the arrays is described there; `cavity` and `new` hold the edges of
 one check, (degree, width) and flat. All log-odds are those of 1. Indices are
 unsigned, so that no code for negative ones is made: it would stop vectorisation.
 """
 
 import numpy as np
-from numba import njit
+
+from boolweave._jit import njit
 
 # Sum-product works with probabilities in 32-bit floats. Log-odds are cut here first: e^−40 is as
 # good as certain, and the product of two such numbers is still far from the denormal floats.
