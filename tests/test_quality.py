@@ -42,8 +42,11 @@ def test_completion_near_the_bound_is_far_better_than_max_sum():
 
 
 def test_completion_just_above_the_bound():
-    ours = errors((500, 500), 5, range(3), observed=bound(1.35, 500, 5))
-    assert ours.mean() < 0.09
+    options = {"observed": bound(1.4, 500, 5)}
+    ours = errors((500, 500), 5, range(4), **options)
+    paper = errors((500, 500), 5, range(4), method="max-sum", **options)
+    assert ours.mean() < 0.075
+    assert ours.mean() < 0.95 * paper.mean()
 
 
 def test_many_flips():
