@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from boolweave import compact_kernels as kernels
+from boolweave import compact_sum_product_kernels as sum_product_kernels
 from boolweave.model import Model
 
 if TYPE_CHECKING:
@@ -213,7 +214,7 @@ def log_odds_of(problem: Any, semiring: str, packed: Iterable[Ints]) -> NDArray[
 def _scale_of(problem: Any, semiring: str, block: CompactBlock) -> NDArray[np.float32]:
     """Log-odds of one step of the messages of every entry, with their sign, (entries,)."""
     if semiring == "sum-product":
-        return np.full(block.n_entries, 1 / kernels.LOG_ODDS_STEPS, dtype=np.float32)
+        return np.full(block.n_entries, 1 / sum_product_kernels.LOG_ODDS_STEPS, dtype=np.float32)
     signs = _signs(problem, block)
     return (signs * problem.code.unit).astype(np.float32)
 
@@ -245,7 +246,7 @@ def beliefs(problem: Any, semiring: str, sums: Sums) -> tuple[Floats, Floats]:
 
 
 def _unit(problem: Any, semiring: str) -> float:
-    return problem.code.unit if semiring == "max-sum" else 1 / kernels.LOG_ODDS_STEPS
+    return problem.code.unit if semiring == "max-sum" else 1 / sum_product_kernels.LOG_ODDS_STEPS
 
 
 def to_sum_product(
@@ -253,7 +254,7 @@ def to_sum_product(
 ) -> tuple[list[NDArray[np.int16]], list[NDArray[np.int16]], Sums]:
     """Max-sum messages as sum-product ones: 16 bits, a whole number of steps of 1/1024 for each."""
     offset = np.int16(kernels.XOR_OFFSET if problem.model.product == "xor" else 0)
-    factor = max(1, round(problem.code.unit * kernels.LOG_ODDS_STEPS))
+    factor = max(1, round(problem.code.unit * sum_product_kernels.LOG_ODDS_STEPS))
     sides: tuple[list[Any], list[Any]] = ([], [])
     for side, packed in zip(sides, (to_row, to_column), strict=True):
         for block, array in zip(problem.blocks, packed, strict=True):
@@ -287,7 +288,7 @@ def step(
     of L (max-sum) or in log-odds, and the expected ones of `State`.
     """
     code, max_sum = problem.code, semiring == "max-sum"
-    limit = kernels.MAX_SUM_LIMIT if max_sum else kernels.SUM_PRODUCT_LIMIT
+    limit = kernels.MAX_SUM_LIMIT if max_sum else sum_product_kernels.SUM_PRODUCT_LIMIT
     scale = np.float32(1 / _unit(problem, semiring))
     rows = kernels.to_units(row_belief, scale, np.float32(limit))
     columns = kernels.to_units(column_belief, scale, np.float32(limit))
@@ -301,10 +302,10 @@ def step(
     xor = problem.model.product == "xor"
 
     max_sum_kernel: Any = kernels.max_sum_xor if xor else kernels.max_sum_or
-    sum_product_kernel: Any = kernels.sum_product
+    sum_product_kernel: Any = sum_product_kernels.sum_product
 
     def one_group(members: list[int]) -> tuple[int, Any, Any]:
-        scratch = kernels.scratch(problem.n_components, floats=not max_sum)
+        scratch = (kernels if max_sum else sum_product_kernels).scratch(problem.n_components)
         dense_sum = np.zeros(columns.shape, dtype=np.int32)
         sparse_sum = np.zeros(by_column.shape, dtype=np.int32)
         change = 0
@@ -335,7 +336,7 @@ def step(
         if some_sparse:
             sums.columns += sparse_sum.T
     sums.last_rows, sums.last_columns = rows, columns
-    unit = 1 / code.steps if max_sum else 1 / kernels.LOG_ODDS_STEPS
+    unit = 1 / code.steps if max_sum else 1 / sum_product_kernels.LOG_ODDS_STEPS
     expected = sum((ones.sum(axis=0) for ones in sums.ones), np.zeros(2))
     return change * unit, (float(expected[0]), float(expected[1]))
 
