@@ -304,9 +304,11 @@ class _Fit:
 
     def _auto(self, random: np.random.Generator) -> Result:
         starts: list[_Candidate] = []
+        short = min(SHORT, self.settings.max_iter)
+        trial = min(TRIAL, self.settings.max_iter - short)
         for seed in random.spawn(self.settings.n_init):
             candidate = self._start(seed)
-            result = self._run(self.first_problem, candidate.state, SHORT)
+            result = self._run(self.first_problem, candidate.state, short)
             candidate.result = _joined(candidate.result, result)
             starts = _best_first([*starts, candidate])
             self.so_far = starts[0].result
@@ -323,7 +325,7 @@ class _Fit:
                 engine.to_sum_product(self.first_problem, start.state),
                 replace(start.result, model=model),
             )
-            refined = self._refine(begun, TRIAL)
+            refined = self._refine(begun, trial)
             if refined.result.interrupted:
                 return replace(self.so_far or refined.result, interrupted=True)
             finalists = _best_first([*finalists, refined])
@@ -331,7 +333,7 @@ class _Fit:
                 self.so_far = finalists[0].result
         best = finalists[0]
         if not best.result.converged:
-            best = self._refine(best, max(0, self.settings.max_iter - SHORT - TRIAL))
+            best = self._refine(best, self.settings.max_iter - short - trial)
         if self.settings.decimation is not None:
             best = self._decimate(best)
         ends = [candidate.result for candidate in starts]

@@ -118,6 +118,7 @@ class Channel:
     def symmetric(cls, flip: ArrayLike) -> Channel:
         """The channel that flips an entry with probability `flip`, whatever it is."""
         p = _probability("flip", flip)
+        p = np.where(p < np.finfo(np.float64).eps, 0.0, p)  # 1 − p would be 1, and lopsided
         return cls(one_given_zero=p, one_given_one=1 - p)
 
     def __repr__(self) -> str:

@@ -47,7 +47,8 @@ class RankSelection:
     errors : (R,) array
         Standard error of each score; 0 for "mdl".
     best : int
-        The rank with the smallest score.
+        The rank with the smallest score; by held-out entries, the smallest rank that is worse by no
+        more than one standard error of the difference.
     criterion : {"mdl", "heldout"}
     """
 
@@ -133,25 +134,34 @@ class _Search:
     random: np.random.Generator
     criterion: Criterion
     on_iteration: OnIteration | None
-    scores: dict[int, tuple[float, float]] = field(default_factory=dict)  # score, standard error
+    scores: dict[int, NDArray[np.float64]] = field(default_factory=dict)  # one for each part
     best_fit: Result | None = None
+    seed: int = 0  # of the parts: every rank is tried on the same ones
 
     @property
     def best(self) -> int:
-        return min(sorted(self.scores), key=lambda rank: self.scores[rank][0])
+        lowest = min(sorted(self.scores), key=lambda rank: self.scores[rank].mean())
+        if self.criterion == "mdl":
+            return lowest
+        for rank in sorted(self.scores):
+            lost = self.scores[rank] - self.scores[lowest]
+            if lost.mean() <= _standard_error(lost):
+                return rank
+        return lowest
 
     def judge(self, rank: int, settings: Settings) -> None:
         """Fit this rank and keep its score, or the better one if it was fitted before."""
         settings = replace(settings, n_components=rank)
         if self.criterion == "heldout":
-            self.scores[rank] = _held_out_loss(self.observations, settings, self.random)
+            self.seed = self.seed or int(self.random.integers(1, 2**31))
+            self.scores[rank] = _held_out_loss(self.observations, settings, self.random, self.seed)
             return
         result = fit(self.observations, settings, self.random.spawn(1)[0], self.on_iteration)
         score = description_length(result)
         old = (self.scores[self.best][0], self.best) if self.scores else (np.inf, rank)
         if (score, rank) <= old:
             self.best_fit = result
-        self.scores[rank] = min(self.scores.get(rank, (np.inf, 0.0)), (score, 0.0))
+        self.scores[rank] = np.minimum(self.scores.get(rank, np.inf), np.array([score]))
         if result.interrupted:
             raise KeyboardInterrupt
 
@@ -180,11 +190,10 @@ class _Search:
 
     def selection(self) -> RankSelection:
         ranks = sorted(self.scores)
-        scores = np.array([self.scores[rank] for rank in ranks])
         return RankSelection(
             ranks=np.array(ranks),
-            scores=scores[:, 0],
-            errors=scores[:, 1],
+            scores=np.array([self.scores[rank].mean() for rank in ranks]),
+            errors=np.array([_standard_error(self.scores[rank]) for rank in ranks]),
             best=self.best,
             criterion=self.criterion,
         )
@@ -219,17 +228,21 @@ def _log2_choose(n: int, k: int) -> float:
 
 
 def _held_out_loss(
-    observations: Observations, settings: Settings, random: np.random.Generator
-) -> tuple[float, float]:
-    """Mean log-loss of entries held out, and its standard error over the folds."""
+    observations: Observations, settings: Settings, random: np.random.Generator, seed: int
+) -> NDArray[np.float64]:
+    """Mean log-loss of the entries held out, one number for each part, (N_FOLDS,)."""
     losses = []
-    for kept, rows, columns, values in observations.folds(N_FOLDS, int(random.integers(2**31))):
+    for kept, rows, columns, values in observations.folds(N_FOLDS, seed):
         result = fit(kept, settings, random.spawn(1)[0])
         if result.interrupted:
             raise KeyboardInterrupt
         p = np.clip(result.seen_one(rows, columns), 1e-6, 1 - 1e-6)
         losses.append(-np.mean(np.where(values == 1, np.log(p), np.log1p(-p))))
-    return float(np.mean(losses)), float(np.std(losses, ddof=1) / np.sqrt(len(losses)))
+    return np.array(losses)
+
+
+def _standard_error(values: NDArray[np.float64]) -> float:
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
 def drop_useless(result: Result) -> tuple[Result, int]:
