@@ -9,8 +9,8 @@ What is reported is the share of all entries, seen or not, that differ from the 
 of `predict`, which reads the marginals, and of `inverse_transform(fit_transform(X))`, the Boolean
 product of decoded factors. Further the cost: CPU time of the default fit, divided by that of the
 max-sum run on the same matrix in the same process, whose messages are 8-bit integers where that is
-possible, and, in another column, of the same run with messages of 32-bit floats. For XOR the max-sum run has the starts of the
-library (a basis of row patterns); from random messages it fails.
+possible, and, in another column, of the same run with messages of 32-bit floats. For XOR the
+max-sum run has the starts of the library (a basis of row patterns); from random messages it fails.
 
 One line a problem and seed is kept in results/quality.jsonl, so that a run that was stopped goes on
 where it was; results/quality.json holds the table. Lines of another version of the library are
