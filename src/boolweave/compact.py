@@ -6,7 +6,7 @@ whose entries weigh the same wherever they are; beliefs leave it as log-odds, as
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -36,6 +36,9 @@ LARGEST_EVIDENCE = 12.0
 
 # (Γ̂)₊ of all factors are added up in 16 bits.
 MOST_FACTORS = 120
+
+# Its multiples fill the unit interval evenly.
+GOLDEN = 0.6180339887498949
 
 # Arrays of observations are read-only; so are all of their kind: kernels are compiled once.
 _NO_COLUMNS = np.zeros(0, dtype=np.uint32)
@@ -89,6 +92,11 @@ class CompactBlock:
         return len(self.codes)
 
     @property
+    def n_observed(self) -> int:
+        """Number of entries observed."""
+        return int(np.count_nonzero(self.codes != kernels.MISSING))
+
+    @property
     def n_chunks(self) -> int:
         """Number of chunks of messages."""
         return -(-self.n_entries // kernels.CHUNK)
@@ -110,13 +118,14 @@ class CompactBlock:
 class Sums:
     """Sums of messages in units, kept up to date by what the messages move by."""
 
-    rows: NDArray[np.int32]  # (M, K)
-    columns: NDArray[np.int32]  # (K, N)
+    rows: NDArray[Any]  # (M, K) int32, or int64 where that could overflow
+    columns: NDArray[Any]  # (K, N) likewise
     still: list[NDArray[np.bool_]]  # per block: which chunks stayed as they were
     ones: list[NDArray[np.float64]]  # per block: expected ones of each chunk, (chunks, 2)
     last_rows: NDArray[np.int16] | None = None
     last_columns: NDArray[np.int16] | None = None
-    last_levels: NDArray[np.float64] | None = None
+    last_setting: tuple[float, ...] | None = None  # levels and damping
+    n_steps: int = 0
 
 
 def code_for(model: Model) -> Code | str:
@@ -126,6 +135,9 @@ def code_for(model: Model) -> Code | str:
         return "the channel differs from entry to entry"
     if np.any(model.channel.missing_log_likelihood_ratio()):
         return "a missing entry is evidence"
+    missing = model.channel.missing_given_zero
+    if missing is not None and not np.all(missing):
+        return "a missing entry would be impossible"
     zero, one = (by_value[1] - by_value[0]).tolist()
     if not zero < 0 < one:
         return "seeing a 1 does not speak for a 1, or a 0 for a 0"
@@ -152,7 +164,9 @@ def make_blocks(
 ) -> tuple[CompactBlock, ...]:
     """The rows between `cuts`, dense or sparse; observed entries are not copied."""
     n_columns = observations.shape[1]
-    index = observations.indices.view(np.uint32)
+    index = observations.indices.astype(np.uint32, copy=False)
+    if observations.indices.dtype == np.int32:
+        index = observations.indices.view(np.uint32)  # the same bits: no copy
     blocks = []
     for start, stop in cuts:
         first, last = observations.indptr[start], observations.indptr[stop]
@@ -183,9 +197,10 @@ def random_beliefs(
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Beliefs as if from random messages: the priors, and as much as √n of them would add up to."""
     scale = np.float32(problem.code.unit * problem.code.steps)
+    n_observed = sum(block.n_observed for block in problem.blocks)
     sides = []
     for prior, axis in ((problem.row_prior, 0), (problem.column_prior, 1)):
-        n = max(1.0, problem.n_entries / prior.shape[axis])
+        n = max(1.0, n_observed / prior.shape[axis])
         noise = random.standard_normal(prior.shape, dtype=np.float32)
         sides.append(prior + noise * scale * np.float32(np.sqrt(n)))
     return sides[0], sides[1]
@@ -202,38 +217,60 @@ def no_messages(problem: Any) -> list[NDArray[np.uint8]]:
 
 def log_odds_of(problem: Any, semiring: str, packed: Iterable[Ints]) -> NDArray[np.float32]:
     """Messages as log-odds, (entries, K), in the order of the entries by rows."""
-    parts = []
+    parts = [np.zeros((0, problem.n_components), dtype=np.float32)]
+    offset = np.float32(_offset(problem, semiring))
     for block, array in zip(problem.blocks, packed, strict=True):
         values = array.transpose(0, 2, 1).reshape(-1, problem.n_components)[: block.n_entries]
-        parts.append(values.astype(np.float32) * _scale_of(problem, semiring, block)[:, None])
-        if semiring == "max-sum" and problem.model.product == "xor":
-            parts[-1] -= np.float32(kernels.XOR_OFFSET * problem.code.unit)
-    return np.concatenate(parts) if parts else np.zeros((0, problem.n_components), np.float32)
+        scale = _signs(problem, semiring, block) * np.float32(_unit(problem, semiring))
+        parts.append((values.astype(np.float32) - offset) * scale[:, None])
+    return np.concatenate(parts)
 
 
-def _scale_of(problem: Any, semiring: str, block: CompactBlock) -> NDArray[np.float32]:
-    """Log-odds of one step of the messages of every entry, with their sign, (entries,)."""
-    if semiring == "sum-product":
-        return np.full(block.n_entries, 1 / sum_product_kernels.LOG_ODDS_STEPS, dtype=np.float32)
-    signs = _signs(problem, block)
-    return (signs * problem.code.unit).astype(np.float32)
+def _offset(problem: Any, semiring: str) -> int:
+    """What is added to a message to store it."""
+    signed = semiring == "max-sum" and problem.model.product == "xor"
+    return kernels.XOR_OFFSET if signed else 0
 
 
-def _signs(problem: Any, block: CompactBlock) -> NDArray[np.int32]:
-    if problem.model.product == "xor":
-        return np.ones(block.n_entries, dtype=np.int32)
-    return np.where(block.codes == 1, 1, -1).astype(np.int32)
+def _signs(problem: Any, semiring: str, block: CompactBlock) -> NDArray[np.float32]:
+    """The sign of the messages of every entry where it is not stored, (entries,)."""
+    if semiring == "sum-product" or problem.model.product == "xor":
+        return np.ones(block.n_entries, dtype=np.float32)
+    return np.where(block.codes == 1, np.float32(1), np.float32(-1))
 
 
 def no_sums(problem: Any) -> Sums:
     """The sums of messages that say nothing."""
     M, N = problem.shape
+    kind = _sum_type(problem)
     return Sums(
-        np.zeros((M, problem.n_components), dtype=np.int32),
-        np.zeros((problem.n_components, N), dtype=np.int32),
+        np.zeros((M, problem.n_components), dtype=kind),
+        np.zeros((problem.n_components, N), dtype=kind),
         [np.zeros(block.n_chunks, dtype=bool) for block in problem.blocks],
         [np.zeros((block.n_chunks, 2)) for block in problem.blocks],
     )
+
+
+def _sum_type(problem: Any) -> type[np.signedinteger[Any]]:
+    """int32, unless the messages of a row or column, all at their limit and turning, overflow."""
+    largest = 2 * sum_product_kernels.MESSAGE_LIMIT * sum_product_kernels.LOG_ODDS_STEPS
+    return np.int32 if max(problem.shape) * largest < 2**31 else np.int64
+
+
+def sums_of(problem: Any, semiring: str, to_row: list[Any], to_column: list[Any]) -> Sums:
+    """The sums of given messages."""
+    sums = no_sums(problem)
+    offset = _offset(problem, semiring)
+    for block, phi, psi in zip(problem.blocks, to_row, to_column, strict=True):
+        signs = _signs(problem, semiring, block).astype(np.int32)[:, None]
+        row_of = np.repeat(np.arange(block.start, block.stop), np.diff(block.indptr))
+        sides = ((phi, row_of, sums.rows.T), (psi, block.columns, sums.columns))
+        for array, at, out in sides:
+            values = array.transpose(0, 2, 1).reshape(-1, problem.n_components)[: block.n_entries]
+            values = (values.astype(np.int32) - offset) * signs
+            for k in range(problem.n_components):
+                out[k] += np.bincount(at, values[:, k], out.shape[1]).astype(out.dtype)
+    return sums
 
 
 def beliefs(problem: Any, semiring: str, sums: Sums) -> tuple[Floats, Floats]:
@@ -249,21 +286,17 @@ def _unit(problem: Any, semiring: str) -> float:
     return problem.code.unit if semiring == "max-sum" else 1 / sum_product_kernels.LOG_ODDS_STEPS
 
 
-def to_sum_product(
-    problem: Any, to_row: list[Any], to_column: list[Any], sums: Sums
-) -> tuple[list[NDArray[np.int16]], list[NDArray[np.int16]], Sums]:
-    """Max-sum messages as sum-product ones: 16 bits, a whole number of steps of 1/1024 for each."""
-    offset = np.int16(kernels.XOR_OFFSET if problem.model.product == "xor" else 0)
-    factor = max(1, round(problem.code.unit * sum_product_kernels.LOG_ODDS_STEPS))
-    sides: tuple[list[Any], list[Any]] = ([], [])
-    for side, packed in zip(sides, (to_row, to_column), strict=True):
-        for block, array in zip(problem.blocks, packed, strict=True):
-            signs = np.ones(block.n_chunks * kernels.CHUNK, dtype=np.int16)
-            signs[: block.n_entries] = _signs(problem, block)
-            signs = signs.reshape(block.n_chunks, 1, kernels.CHUNK) * np.int16(factor)
-            side.append((array.astype(np.int16) - offset) * signs)
-    fresh = no_sums(problem)
-    return *sides, replace(fresh, rows=sums.rows * factor, columns=sums.columns * factor)
+def to_sum_product(problem: Any, packed: list[Any]) -> list[NDArray[np.int16]]:
+    """Max-sum messages as sum-product ones: 16 bits, in steps of 1/1024."""
+    offset = np.float32(_offset(problem, "max-sum"))
+    scale = np.float32(problem.code.unit * sum_product_kernels.LOG_ODDS_STEPS)
+    converted = []
+    for block, array in zip(problem.blocks, packed, strict=True):
+        factor = np.ones(block.n_chunks * kernels.CHUNK, dtype=np.float32)
+        factor[: block.n_entries] = _signs(problem, "max-sum", block)
+        factor = factor.reshape(block.n_chunks, 1, kernels.CHUNK) * scale
+        converted.append(np.rint((array.astype(np.float32) - offset) * factor).astype(np.int16))
+    return converted
 
 
 # ---------------------------------------------------------------- one step
@@ -295,19 +328,23 @@ def step(
     some_sparse = any(not block.dense for block in problem.blocks)
     by_column = np.ascontiguousarray(columns.T) if some_sparse else columns[:, :0]
     row_moved, column_moved = _moved(sums, rows, columns)
-    if sums.last_levels is None or not np.array_equal(sums.last_levels, code.levels):
+    setting = (*code.levels.tolist(), damping)
+    if sums.last_setting != setting:
         for flags in sums.still:  # with other evidence nothing is settled
             flags[:] = False
-        sums.last_levels = code.levels
+        sums.last_setting = setting
     xor = problem.model.product == "xor"
 
+    steps = np.int16(max(1, round(damping * kernels.DAMPING_STEPS)))
+    sums.n_steps += 1
+    phase = np.float32(sums.n_steps * GOLDEN % 1.0)
     max_sum_kernel: Any = kernels.max_sum_xor if xor else kernels.max_sum_or
     sum_product_kernel: Any = sum_product_kernels.sum_product
 
     def one_group(members: list[int]) -> tuple[int, Any, Any]:
         scratch = (kernels if max_sum else sum_product_kernels).scratch(problem.n_components)
-        dense_sum = np.zeros(columns.shape, dtype=np.int32)
-        sparse_sum = np.zeros(by_column.shape, dtype=np.int32)
+        dense_sum = np.zeros(columns.shape, dtype=sums.columns.dtype)
+        sparse_sum = np.zeros(by_column.shape, dtype=sums.columns.dtype)
         change = 0
         for i in members:
             block = problem.blocks[i]
@@ -317,12 +354,12 @@ def step(
             added = (sums.rows[block.rows], dense_sum if block.dense else sparse_sum)
             if max_sum:
                 moved = max_sum_kernel(
-                    *fixed, code.bounds, np.int16(round(damping * kernels.DAMPING_STEPS)), *read,
+                    *fixed, code.bounds, steps, *read,
                     *settled, to_row[i], to_column[i], *added, *scratch,
                 )  # fmt: skip
             else:
                 moved = sum_product_kernel(
-                    xor, *fixed, code.small, np.float32(damping), *read,
+                    xor, block.start, *fixed, code.small, np.float32(damping), phase, *read,
                     *settled, sums.ones[i], to_row[i], to_column[i], *added, *scratch,
                 )  # fmt: skip
             change = max(change, int(moved))
@@ -336,9 +373,12 @@ def step(
         if some_sparse:
             sums.columns += sparse_sum.T
     sums.last_rows, sums.last_columns = rows, columns
-    unit = 1 / code.steps if max_sum else 1 / sum_product_kernels.LOG_ODDS_STEPS
+    if max_sum:
+        residual = change / code.steps
+    else:  # one step is rounding
+        residual = damping * max(0, change - 1) / sum_product_kernels.LOG_ODDS_STEPS
     expected = sum((ones.sum(axis=0) for ones in sums.ones), np.zeros(2))
-    return change * unit, (float(expected[0]), float(expected[1]))
+    return residual, (float(expected[0]), float(expected[1]))
 
 
 def _moved(
@@ -362,9 +402,14 @@ def explained_evidence(
 
 
 def log_probability_of_zeros(observations: Observations, model: Model) -> float:
-    """Σ log p(o | z = 0) over the observed entries."""
+    """Σ log p(o | z = 0) over all entries; a missing one counts if its probability is given."""
     by_value = model.channel.log_probabilities_by_value()
     assert by_value is not None
     ones = int(observations.values.sum(dtype=np.int64))
     given_zero = by_value[0]
-    return float(ones * given_zero[1] + (observations.n_observed - ones) * given_zero[0])
+    total = ones * given_zero[1] + (observations.n_observed - ones) * given_zero[0]
+    n_missing = observations.shape[0] * observations.shape[1] - observations.n_observed
+    missing = model.channel.missing_given_zero
+    if missing is not None and n_missing:
+        total += n_missing * float(np.log(np.asarray(missing)))
+    return float(total)

@@ -140,6 +140,17 @@ def _scatter_columns(dense, columns, start, n, messages, column_sum):
 
 
 @njit(nogil=True, cache=True)
+def _share(gap, damping):
+    """A damped step over a gap, rounded away from 0: messages end where they are going.
+
+    But for a gap of 1, which is rounded to nearest: else a message might go to and fro for ever.
+    """
+    up = _i16(DAMPING_STEPS - 1) if gap > _i16(1) else _i16(0)
+    up = _i16(DAMPING_STEPS // 2) if _i16(-2) < gap and gap < _i16(2) else up
+    return _i16(_i16(_i16(gap * damping) + up) >> 7)
+
+
+@njit(nogil=True, cache=True)
 def _read_codes(codes, start, n, bound_of_zero, bound_of_one, w):
     """Sign (±1) and bound |L| (0 for what says nothing) of the entries of a chunk."""
     for j in range(n):
@@ -159,7 +170,6 @@ def _or_exchange(damping, to_row, to_column, row_belief, column_belief, w):
     int16: in, the beliefs; out, what Φ and Ψ moved by.
     """
     zero = _i16(0)
-    half = _i16(DAMPING_STEPS // 2)
     for j in range(CHUNK):
         w[_FIRST + j] = _i16(-32000)
         w[_SECOND + j] = _i16(-32000)
@@ -194,8 +204,8 @@ def _or_exchange(damping, to_row, to_column, row_belief, column_belief, w):
             y_low = min(y, zero)
             new_row = _i16(sign * max(_i16(claim + y_low), _i16(y_low - y)))
             new_column = _i16(sign * max(_i16(claim + x_low), _i16(x_low - x)))
-            moved = _i16(_i16(_i16(_i16(new_row - old_row) * damping) + half) >> 7)
-            moved_column = _i16(_i16(_i16(_i16(new_column - old_column) * damping) + half) >> 7)
+            moved = _share(_i16(new_row - old_row), damping)
+            moved_column = _share(_i16(new_column - old_column), damping)
             to_row[k, j] = np.uint8(_i16(old_row + moved))
             to_column[k, j] = np.uint8(_i16(old_column + moved_column))
             row_belief[k, j] = _i16(sign * moved)
@@ -210,7 +220,6 @@ def _or_exchange(damping, to_row, to_column, row_belief, column_belief, w):
 def _xor_exchange(damping, to_row, to_column, row_belief, column_belief, w):
     """As `_or_exchange` for XOR; messages have signs of their own and are stored with an offset."""
     zero = _i16(0)
-    half = _i16(DAMPING_STEPS // 2)
     offset = _i16(XOR_OFFSET)
     for j in range(CHUNK):
         w[_FIRST + j] = _i16(32000)
@@ -245,8 +254,8 @@ def _xor_exchange(damping, to_row, to_column, row_belief, column_belief, w):
             y_low = min(y, zero)
             new_row = max(_i16(claim + y_low), _i16(y_low - y))
             new_column = max(_i16(claim + x_low), _i16(x_low - x))
-            moved = _i16(_i16(_i16(_i16(new_row - old_row) * damping) + half) >> 7)
-            moved_column = _i16(_i16(_i16(_i16(new_column - old_column) * damping) + half) >> 7)
+            moved = _share(_i16(new_row - old_row), damping)
+            moved_column = _share(_i16(new_column - old_column), damping)
             to_row[k, j] = np.uint8(_i16(_i16(old_row + moved) + offset))
             to_column[k, j] = np.uint8(_i16(_i16(old_column + moved_column) + offset))
             row_belief[k, j] = moved
@@ -286,50 +295,89 @@ def _largest_change(w):
     return change
 
 
-def _max_sum_with(exchange):
-    """One iteration of max-sum over one block of rows, for OR or for XOR (compiled when used)."""
+@njit(nogil=True, cache=True)
+def _open_chunk(
+    dense, indptr, columns, codes, bounds, row_belief, column_belief, row_moved, column_moved,
+    still, c, row, x, y, w,
+):  # fmt: skip
+    """Gather the beliefs and codes of chunk c; False if nothing in it would change."""
+    start = c * CHUNK
+    n = min(CHUNK, codes.shape[0] - start)
+    if still[c] and _settled(dense, indptr, columns, row, start, n, row_moved, column_moved):
+        return False
+    _gather_rows(indptr, row, start, n, row_belief, x)
+    _gather_columns(dense, columns, start, n, column_belief, y)
+    _read_codes(codes, start, n, bounds[0], bounds[1], w)
+    return True
 
-    @njit(nogil=True, cache=True)
-    def max_sum(
-        dense, indptr, columns, codes, bounds, damping, row_belief, column_belief,
-        row_moved, column_moved, still, to_row, to_column, row_sum, column_sum, x, y, w,
-    ):  # fmt: skip
-        residual = _i16(0)
-        row = 0
-        for c in range(to_row.shape[0]):
-            start = c * CHUNK
-            n = min(CHUNK, codes.shape[0] - start)
-            while indptr[row + 1] <= start:
-                row += 1
-            if still[c] and _settled(
-                dense, indptr, columns, row, start, n, row_moved, column_moved
-            ):
-                continue
-            _gather_rows(indptr, row, start, n, row_belief, x)
-            _gather_columns(dense, columns, start, n, column_belief, y)
-            _read_codes(codes, start, n, bounds[0], bounds[1], w)
-            exchange(damping, to_row[c], to_column[c], x, y, w)
-            change = _largest_change(w)
+
+@njit(nogil=True, cache=True)
+def _close_chunk(dense, indptr, columns, codes, still, c, row, x, y, w, row_sum, column_sum):
+    """Scatter what the messages of chunk c moved by; returns the largest change."""
+    start = c * CHUNK
+    n = min(CHUNK, codes.shape[0] - start)
+    change = _largest_change(w)
+    still[c] = change == 0
+    if change:
+        _scatter_rows(indptr, row, start, n, x, row_sum)
+        _scatter_columns(dense, columns, start, n, y, column_sum)
+    return change
+
+
+@njit(nogil=True, cache=True)
+def max_sum_or(
+    dense, indptr, columns, codes, bounds, damping, row_belief, column_belief,
+    row_moved, column_moved, still, to_row, to_column, row_sum, column_sum, x, y, w,
+):  # fmt: skip
+    """One iteration of max-sum for the OR product over one block of rows.
+
+    Fixed: indptr (rows + 1,) from 0; columns (entries,) uint32, unused if dense; codes (entries,)
+    uint8; bounds (2,) int16, |L| of a 0 and of a 1 in units; damping in 128ths. Read: row_belief
+    (rows, K) and column_belief, (K, N) if dense, else (N, K), int16 in units; row_moved (rows,),
+    column_moved (N,), whether these changed since the last iteration. Updated: still (chunks,),
+    whether a chunk's messages stayed as they were; to_row, to_column (chunks, K, CHUNK) uint8. What
+    they moved by is added to row_sum (rows, K) and column_sum (as column_belief). x, y (K, CHUNK)
+    and w int16: scratch. A chunk that was still and none of whose beliefs moved is skipped: nothing
+    in it would change. Returns the largest change of a message in units.
+    """
+    residual = _i16(0)
+    row = 0
+    for c in range(to_row.shape[0]):
+        while indptr[row + 1] <= c * CHUNK:
+            row += 1
+        if _open_chunk(
+            dense, indptr, columns, codes, bounds, row_belief, column_belief,
+            row_moved, column_moved, still, c, row, x, y, w,
+        ):  # fmt: skip
+            _or_exchange(damping, to_row[c], to_column[c], x, y, w)
+            change = _close_chunk(
+                dense, indptr, columns, codes, still, c, row, x, y, w, row_sum, column_sum
+            )
             residual = max(residual, change)
-            still[c] = change == 0
-            if change:
-                _scatter_rows(indptr, row, start, n, x, row_sum)
-                _scatter_columns(dense, columns, start, n, y, column_sum)
-        return residual
-
-    return max_sum
+    return residual
 
 
-# Fixed: indptr (rows + 1,) from 0; columns (entries,) uint32, unused if dense; codes (entries,)
-# uint8; bounds (2,) int16, |L| of a 0 and of a 1 in units; damping in 128ths. Read: row_belief
-# (rows, K) and column_belief, (K, N) if dense, else (N, K), int16 in units; row_moved (rows,),
-# column_moved (N,), whether these changed since the last iteration. Updated: still (chunks,),
-# whether a chunk's messages stayed as they were; to_row, to_column (chunks, K, CHUNK) uint8. What
-# they moved by is added to row_sum (rows, K) and column_sum (as column_belief), int32. x, y
-# (K, CHUNK) and w int16: scratch. A chunk that was still and none of whose beliefs moved is
-# skipped: nothing in it would change. They return the largest change of a message in units.
-max_sum_or = _max_sum_with(_or_exchange)
-max_sum_xor = _max_sum_with(_xor_exchange)
+@njit(nogil=True, cache=True)
+def max_sum_xor(
+    dense, indptr, columns, codes, bounds, damping, row_belief, column_belief,
+    row_moved, column_moved, still, to_row, to_column, row_sum, column_sum, x, y, w,
+):  # fmt: skip
+    """As `max_sum_or`, for the XOR product (a function of its own: compiled only when used)."""
+    residual = _i16(0)
+    row = 0
+    for c in range(to_row.shape[0]):
+        while indptr[row + 1] <= c * CHUNK:
+            row += 1
+        if _open_chunk(
+            dense, indptr, columns, codes, bounds, row_belief, column_belief,
+            row_moved, column_moved, still, c, row, x, y, w,
+        ):  # fmt: skip
+            _xor_exchange(damping, to_row[c], to_column[c], x, y, w)
+            change = _close_chunk(
+                dense, indptr, columns, codes, still, c, row, x, y, w, row_sum, column_sum
+            )
+            residual = max(residual, change)
+    return residual
 
 
 # ---------------------------------------------------------------- beliefs and bits
@@ -337,8 +385,9 @@ max_sum_xor = _max_sum_with(_xor_exchange)
 
 @njit(nogil=True, cache=True)
 def _floor(a):
-    """The largest integer not above a float between ±65536."""
-    return _i32(_i32(_f32(a + _f32(65536))) - _i32(65536))
+    """The largest integer not above a float, int32."""
+    whole = _i32(a)
+    return _i32(whole - (_i32(1) if _f32(whole) > a else _i32(0)))
 
 
 @njit(nogil=True, cache=True)

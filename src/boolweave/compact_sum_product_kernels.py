@@ -80,11 +80,13 @@ def _logarithm(a):
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
-def _damp_log_odds(damping, other, gain, v, message, moved):
+def _damp_log_odds(damping, phase, other, gain, v, message, moved, w):
     """message[j] ← (1 − λ)·message + λ·log(1 − y + y·gain), y = other[j]; moved[j], by how much.
 
-    Rounding is dithered: a message of a third of a step is a whole step in a third of the entries,
-    so that sums of many weak messages are right.
+    Rounding is dithered twice. The target: a message of a third of a step is a whole step in a
+    third of the entries, so that sums of many weak messages are right. And the step towards it:
+    a share λ of the entries one step away go there now, the others in a later iteration, when
+    `phase` is another; so that small moves are damped, too, and all arrive.
     """
     one = _f32(1)
     limit = _f32(MESSAGE_LIMIT * LOG_ODDS_STEPS)
@@ -92,11 +94,38 @@ def _damp_log_odds(damping, other, gain, v, message, moved):
         y = other[j]
         ratio = _f32(_f32(one - y) + _f32(y * gain[j]))
         new = _f32(_logarithm(ratio) * _f32(LOG_ODDS_STEPS))
-        new = min(max(new, -limit), limit)
-        by = _f32(damping * _f32(new - _f32(_i32(message[j]))))
-        moved[j] = _i16(_floor(_f32(by + v[_DITHER + j])))
+        target = _floor(_f32(min(max(new, -limit), limit) + v[_DITHER + j]))
+        moved[j] = _i16(_i32(target - _i32(message[j])))
+    for j in range(CHUNK):
+        w[_CHANGE + j] = max(w[_CHANGE + j], max(moved[j], _i16(-moved[j])))
+    for j in range(CHUNK):
+        spread = _f32(_f32(v[_DITHER + j] * _f32(127)) + phase)
+        spread = _f32(spread - _f32(_i32(spread)))
+        moved[j] = _i16(_floor(_f32(_f32(damping * _f32(_i32(moved[j]))) + spread)))
     for j in range(CHUNK):
         message[j] = _i16(message[j] + moved[j])
+
+
+@njit(nogil=True, cache=True)
+def _read_dither(dense, indptr, columns, top, first_row, start, n, v):
+    """Evenly spread numbers in [0, 1), by row and column, the same however rows are cut to blocks.
+
+    top is the number of the block's first row in the matrix.
+    """
+    row = first_row
+    j = 0
+    while j < n:
+        while indptr[row + 1] <= start + j:
+            row += 1
+        stop = min(n, indptr[row + 1] - start)
+        offset = np.uint32((top + row) * 3242174889 & 0xFFFFFFFF)  # multiples of two irrationals
+        for i in range(j, stop):
+            column = np.uint32(start + i - indptr[row]) if dense else columns[start + i]
+            spread = np.uint32((np.uint64(column) * np.uint64(2654435769) + offset) & 0xFFFFFF00)
+            v[_DITHER + i] = _f32(spread) * _f32(1.0 / 4294967296.0)
+        j = stop
+    for i in range(n, CHUNK):
+        v[_DITHER + i] = _f32(0)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -122,7 +151,7 @@ def _read_evidence(xor, codes, start, n, small_zero, small_one, v):
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def _sum_product_exchange(
-    terms, damping, to_row, to_column, row_belief, column_belief, p, q, after, v, w
+    terms, damping, phase, to_row, to_column, row_belief, column_belief, p, q, after, v, w
 ):
     """Damped update of one chunk; messages are log-odds in steps of 1/1024.
 
@@ -155,31 +184,25 @@ def _sum_product_exchange(
             )
         for j in range(CHUNK):
             v[_BEFORE + j] = v[_BEFORE + j] * (one - terms * p[k, j] * q[k, j])
-        _damp_log_odds(damping, q[k], gain, v, to_row[k], row_belief[k])
-        _damp_log_odds(damping, p[k], gain, v, to_column[k], column_belief[k])
-        for j in range(CHUNK):
-            moved = max(row_belief[k, j], _i16(-row_belief[k, j]))
-            w[_CHANGE + j] = max(w[_CHANGE + j], moved)
-        for j in range(CHUNK):
-            moved = max(column_belief[k, j], _i16(-column_belief[k, j]))
-            w[_CHANGE + j] = max(w[_CHANGE + j], moved)
+        _damp_log_odds(damping, phase, q[k], gain, v, to_row[k], row_belief[k], w)
+        _damp_log_odds(damping, phase, p[k], gain, v, to_column[k], column_belief[k], w)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def sum_product(
-    xor, dense, indptr, columns, codes, small, damping, row_belief, column_belief,
+    xor, top, dense, indptr, columns, codes, small, damping, phase, row_belief, column_belief,
     row_moved, column_moved, still, ones, to_row, to_column, row_sum, column_sum,
     x, y, w, p, q, after, v,
 ):  # fmt: skip
     """One iteration of sum-product over one block of rows.
 
-    As `max_sum_or`, but messages (chunks, K, CHUNK) are int16, log-odds in steps of 1/1024; small
-    (2,) float32 is the smaller likelihood of a 0 and of a 1 with the larger set to 1; damping is a
-    float; p, q (K, CHUNK), after (K + 1, CHUNK) and v are scratch. Updated: ones (chunks, 2), the
-    sum of P(z = 1 | o) over the entries of a chunk seen as 1, and as 0.
+    top is the number of the block's first row in the matrix. The rest is as in `max_sum_or`, but
+    messages (chunks, K, CHUNK) are int16, log-odds in steps of 1/1024; small (2,) float32 is the
+    smaller likelihood of a 0 and of a 1 with the larger set to 1; damping is a float,
+    phase another in [0, 1) every iteration; p, q
+    (K, CHUNK), after (K + 1, CHUNK) and v are scratch. Updated: ones (chunks, 2), the sum of
+    P(z = 1 | o) over the entries of a chunk seen as 1, and as 0.
     """
-    for j in range(CHUNK):  # multiples of the golden ratio fill the unit interval evenly
-        v[_DITHER + j] = _f32((0.5 + j * 0.6180339887498949) % 1.0)
     terms = _f32(2 if xor else 1)
     residual = _i16(0)
     row = 0
@@ -193,7 +216,10 @@ def sum_product(
         _gather_rows(indptr, row, start, n, row_belief, x)
         _gather_columns(dense, columns, start, n, column_belief, y)
         _read_evidence(xor, codes, start, n, small[0], small[1], v)
-        _sum_product_exchange(terms, damping, to_row[c], to_column[c], x, y, p, q, after, v, w)
+        _read_dither(dense, indptr, columns, top, row, start, n, v)
+        _sum_product_exchange(
+            terms, damping, phase, to_row[c], to_column[c], x, y, p, q, after, v, w
+        )
         change = _largest_change(w)
         residual = max(residual, change)
         still[c] = change == 0

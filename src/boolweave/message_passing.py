@@ -260,9 +260,10 @@ def to_sum_product(problem: Problem, state: State) -> State:
     to_row: list[NDArray[Any]]
     to_column: list[NDArray[Any]]
     if state.sums is not None:
-        to_row, to_column, sums = compact.to_sum_product(
-            problem, state.to_row, state.to_column, state.sums
+        to_row, to_column = (
+            compact.to_sum_product(problem, m) for m in (state.to_row, state.to_column)
         )
+        sums = compact.sums_of(problem, "sum-product", to_row, to_column)
     else:
         limit = float(np.log(sum_product_kernels.RATIO_LIMIT))
         to_row, to_column = (
