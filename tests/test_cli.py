@@ -220,6 +220,17 @@ def test_help_is_quick_and_shell_completion_is_there():
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert all(command in done.stdout.decode() for command in COMMANDS)
     assert b"--install-completion" in done.stdout
+    shell = {
+        "_BOOLWEAVE_COMPLETE": "complete_bash",
+        "COMP_WORDS": "boolweave fac",
+        "COMP_CWORD": "1",
+    }
+    completed = subprocess.run(
+        [sys.executable, "-c", "import sys; sys.argv[0] = 'boolweave'\n"
+         "from boolweave.cli import main; main()"],
+        env={**os.environ, **shell}, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert completed.stdout.split() == ["factorize"]
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5
 
 

@@ -1,5 +1,6 @@
 """`boolweave demo` and the bare command, run as a process."""
 
+import json
 import os
 import re
 import resource
@@ -45,6 +46,14 @@ def test_same_seed_same_answer_for_any_number_of_threads(tmp_path):
     assert one.returncode == two.returncode == other.returncode == 0
     assert one.stderr == ""
     assert one.stdout == two.stdout != other.stdout
+
+
+def test_for_machines(tmp_path):
+    done = boolweave("demo", "--json", cwd=tmp_path)
+    assert done.returncode == 0 and done.stderr == ""
+    found = json.loads(done.stdout)
+    assert found["hidden"] == 49347 and max(found["accuracy"].values()) > 0.88
+    assert not list(tmp_path.iterdir())
 
 
 def test_without_matplotlib_the_figures_are_still_printed(tmp_path):

@@ -12,6 +12,7 @@ from boolweave import BooleanMatrixFactorization, Observations
 from boolweave.datasets import load_senate, make_boolean
 from boolweave.report import render_report, write_report
 from boolweave.report_data import FULL, NOTHING, calibration, factor_facts, make_grid
+from boolweave.report_messages import message_histogram, messages_of
 
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = [
@@ -85,6 +86,30 @@ def test_calibration_counts_everything():
     assert sum(found["count"]) == len(values)
     mean = np.average(found["frequency"], weights=found["count"])
     assert mean == pytest.approx(values.mean())
+
+
+@pytest.mark.parametrize("method", ["max-sum", "sum-product"])
+@pytest.mark.parametrize("product", ["or", "xor"])
+def test_messages_add_up_to_the_beliefs(method, product):
+    planted = make_boolean(40, 30, 2, flip=0.1, product=product, random_state=0).observations
+    model = BooleanMatrixFactorization(
+        2, method=method, product=product, noise=0.1, row_prior=0.5, column_prior=0.5,
+        random_state=0, tol=1e-6, max_iter=500,
+    ).fit(planted)  # fmt: skip
+    if not model.converged_:
+        pytest.xfail("the run did not settle: beliefs and messages are of different iterations")
+    rows, to_row, to_column = messages_of(model)
+    sums = to_row.reshape(40, 30, 2).sum(axis=1)
+    np.testing.assert_allclose(sums, model.row_log_odds_[rows], rtol=1e-2, atol=0.1)
+    np.testing.assert_allclose(
+        to_column.reshape(40, 30, 2).sum(axis=0).T, model.column_log_odds_, rtol=1e-2, atol=0.1
+    )
+
+
+def test_messages_of_some_rows_where_there_are_many(monkeypatch):
+    model = fitted(make_boolean(40, 30, 2, random_state=0).observations)
+    monkeypatch.setattr("boolweave.report_messages.MOST_MESSAGES", 600)
+    assert sum(message_histogram(model)["counts"]) == 2 * 600
 
 
 def test_page_needs_nothing_else(hostile):
@@ -170,7 +195,7 @@ def test_made_and_opened_in_ten_seconds(senate, opened):
     start = time.perf_counter()
     page = opened(path)
     assert making + time.perf_counter() - start < 10
-    for chart in ("tiles", "residual", "posterior", "histogram", "calibration"):
+    for chart in ("tiles", "residual", "posterior", "messages", "beliefs", "calibration"):
         assert page.locator(f"#{chart} .main-svg").count() > 0
     assert page.locator("#tiles .hm, #tiles .heatmaplayer image").count() >= 3
 

@@ -27,6 +27,7 @@ from boolweave.report_data import (
     noise_in_words,
     rank_rows,
 )
+from boolweave.report_messages import message_histogram
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -126,16 +127,12 @@ def _data(model: Any, grid: Grid, held_out: HeldOut | None) -> dict[str, Any]:
 
 
 def _histograms(model: Any) -> list[dict[str, Any]]:
-    found = []
-    edges = model.history_.get("message_edges")
-    if edges is not None and "message_counts" in model.history_:
-        counts = model.history_["message_counts"]
-        found.append(
-            {"name": "messages", "edges": edges.tolist(), "counts": counts.tolist()}
-        )  # fmt: skip
-    found.append(histogram("beliefs of rows", model.row_log_odds_))
-    found.append(histogram("beliefs of columns", model.column_log_odds_))
-    return found
+    found = [
+        message_histogram(model),
+        histogram("beliefs of rows", model.row_log_odds_),
+        histogram("beliefs of columns", model.column_log_odds_),
+    ]
+    return [one for one in found if one is not None]
 
 
 # ---------------------------------------------------------------- what the page says

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from boolweave.cli.common import put_json
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -29,6 +31,7 @@ def demo(
         Path, typer.Option("--output", "-o", help="Where the picture goes: .png, .svg or .pdf.")
     ] = Path("boolweave-demo.png"),
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the figures only.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="For machines, without a picture.")] = False,
 ) -> None:
     """Complete hidden votes of the 107th US Senate.
 
@@ -41,7 +44,7 @@ def demo(
 
     from boolweave.datasets import load_senate
 
-    talk = Console(stderr=True, quiet=quiet, soft_wrap=True, highlight=False)
+    talk = Console(stderr=True, quiet=quiet or json, soft_wrap=True, highlight=False)
     page = Console(soft_wrap=True, highlight=False)
     _check_picture(output)
     senate = load_senate(107)
@@ -59,6 +62,9 @@ def demo(
             values, model.predict(rows, columns)
         ),
     }
+    if json:
+        put_json({"hidden": len(values), "accuracy": figures})
+        return
     _print_figures(page, figures)
     if quiet:
         _draw(model, senate, output)

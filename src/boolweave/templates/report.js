@@ -147,13 +147,15 @@
     const line = (y) => ({ type: "scatter", mode: y.length > 60 ? "lines" : "lines+markers", x: y.map((_, i) => i + 1), y, line: { color: c.mark, width: 2 }, marker: { size: 4 } });
     if (h.residual) chart("residual", [line(h.residual)], { xaxis: { title: { text: "iteration" } }, yaxis: { type: "log", title: { text: "residual" }, tickformat: "~g", nticks: 8 } });
     if (h.log_posterior) chart("posterior", [line(h.log_posterior)], { xaxis: { title: { text: "iteration" } }, yaxis: { title: { text: "log-posterior" } } });
-    const messages = data.histograms.filter((one) => one.name === "messages");
-    const drawn = messages.length ? messages : data.histograms;
-    chart("histogram", drawn.map((one, i) => ({
+    const bars = (drawn) => drawn.map((one, i) => ({
       type: "bar", name: one.name, x: one.counts.map((_, b) => (one.edges[b] + one.edges[b + 1]) / 2), y: one.counts,
       width: one.edges[1] - one.edges[0], marker: { color: i === 0 ? c.mark : FACTORS[1], opacity: 0.75 },
-      hovertemplate: "log-odds %{x:.1f}: %{y}<extra>" + one.name + "</extra>",
-    })), { barmode: "overlay", bargap: 0, showlegend: drawn.length > 1, legend: { orientation: "h", y: 1.12 }, xaxis: { title: { text: "log-odds" } }, yaxis: { title: { text: "how many" } } });
+      hovertemplate: "log-odds %{x:.2f}: %{y}<extra>" + one.name + "</extra>",
+    }));
+    for (const id of ["messages", "beliefs"]) {
+      const drawn = data.histograms.filter((one) => (one.name === "messages") === (id === "messages"));
+      if (drawn.length) chart(id, bars(drawn), { barmode: "overlay", bargap: 0, showlegend: drawn.length > 1, legend: { orientation: "h", y: 1.12 }, xaxis: { title: { text: "log-odds" } }, yaxis: { title: { text: "how many" } } });
+    }
     if (data.calibration) {
       const k = data.calibration, largest = Math.max(...k.count);
       chart("calibration", [
