@@ -154,7 +154,7 @@
     }));
     for (const id of ["messages", "beliefs"]) {
       const drawn = data.histograms.filter((one) => (one.name === "messages") === (id === "messages"));
-      if (drawn.length) chart(id, bars(drawn), { barmode: "overlay", bargap: 0, showlegend: drawn.length > 1, legend: { orientation: "h", y: 1.12 }, xaxis: { title: { text: "log-odds" } }, yaxis: { title: { text: "how many" } } });
+      if (drawn.length) chart(id, bars(drawn), { barmode: "overlay", bargap: 0, showlegend: drawn.length > 1, legend: { orientation: "h", y: 1.12 }, xaxis: { title: { text: "log-odds" } }, yaxis: { title: { text: "how many" }, type: id === "messages" ? "log" : "linear" } });
     }
     if (data.calibration) {
       const k = data.calibration, largest = Math.max(...k.count);
