@@ -234,6 +234,8 @@ def test_help_is_quick_and_shell_completion_is_there():
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_examples_of_the_documentation_run(tmp_path):
     page = (Path(__file__).parent.parent / "docs" / "cli.md").read_text(encoding="utf-8")
     (tmp_path / "likes.csv").write_text(LIKES)
@@ -245,7 +247,7 @@ def test_examples_of_the_documentation_run(tmp_path):
     (folder / "boolweave").chmod(0o755)
     path = f"{folder}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        ["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=280,
+        ["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=850,
         env={**os.environ, "PATH": path},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
