@@ -300,9 +300,32 @@ def test_bad_options(shop, arguments, words):
     assert words in refused(*arguments, cwd=shop)
 
 
-def test_compare_says_what_is_missing(shop):
-    done = run("compare", "likes.csv", *QUICK, cwd=shop)
-    assert done.returncode in (0, 2) and b"Traceback" not in done.stderr
+def test_compare(shop):
+    some = ("--only", "boolweave max-sum, row and column bias,majority", "-k", 2, "--jobs", 1)
+    found = json.loads(answer("compare", "likes.csv", *some, "--folds", 3, "--json", cwd=shop))
+    assert [row["method"] for row in found["methods"]][1:] == ["row and column bias", "majority"]
+    assert found["methods"][0]["rank"] == 2 and found["failures"] == {}
+    assert {"accuracy", "log_loss", "auc", "calibration", "seconds", "megabytes"} <= set(
+        found["methods"][0]
+    )
+    done = run("compare", "likes.csv", *some, "--folds", 2, "--picture", "c.svg", "-q", cwd=shop)
+    assert done.returncode == 0 and b"\xc2\xb1" in done.stdout and done.stderr == b""
+    assert (shop / "c.svg").read_text(encoding="utf-8").lstrip().startswith("<?xml")
+    (shop / "c.svg").unlink()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--only", "majorty"], "majorty"),
+        (["--folds", "1"], "folds"),
+        (["--folds", "100"], "n_folds"),
+        (["--picture", "c.txt"], "--picture"),
+        (["--method", "max-sum"], "--method"),
+    ],
+)
+def test_compare_refuses(shop, options, words):
+    assert words in refused("compare", "likes.csv", *options, cwd=shop)
 
 
 @settings(max_examples=12)

@@ -26,7 +26,7 @@ _HOME = {
     "select_rank": "boolweave.functions",
 }
 
-_MODULES = ("datasets", "decoding", "metrics", "plot")
+_MODULES = ("baselines", "datasets", "decoding", "metrics", "plot")
 
 __all__ = [
     "BooleanMatrixFactorization",

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from boolweave.cli import fitting, known, models
+from boolweave.cli.comparing import compare
 from boolweave.cli.demo import demo
 from boolweave.cli.options import grouped
 
@@ -45,7 +46,7 @@ def _main(
 
 for _command in (
     fitting.factorize, fitting.complete, models.predict, models.recommend, models.explain,
-    fitting.rank, models.report, fitting.compare, known.decode, known.group_test, fitting.info,
+    fitting.rank, models.report, compare, known.decode, known.group_test, fitting.info,
     demo,
 ):  # fmt: skip
     app.command(_command.__name__.replace("_", "-"))(grouped(_command))

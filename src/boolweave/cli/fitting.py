@@ -1,4 +1,4 @@
-"""The commands that find factors: factorize, complete, rank, compare; and info."""
+"""The commands that find factors: factorize, complete, rank; and info."""
 
 from __future__ import annotations
 
@@ -163,40 +163,6 @@ def rank(
 
     write_table(pl.DataFrame(found.table()), writing.output, kind)
     talk(f"best: n_components = {found.best}", writing.quiet)
-
-
-def compare(
-    source: Source,
-    writing: Writing,
-    hold_out: Annotated[
-        float, typer.Option(min=0.01, max=0.9, help="Share of the entries to predict.")
-    ] = 0.2,
-    reading: Reading = Reading(),  # noqa: B008
-    fitting: Fitting = Fitting(),  # noqa: B008
-) -> None:
-    """Compare with other methods on entries kept aside.
-
-    Example: boolweave compare votes.csv -k 3 --hold-out 0.2
-    """
-    from importlib.util import find_spec
-
-    if find_spec("boolweave.baselines") is None:
-        raise ValueError("compare needs boolweave.baselines, which is not part of this version")
-    from boolweave.baselines import compare as compare_all  # type: ignore[import-not-found]
-    from boolweave.io.write import TABLE_FORMATS, write_table
-
-    kind = _check_outputs(writing, TABLE_FORMATS)
-    contents = read_input(source, reading, writing.quiet, absent="missing")
-    rows = compare_all(
-        contents.observations, hold_out=hold_out, random_state=fitting.seed,
-        n_jobs=fitting.jobs, **parameters(fitting),
-    )  # fmt: skip
-    if writing.json:
-        put_json(rows)
-        return
-    import polars as pl
-
-    write_table(pl.DataFrame(rows), writing.output, kind)
 
 
 def info(

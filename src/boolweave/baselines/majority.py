@@ -1,0 +1,50 @@
+"""Always the value that is seen more often."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from sklearn.utils._param_validation import StrOptions
+
+from boolweave.baselines.base import Baseline
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from boolweave.observations import Observations
+
+
+class Majority(Baseline):
+    """The majority of the observed entries, everywhere; the probability is their share of ones.
+
+    Parameters
+    ----------
+    absent : {"zero", "missing"}, default="zero"
+        What the entries are that a sparse matrix does not store.
+
+    Examples
+    --------
+    >>> from boolweave.baselines import Majority
+    >>> Majority().fit([[1, 1], [0, 1]]).predict_proba([0], [0])
+    array([0.75])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "absent": [StrOptions({"zero", "missing"})]
+    }
+
+    def __init__(self, absent: Literal["zero", "missing"] = "zero") -> None:
+        self.absent = absent
+
+    def _fit(self, seen: Observations) -> None:
+        self.share_of_ones_ = seen.share_of_ones
+        self.n_components_ = 0
+
+    def _score(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[np.float64]:
+        return np.full(len(rows), self.share_of_ones_ - 0.5)
+
+    def _probability(
+        self, rows: NDArray[np.intp], columns: NDArray[np.intp]
+    ) -> NDArray[np.float64]:
+        return np.full(len(rows), self.share_of_ones_)

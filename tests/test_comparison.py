@@ -1,0 +1,50 @@
+"""All methods on the same folds."""
+
+import numpy as np
+import pytest
+
+from boolweave.baselines import Comparison, compare
+from boolweave.datasets import make_boolean
+
+SEEN = make_boolean(40, 30, 2, flip=0.02, observed=0.9, random_state=0).observations
+
+
+def test_every_method_once():
+    told = []
+    found = compare(
+        SEEN, n_components=2, n_folds=2, n_jobs=1, on_fold=lambda name, fold: told.append(name)
+    )
+    assert not found.failures and len(told) == 2 * len(found.folds)
+    assert len(found.folds) == 11
+    rows = {row["method"]: row for row in found.rows()}
+    assert rows["boolweave max-sum"]["accuracy"] > 0.9
+    assert rows["boolweave auto"]["accuracy"] > rows["majority"]["accuracy"] + 0.2
+    assert rows["majority"]["auc"] == 0.5 and rows["majority"]["rank"] == 0
+    assert all(row["megabytes"] >= 0 and row["seconds"] >= 0 for row in rows.values())
+    assert sum("accuracy" in row["best_in"] for row in rows.values()) == 1
+    assert found.plot().axes
+
+
+def test_a_method_that_fails_does_not_take_the_others_along():
+    found = compare(SEEN, methods=["boolweave auto", "majority"], n_folds=2, damping=7.0)
+    assert list(found.folds) == ["majority"] and "damping" in found.failures["boolweave auto"]
+
+
+def test_means_and_errors_by_hand():
+    other = dict.fromkeys(("log_loss", "auc", "calibration", "seconds", "megabytes", "rank"), 1.0)
+    folds = {"a": (0.5, 0.7), "b": (0.9,)}
+    found = Comparison(
+        {name: [{**other, "accuracy": x} for x in values] for name, values in folds.items()}, {}
+    )
+    assert found.mean("a", "accuracy") == pytest.approx(0.6)
+    assert found.standard_error("a", "accuracy") == pytest.approx(0.1)
+    assert found.standard_error("b", "accuracy") == 0
+    assert found.best("accuracy") == "b" and found.best("rank") is None
+    assert np.isfinite(found.rows()[0]["accuracy_error"])
+
+
+def test_bad_calls():
+    with pytest.raises(ValueError, match="methods must be among"):
+        compare(SEEN, methods=["nonsense"])
+    with pytest.raises(ValueError, match="n_folds"):
+        compare(SEEN, n_folds=1)
