@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from boolweave import learning, message_passing, model_file, rank, recommend
+from boolweave import compact, learning, message_passing, model_file, rank, recommend
 from boolweave.model import Channel, Model
 from boolweave.observations import Observations
 from boolweave.products import boolean_product
@@ -341,7 +341,9 @@ class BooleanMatrixFactorization(
             column_prior=self.components_,
             product=self.product,
         )
-        problem = message_passing.make_problem(observations, model)
+        code = None if self.messages == "float32" else compact.code_for(model)
+        code = None if isinstance(code, str) else code
+        problem = message_passing.make_problem(observations, model, code=code)
         return message_passing.fold_in(problem, self.damping, self.n_jobs)
 
     def inverse_transform(self, X: ArrayLike) -> NDArray[np.uint8]:
