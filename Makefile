@@ -17,8 +17,12 @@ demo: .venv/demo.stamp  ## complete the hidden votes of the 107th Senate
 	$(BIN)/boolweave demo
 
 test: lint  ## lint, the kernels as plain Python with coverage, then all tests
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/test_kernels.py tests/test_sum_product.py -q \
-	    --cov=boolweave.kernels --cov=boolweave.sum_product_kernels --cov-report=term-missing
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/test_kernels.py tests/test_sum_product.py \
+	    tests/test_compact.py tests/test_compact_sum_product.py -q \
+	    -W error::RuntimeWarning:boolweave.compact_kernels \
+	    -W error::RuntimeWarning:boolweave.compact_sum_product_kernels \
+	    --cov=boolweave.kernels --cov=boolweave.sum_product_kernels --cov=boolweave.compact_kernels \
+	    --cov=boolweave.compact_sum_product_kernels --cov-report=term-missing
 	$(BIN)/python -m pytest
 
 lint: .venv/dev.stamp  ## style, types and the direction of imports

@@ -47,7 +47,7 @@ def test_without_a_place_for_the_cache(tmp_path):
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == "[[7, 7, 7], [7, 7, 7]]".split()
+    assert done.stdout == "[[7, 7, 7], [7, 7, 7]]\n"
 
 
 def test_other_errors_are_not_hidden(monkeypatch):

@@ -1,0 +1,165 @@
+"""Sum-product on small integers: one step against the twin, and close to enumeration on trees.
+
+`make test` runs this file twice, compiled and as plain Python: keep the problems small.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import compact_reference as twin
+from boolweave import compact, message_passing
+from boolweave import compact_sum_product_kernels as kernels
+from boolweave.message_passing import init, step, to_sum_product
+from boolweave.model import sigmoid
+from compact_problems import (
+    LONG,
+    PLAIN,
+    PRODUCTS,
+    even_small,
+    few_examples,
+    in_matrix,
+    integer_problem,
+    started,
+)
+from reference import sum_product_reference
+from trees import trees
+
+# A message is a whole number of steps; its new value comes from 32-bit floats.
+STEP = 1 / 1024
+
+
+def assert_one_step_is_the_twins(small, damping=0.4, n_iter=2, seed=0):
+    """Before each step the twin is given the messages of the engine.
+
+    Both where a message goes and its damped way there are rounded up or down: a step each.
+    """
+    problem, state = started(small, "sum-product", seed)
+    limit = twin.MESSAGE_LIMIT / 1024
+    seen = small.evidence != 0
+    step(problem, state, damping)  # beliefs that are the sums of the messages
+    for _ in range(n_iter):
+        before = [messages / 1024 for messages in in_matrix(problem, state)]
+        (one_step,) = sum_product_reference(
+            small.evidence, *small.prior_log_odds, *before, damping=1.0, n_iter=1,
+            product=small.product,
+        )  # fmt: skip
+        step(problem, state, damping)
+        after = [messages / 1024 for messages in in_matrix(problem, state)]
+        targets = [np.clip(new, -limit, limit) for new in (one_step.to_row, one_step.to_column)]
+        for found, old, target in zip(after, before, targets, strict=True):
+            expected = old + damping * (target - old)
+            np.testing.assert_allclose(found[seen], expected[seen], atol=2.05 * STEP, rtol=3e-3)
+            assert (found[~seen] == 0).all()
+        belief = small.prior_log_odds[0] + after[0].sum(axis=1)
+        soft = np.isfinite(belief)
+        np.testing.assert_allclose(state.row_belief[soft], belief[soft], atol=1e-4, rtol=1e-5)
+        gap = max(np.abs(new - old).max() for new, old in zip(targets, before, strict=True))
+        assert state.residual == pytest.approx(damping * gap, abs=2.1 * STEP, rel=3e-3)
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+@few_examples
+@given(
+    seed=st.integers(0, 999),
+    shape=st.tuples(st.integers(1, 8), st.integers(1, 8), st.integers(1, 5)),
+    share=st.sampled_from([1.0, 0.8, 0.4]),
+    hard=st.sampled_from([0.0, 0.3]),
+    damping=st.sampled_from([0.4, 1.0]),
+    channel=st.sampled_from([(0.1, 0.9), (0.02, 0.7), (0.3, 0.6)]),
+)
+def test_one_step_of_sum_product(product, seed, shape, share, hard, damping, channel):
+    small = even_small(seed, shape, share, product, hard, channel)
+    assert_one_step_is_the_twins(small, damping, seed=seed)
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+@pytest.mark.parametrize("share", [1.0, 0.85, 0.3])
+def test_one_step_of_sum_product_over_chunks(monkeypatch, product, share):
+    monkeypatch.setattr(message_passing, "MIN_BLOCK", 600)
+    assert_one_step_is_the_twins(even_small(9, (*LONG, 2), share, product), n_iter=1)
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+@settings(max_examples=2 if PLAIN else 30)
+@given(
+    tree=trees(hard=False),
+    channel=st.sampled_from([(0.1, 0.9), (0.02, 0.7), (0.3, 0.6), (0.05, 0.95)]),
+    damping=st.sampled_from([1.0] if PLAIN else [1.0, 0.4]),
+)
+def test_marginals_on_trees(product, tree, channel, damping):
+    """Within a hundredth of enumeration."""
+    channel = dict(zip(("one_given_zero", "one_given_one"), channel, strict=True))
+    tree = replace(tree, product=product, channel=channel)
+    problem, state = started(tree, "sum-product")
+    for _ in range(sum(tree.shape) + 3 if damping == 1.0 else 40):
+        step(problem, state, damping)
+    exact = tree.exact()
+    for belief, expected in (
+        (state.row_belief, exact.row_marginal), (state.column_belief, exact.column_marginal)
+    ):  # fmt: skip
+        np.testing.assert_allclose(sigmoid(belief), sigmoid(expected), atol=0.01, rtol=0)
+
+
+def test_weak_messages_add_up():
+    """A thousand messages of a fraction of a step each: their sum is right, as rounding differs."""
+    weak = (0.4995, 0.5005)  # L = 0.002, two steps; a message is a share of it
+    small = even_small(0, (1, 1000, 1), channel=weak)
+    small.seen[:] = 1
+    small.row_prior[:], small.column_prior[:] = 0.5, 0.3
+    problem = integer_problem(small)
+    state = to_sum_product(problem, init(problem, np.random.default_rng(0)))
+    for _ in range(2):
+        step(problem, state, 1.0)
+    expected = 1000 * np.log(0.7 + 0.3 * weak[1] / weak[0])
+    assert state.row_belief[0, 0] == pytest.approx(expected, rel=0.05)
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_expected_ones(product):
+    """On one entry, the sum of P(z = 1 | o) is that of Bayes' rule."""
+    for seen in (0, 1):
+        small = even_small(1, (1, 1, 3), product=product, channel=(0.2, 0.7))
+        small.seen[:] = seen
+        problem = integer_problem(small)
+        state = to_sum_product(problem, message_passing.init_neutral(problem))
+        step(problem, state, 1.0)
+        term = small.row_prior[0] * small.column_prior[:, 0]
+        prior = 1 - np.prod(1 - term) if product == "or" else (1 - np.prod(1 - 2 * term)) / 2
+        like = small.given[:, 0, 0]
+        posterior = prior * like[1] / (prior * like[1] + (1 - prior) * like[0])
+        assert sum(state.expected_ones) == pytest.approx(posterior, abs=1e-3)
+        assert state.expected_ones[seen] == 0
+
+
+# ---------------------------------------------------------------- exponential and logarithm
+
+
+def test_the_exponential_is_that_of_numpy():
+    values = np.concatenate([np.linspace(-44, 44, 881), [0, 1e-6, -1e-6]]).astype(np.float32)
+    found = np.array([kernels._exponential(value) for value in values])
+    np.testing.assert_allclose(found, np.exp(values.astype(float)), rtol=5e-6)
+
+
+def test_the_logarithm_is_that_of_numpy():
+    edges = [1e-30, np.exp(-12), 2 / 3, np.nextafter(2 / 3, 0), 1, 4 / 3, np.exp(12), 1e30]
+    values = np.concatenate([edges, np.exp(np.linspace(-13, 13, 521)), np.linspace(0.9, 1.1, 201)])
+    values = values.astype(np.float32)
+    found = np.array([kernels._logarithm(value) for value in values])
+    np.testing.assert_allclose(found, np.log(values.astype(float)), rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_what_is_missing_says_nothing(monkeypatch, product):
+    """Not even by rounding, wherever it is."""
+    monkeypatch.setattr(compact, "DENSE", 0.0)
+    small = even_small(0, (*LONG, 2), 0.5, product)
+    small.seen[:, 0] = small.seen[0] = np.nan
+    problem, state = started(small, "sum-product")
+    for damping in (1.0, 0.4):
+        step(problem, state, damping)
+        for messages in in_matrix(problem, state):
+            assert (messages[np.isnan(small.seen)] == 0).all()
