@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from boolweave import BooleanMatrixFactorization, Channel, learning
+from boolweave import BooleanMatrixFactorization, Channel, candidates, learning
 from boolweave import message_passing as engine
 from boolweave.datasets import make_boolean
 from boolweave.density import LEAST_DENSITY, density
@@ -254,7 +254,7 @@ def test_starts_end_early_where_they_agree(planted, monkeypatch):
         learning._Fit, "_start", lambda self, seed: (begun.append(seed), start(self, seed))[1]
     )
     fit(planted.observations, Settings(3, n_init=30), generator())
-    assert learning.N_AGREE <= len(begun) < 30
+    assert candidates.N_AGREE <= len(begun) < 30
 
 
 def test_more_starts_are_no_worse():
@@ -281,7 +281,7 @@ def test_the_answer_is_max_sums_where_sum_product_forgets(planted, monkeypatch):
             column_log_odds=np.full_like(candidate.result.column_log_odds, -1e-3),
             marginal=True,
         )
-        return learning._Candidate(candidate.state, flat)
+        return candidates.Candidate(candidate.state, flat)
 
     monkeypatch.setattr(learning._Fit, "_refine", forget)
     with pytest.warns(UninformativeWarning, match="the answer is max-sum's"):

@@ -25,6 +25,7 @@ from boolweave.message_passing import (
 from boolweave.model import Channel, Model
 from boolweave.observations import Observations
 from boolweave.products import boolean_product
+from boolweave.threads import effective_jobs, threads
 from problems import even_model, random_run, random_small, run_from, smalls
 from reference import log_probability, max_sum_reference
 from trees import assert_same_log_odds, trees
@@ -353,7 +354,7 @@ def test_log_posterior_does_not_depend_on_threads(monkeypatch):
     small = random_small(0, (30, 20, 3))
     problem = small.problem()
     state = small.state(problem, *small.random_messages(0))
-    with message_passing.threads(3) as pool:
+    with threads(3) as pool:
         assert log_posterior(problem, state, pool) == log_posterior(problem, state)
 
 
@@ -377,9 +378,9 @@ def test_any_number_of_threads_gives_the_same_bits(monkeypatch, min_block):
 )
 def test_number_of_threads(monkeypatch, n_jobs, expected):
     monkeypatch.setattr("os.cpu_count", lambda: 8)
-    assert message_passing.effective_jobs(n_jobs) == expected
+    assert effective_jobs(n_jobs) == expected
 
 
 def test_no_threads_at_all_is_an_error():
     with pytest.raises(ValueError, match=r"n_jobs must not be 0.*-1 for all cores"):
-        message_passing.effective_jobs(0)
+        effective_jobs(0)

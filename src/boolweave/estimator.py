@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import warnings
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -14,6 +16,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from boolweave import compact, learning, message_passing, model_file, rank, recommend
+from boolweave._positions import positions
+from boolweave.checkpoint import Recorder
 from boolweave.model import Channel, Model
 from boolweave.observations import Observations
 from boolweave.products import boolean_product
@@ -21,10 +25,12 @@ from boolweave.progress import progress
 from boolweave.result import Result, decoded_at, latent_at
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import ArrayLike, NDArray
 
+    from boolweave.checkpoint import Checkpoint
     from boolweave.rank import RankSelection
     from boolweave.recommend import Explanation, Recommendations
 
@@ -73,8 +79,10 @@ class BooleanMatrixFactorization(
         Seed of the random starts.
     verbose : int, default=0
         Show progress on standard error.
-    checkpoint : path, optional
-        Where a long run keeps what it needs to go on after a crash.
+    checkpoint : path, URL or Checkpoint, optional
+        A directory in which a long run keeps what it needs to go on after a crash, every two
+        minutes. A `fit` of the same data with the same parameters goes on from there, to the same
+        end; when it is finished, the directory is empty again.
     decimation : float, optional
         With sum-product: then fix this share of the undecided entries of X and Y, those with the
         strongest beliefs, run on, and so forth until all are decided. It breaks ties between
@@ -139,7 +147,7 @@ class BooleanMatrixFactorization(
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
-        "checkpoint": [str, None, object],
+        "checkpoint": [str, os.PathLike, None],
         "decimation": [Interval(Real, 0, 1, closed="right"), None],
     }  # fmt: skip
 
@@ -161,7 +169,7 @@ class BooleanMatrixFactorization(
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
-        checkpoint: str | Path | None = None,
+        checkpoint: str | Path | Checkpoint | None = None,
         decimation: float | None = None,
     ) -> None:
         self.n_components = n_components
@@ -205,25 +213,40 @@ class BooleanMatrixFactorization(
     def _run(self, observations: Observations) -> tuple[Result, RankSelection | None, int]:
         """Fit, and choose the rank if asked to; also how many useless factors were dropped."""
         settings = self._settings()
-        random = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        if self.n_components != "auto":
-            with progress(self.max_iter, self.verbose) as on_iteration:
-                result = learning.fit(observations, settings, random, on_iteration)
-            self._warn(result)
-            return result, None, 0
-        with progress(self.max_iter, self.verbose) as on_iteration:
-            selection, best = rank.search(
-                observations, settings, random, on_iteration=on_iteration
-            )  # fmt: skip
-        assert best is not None
-        result, n_dropped = rank.drop_useless(best)
+        selection, n_dropped = None, 0
+        with (
+            self._recording(observations, settings) as (recorder, random),
+            progress(self.max_iter, self.verbose) as on_iteration,
+        ):
+            if self.n_components == "auto":
+                selection, best = rank.search(
+                    observations, settings, random, on_iteration=on_iteration, recorder=recorder
+                )
+                assert best is not None
+                result, n_dropped = rank.drop_useless(best)
+            else:
+                result = learning.fit(observations, settings, random, on_iteration, recorder)
+            if not result.interrupted:
+                recorder.finish()
         self._warn(result)
         return result, selection, n_dropped
 
+    @contextmanager
+    def _recording(
+        self, observations: Observations, settings: learning.Settings, **more: Any
+    ) -> Iterator[tuple[Recorder, np.random.Generator]]:
+        """What keeps a run, and its random numbers: those it began with, where it goes on."""
+        parameters = {**vars(settings), "n_components": self.n_components, **more}
+        del parameters["n_jobs"]  # does not change the result
+        if isinstance(self.random_state, int | np.integer):
+            parameters["random_state"] = int(self.random_state)
+        first_seed = int(check_random_state(self.random_state).randint(2**31))
+        recorder = Recorder.at(self.checkpoint, observations, parameters)
+        with recorder.frame("seed", lambda: [first_seed]) as seed:
+            yield recorder, np.random.default_rng(seed[0])
+
     def _settings(self) -> learning.Settings:
         """The parameters, with their defaults filled in."""
-        if self.checkpoint is not None:
-            raise NotImplementedError("checkpoint is not there yet")
         paper = self.method == "max-sum"
         if paper and self.decimation is not None:
             raise ValueError(
@@ -414,8 +437,8 @@ class BooleanMatrixFactorization(
     def _pairs(self, rows: ArrayLike, cols: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         check_is_fitted(self)
         seen = self.observations_
-        m = _positions(rows, seen.shape[0], seen.row_labels, "row")
-        n = _positions(cols, seen.shape[1], seen.column_labels, "column")
+        m = positions(rows, seen.shape[0], seen.row_labels, "row")
+        n = positions(cols, seen.shape[1], seen.column_labels, "column")
         if len(m) != len(n):
             raise ValueError(
                 f"rows and cols are pairs and must have one length, got {len(m)} and {len(n)}"
@@ -467,30 +490,3 @@ class BooleanMatrixFactorization(
         tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = []  # always uint8
         return tags
-
-
-def _positions(
-    wanted: ArrayLike, size: int, labels: NDArray[np.str_] | None, what: str
-) -> NDArray[np.intp]:
-    """Positions of rows or columns given by number or by label."""
-    array = np.atleast_1d(np.asarray(wanted))
-    if array.ndim != 1:
-        raise ValueError(f"{what}s must be one-dimensional, got {array.ndim} dimensions")
-    if array.dtype.kind in "OT" and all(isinstance(label, str) for label in array):
-        array = array.astype(np.str_)
-    if array.dtype.kind == "U":
-        if labels is None:
-            raise ValueError(f"the fitted data had no {what} labels; give {what} numbers")
-        order = np.argsort(labels)
-        at = order[np.minimum(np.searchsorted(labels, array, sorter=order), size - 1)]
-        unknown = labels[at] != array
-        if unknown.any():
-            raise ValueError(f"there is no {what} named {str(array[unknown][0])!r}")
-        return at.astype(np.intp)
-    if array.dtype.kind not in "iu" and array.size:
-        raise ValueError(f"{what}s must be whole numbers or labels, got {array.dtype}")
-    array = array.astype(np.intp)
-    outside = (array < 0) | (array >= size)
-    if outside.any():
-        raise ValueError(f"{what}s must be from 0 to {size - 1}, got {array[outside][0]}")
-    return array

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-from sklearn.utils import check_random_state
-
 from boolweave import model_file, rank
 from boolweave.estimator import BooleanMatrixFactorization
 
@@ -58,8 +55,16 @@ def select_rank(
     estimator = BooleanMatrixFactorization("auto", **parameters)
     estimator._validate_params()
     observations = estimator._observe(X, reset=True)
-    random = np.random.default_rng(check_random_state(estimator.random_state).randint(2**31))
-    return rank.search(observations, estimator._settings(), random, wanted, criterion)[0]
+    settings = estimator._settings()
+    with estimator._recording(
+        observations, settings, ranks=wanted, criterion=criterion
+    ) as (recorder, random):  # fmt: skip
+        selection, best = rank.search(
+            observations, settings, random, wanted, criterion, recorder=recorder
+        )
+        if best is None or not best.interrupted:
+            recorder.finish()
+    return selection
 
 
 def load(path: str | Path) -> BooleanMatrixFactorization:

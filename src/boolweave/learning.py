@@ -19,6 +19,17 @@ import numpy as np
 
 from boolweave import compact, xor_starts
 from boolweave import message_passing as engine
+from boolweave.candidates import (
+    Candidate,
+    Decimation,
+    Learning,
+    Starts,
+    agreed,
+    best_first,
+    finalists,
+    joined,
+)
+from boolweave.checkpoint import Recorder
 from boolweave.density import density
 from boolweave.message_passing import Problem, State
 from boolweave.metrics import match_factors
@@ -39,13 +50,11 @@ if TYPE_CHECKING:
 PAPER_FLIP = 0.1
 PAPER_PRIOR = 0.5
 
-# "auto": so many starts of so many iterations, fewer if some agree; so many of them go on with
-# sum-product for so many iterations; the best of those is finished. In all at most four times 200
-# iterations of max-sum.
+# "auto": so many starts of so many iterations, fewer if some agree; the best go on with sum-product
+# for so many iterations; the best of those is finished. In all at most four times 200 iterations of
+# max-sum.
 N_STARTS = 6
 SHORT = 40
-N_FINALISTS = 3
-N_AGREE = 2
 TRIAL = 50
 
 # Sum-product that goes on from max-sum takes longer steps: it does not swing as max-sum does, and
@@ -113,6 +122,7 @@ def fit(
     settings: Settings,
     random: np.random.Generator,
     on_iteration: OnIteration | None = None,
+    recorder: Recorder | None = None,
 ) -> Result:
     """Find the factors, by the method of `settings`.
 
@@ -124,20 +134,14 @@ def fit(
         Seeds the starts.
     on_iteration : callable, optional
         Told the iteration, residual and log-posterior of every iteration.
+    recorder : Recorder, optional
+        Keeps what the fit needs to go on after a crash; one that has it goes on.
 
     Returns
     -------
     Result
     """
-    return _Fit(observations, settings, on_iteration).run(random)
-
-
-@dataclass(eq=False)
-class _Candidate:
-    """A start on its way: its state, the model it has learned so far, and what it found."""
-
-    state: State
-    result: Result
+    return _Fit(observations, settings, on_iteration, recorder or Recorder()).run(random)
 
 
 @dataclass(eq=False)
@@ -147,37 +151,47 @@ class _Fit:
     observations: Observations
     settings: Settings
     on_iteration: OnIteration | None
-    so_far: Result | None = None  # the best that is finished
+    recorder: Recorder
 
     def run(self, random: np.random.Generator) -> Result:
-        try:
-            return self._auto(random) if self.settings.method == "auto" else self._restarts(random)
-        except KeyboardInterrupt:  # between two runs; within one, the engine returns what it has
-            if self.so_far is None:
-                raise
-            return replace(self.so_far, interrupted=True)
+        seeds = random.spawn(self.settings.n_init)
+        with self.recorder.frame("starts", Starts) as at:
+            try:
+                method = self._auto if self.settings.method == "auto" else self._restarts
+                return method(at, seeds)
+            except (
+                KeyboardInterrupt
+            ):  # between two runs; within one, the engine returns what it has
+                if at.so_far is None:
+                    raise
+                return replace(at.so_far, interrupted=True)
 
-    def _restarts(self, random: np.random.Generator) -> Result:
+    def _restarts(self, at: Starts, seeds: list[np.random.Generator]) -> Result:
         """Random starts, each run to the end."""
-        best: Result | None = None
-        ends = []
-        for seed in random.spawn(self.settings.n_init):
-            candidate = self._start(seed)
-            if self.settings.method == "sum-product":
-                candidate.state = engine.to_sum_product(self.first_problem, candidate.state)
-                candidate = self._refine(candidate, self.settings.max_iter)
-                if self.settings.decimation is not None:
-                    candidate = self._decimate(candidate)
-            else:
-                candidate = self._max_sum(candidate, self.settings.max_iter)
-            ends.append(candidate.result)
-            if best is None or candidate.result.log_posterior > best.log_posterior:
-                best = self.so_far = candidate.result
-            if best.interrupted or candidate.result.interrupted:
-                best = replace(best, interrupted=True)
+        while len(at.done) < len(seeds):
+            if not self.recorder.resuming:
+                at.current = self._start(seeds[len(at.done)])
+                if self.settings.method == "sum-product":
+                    at.current.state = engine.to_sum_product(self.first_problem, at.current.state)
+            assert at.current is not None
+            candidate = self._to_the_end(at, at.current)
+            candidate.forget_messages()
+            at.done.append(candidate)
+            at.refined = None
+            if at.so_far is None or candidate.result.log_posterior > at.so_far.log_posterior:
+                at.so_far = candidate.result
+            if candidate.result.interrupted:
+                at.so_far = replace(at.so_far, interrupted=True)
                 break
-        assert best is not None
-        return with_stability(best, ends)
+        assert at.so_far is not None
+        return with_stability(at.so_far, [candidate.result for candidate in at.done])
+
+    def _to_the_end(self, at: Starts, candidate: Candidate) -> Candidate:
+        if self.settings.method == "max-sum":
+            return self._max_sum(candidate, self.settings.max_iter)
+        if at.refined is None:
+            at.refined = self._refine(candidate, self.settings.max_iter)
+        return at.refined if self.settings.decimation is None else self._decimate(at.refined)
 
     # ------------------------------------------------------------ the steps
 
@@ -199,13 +213,13 @@ class _Fit:
     def _problem(self, model: Model) -> Problem:
         return engine.with_model(self.first_problem, self.observations, model)
 
-    def _start(self, random: np.random.Generator) -> _Candidate:
+    def _start(self, random: np.random.Generator) -> Candidate:
         problem = self.first_problem
         if self.settings.product == "xor" and self.settings.method != "sum-product":
             state = xor_starts.start(problem, self.observations, random, self.settings.damping)
         else:
             state = engine.init(problem, random)
-        return _Candidate(state, self._run(problem, state, 0))
+        return Candidate(state, self._run(problem, state, 0))
 
     def _run(self, problem: Problem, state: State, n_iter: int, tol: float | None = None) -> Result:
         return engine.run(
@@ -217,6 +231,7 @@ class _Fit:
             tol=self.settings.tol if tol is None else tol,
             n_jobs=self.settings.n_jobs,
             on_iteration=self.on_iteration,
+            recorder=self.recorder,
         )
 
     def _damping(self, state: State) -> float:
@@ -224,40 +239,35 @@ class _Fit:
             return min(1.0, STRIDE * self.settings.damping)
         return self.settings.damping
 
-    def _max_sum(self, candidate: _Candidate, n_iter: int) -> _Candidate:
+    def _max_sum(self, candidate: Candidate, n_iter: int) -> Candidate:
         """Max-sum to the end; then, where something is to be learned, again with what was found."""
-        model = candidate.result.model
-        done = candidate.result
-        for _ in range(3 if self.settings.learns_any else 1):
-            problem = self._problem(model)
-            result = self._run(problem, candidate.state, n_iter)
-            done = _joined(done, result)
-            if not self.settings.learns_any or result.interrupted:
-                break
-            model = self._learn_from_bits(result)
-        return _Candidate(candidate.state, done)
+        n_runs = 3 if self.settings.learns_any else 1
+        with self.recorder.frame("max-sum", lambda: Learning.of(candidate, n_runs)) as at:
+            while True:
+                result = self._run(self._problem(at.model), at.candidate.state, n_iter)
+                at.candidate.result = joined(at.candidate.result, result)
+                at.left -= 1
+                if at.left <= 0 or result.interrupted:
+                    return at.candidate
+                at.model = self._learn_from_bits(result)
 
-    def _refine(self, candidate: _Candidate, n_iter: int) -> _Candidate:
+    def _refine(self, candidate: Candidate, n_iter: int) -> Candidate:
         """Sum-product from the candidate's messages, learning what is to be learned."""
-        state, done, model = candidate.state, candidate.result, candidate.result.model
-        left, pause = n_iter, FIRST_UPDATE
-        while True:
-            problem = self._problem(model)
-            result = self._run(
-                problem, state, min(left, pause) if self.settings.learns_any else left
-            )
-            done = _joined(done, result)
-            left -= result.n_iter
-            if left <= 0 or result.interrupted:
-                break
-            if not self.settings.learns_any:
-                break
-            new = self._learn_from_beliefs(state, model)
-            if result.converged and _distance(new, model) < self.settings.tol:
-                break
-            model, pause = new, UPDATE_EVERY
-            state.residual = np.inf  # with another model the messages are to settle anew
-        return _Candidate(state, done)
+        learns = self.settings.learns_any
+        pause = FIRST_UPDATE if learns else n_iter
+        with self.recorder.frame("refine", lambda: Learning.of(candidate, n_iter, pause)) as at:
+            state = at.candidate.state
+            while True:
+                result = self._run(self._problem(at.model), state, min(at.left, at.pause))
+                at.candidate.result = joined(at.candidate.result, result)
+                at.left -= result.n_iter
+                if at.left <= 0 or result.interrupted or not learns:
+                    return at.candidate
+                new = self._learn_from_beliefs(state, at.model)
+                if result.converged and _distance(new, at.model) < self.settings.tol:
+                    return at.candidate
+                at.model, at.pause = new, UPDATE_EVERY
+                state.residual = np.inf  # with another model the messages are to settle anew
 
     # ------------------------------------------------------------ learning
 
@@ -302,47 +312,51 @@ class _Fit:
 
     # ------------------------------------------------------------ auto
 
-    def _auto(self, random: np.random.Generator) -> Result:
-        starts: list[_Candidate] = []
+    def _auto(self, at: Starts, seeds: list[np.random.Generator]) -> Result:
         short = min(SHORT, self.settings.max_iter)
         trial = min(TRIAL, self.settings.max_iter - short)
-        for seed in random.spawn(self.settings.n_init):
-            candidate = self._start(seed)
-            result = self._run(self.first_problem, candidate.state, short)
-            candidate.result = _joined(candidate.result, result)
-            starts = _best_first([*starts, candidate])
-            self.so_far = starts[0].result
+        while len(at.done) < len(seeds) and not agreed(at.done):
+            if not self.recorder.resuming:
+                at.current = self._start(seeds[len(at.done)])
+            assert at.current is not None
+            result = self._run(self.first_problem, at.current.state, short)
+            at.current.result = joined(at.current.result, result)
+            at.done = best_first([*at.done, at.current])
+            at.so_far = at.done[0].result
             if result.interrupted:
-                return replace(self.so_far, interrupted=True)
-            for loser in _finalists(starts, keep=False):  # messages are large: let them go
-                loser.state = replace(loser.state, to_row=[], to_column=[])
-            if _agreed(starts):
-                break
-        finalists: list[_Candidate] = []
-        for start in _finalists(starts):
-            model = self._first_guess(start.result)
-            begun = _Candidate(
-                engine.to_sum_product(self.first_problem, start.state),
-                replace(start.result, model=model),
-            )
-            refined = self._refine(begun, trial)
+                return replace(at.so_far, interrupted=True)
+            for loser in finalists(at.done, keep=False):
+                loser.forget_messages()
+        best_start = at.done[0].result
+        chosen = finalists(at.done)
+        while at.n_tried < len(chosen):
+            if not self.recorder.resuming:
+                at.current = self._with_first_guess(chosen[at.n_tried])
+                chosen[at.n_tried].forget_messages()
+            assert at.current is not None
+            refined = self._refine(at.current, trial)
             if refined.result.interrupted:
-                return replace(self.so_far or refined.result, interrupted=True)
-            finalists = _best_first([*finalists, refined])
-            if self._says_something(finalists[0].result, starts[0].result):
-                self.so_far = finalists[0].result
-        best = finalists[0]
-        if not best.result.converged:
-            best = self._refine(best, self.settings.max_iter - short - trial)
-        if self.settings.decimation is not None:
-            best = self._decimate(best)
-        ends = [candidate.result for candidate in starts]
-        return with_stability(self._checked(best.result, starts[0].result), ends)
+                return replace(at.so_far or refined.result, interrupted=True)
+            at.finalists = best_first([*at.finalists, refined])
+            at.n_tried += 1
+            for loser in at.finalists[1:]:
+                loser.forget_messages()
+            if self._says_something(at.finalists[0].result, best_start):
+                at.so_far = at.finalists[0].result
+        if at.refined is None:
+            at.current, best = None, at.finalists[0]
+            left = self.settings.max_iter - short - trial
+            at.refined = best if best.result.converged else self._refine(best, left)
+        best = at.refined if self.settings.decimation is None else self._decimate(at.refined)
+        ends = [candidate.result for candidate in at.done]
+        return with_stability(self._checked(best.result, best_start), ends)
 
-    def _first_guess(self, result: Result) -> Model:
-        """Where learning begins: the channel of the decoded factors, but no prior yet."""
-        learned = self._learn_from_bits(result)
-        return replace(result.model, channel=learned.channel)
+    def _with_first_guess(self, start: Candidate) -> Candidate:
+        """Sum-product where learning begins: the channel of the decoded factors, no prior yet."""
+        learned = self._learn_from_bits(start.result)
+        model = replace(start.result.model, channel=learned.channel)
+        state = engine.to_sum_product(self.first_problem, start.state)
+        return Candidate(state, replace(start.result, model=model))
 
     def _checked(self, result: Result, start: Result) -> Result:
         """The sum-product answer, unless it says nothing about the data where max-sum did."""
@@ -375,35 +389,49 @@ class _Fit:
 
     # ------------------------------------------------------------ decimation
 
-    def _decimate(self, candidate: _Candidate) -> _Candidate:
+    def _decimate(self, candidate: Candidate) -> Candidate:
         """Fix the most biased share of the undecided entries, run on, until all are decided."""
-        share = self.settings.decimation
-        assert share is not None
-        state, done, model = candidate.state, candidate.result, candidate.result.model
-        shape = self.observations.shape
-        K = self.settings.n_components
-        rows = np.broadcast_to(model.row_prior, (shape[0], K)).copy()
-        columns = np.broadcast_to(model.column_prior, (K, shape[1])).copy()
-        pause = max(1, int(np.ceil(self.settings.max_iter * min(share, 1.0))))
-        while not done.interrupted:
-            free_rows, free_columns = _undecided(rows), _undecided(columns)
-            n_free = int(free_rows.sum() + free_columns.sum())
-            if n_free == 0:
-                break
-            n_fix = max(1, int(np.ceil(share * n_free)))
-            bias = np.concatenate(
-                [np.abs(state.row_belief[free_rows]), np.abs(state.column_belief[free_columns])]
-            )
-            threshold = np.partition(bias, n_free - n_fix)[n_free - n_fix]
-            for prior, free, belief in (
-                (rows, free_rows, state.row_belief), (columns, free_columns, state.column_belief)
-            ):  # fmt: skip
-                fixed = free & (np.abs(belief) >= threshold)
-                prior[fixed] = belief[fixed] > 0
-            fixed_model = replace(model, row_prior=rows, column_prior=columns)
-            problem = self._problem(fixed_model)
-            done = _joined(done, self._run(problem, state, pause))
-        return _Candidate(state, replace(done, model=model))
+        model, shape, K = (
+            candidate.result.model,
+            self.observations.shape,
+            self.settings.n_components,
+        )
+
+        def begin() -> Decimation:
+            rows = np.broadcast_to(model.row_prior, (shape[0], K)).copy()
+            columns = np.broadcast_to(model.column_prior, (K, shape[1])).copy()
+            return Decimation(replace(candidate), rows, columns)
+
+        assert self.settings.decimation is not None
+        pause = max(1, int(np.ceil(self.settings.max_iter * self.settings.decimation)))
+        with self.recorder.frame("decimate", begin) as at:
+            state = at.candidate.state
+            while not at.candidate.result.interrupted:
+                if not self.recorder.resuming and not self._fix_some(at):
+                    break
+                fixed = replace(model, row_prior=at.rows, column_prior=at.columns)
+                result = self._run(self._problem(fixed), state, pause)
+                at.candidate.result = joined(at.candidate.result, result)
+            return Candidate(state, replace(at.candidate.result, model=model))
+
+    def _fix_some(self, at: Decimation) -> bool:
+        """Fix the most biased share of what is undecided; False if nothing is."""
+        free_rows, free_columns = _undecided(at.rows), _undecided(at.columns)
+        n_free = int(free_rows.sum() + free_columns.sum())
+        if n_free == 0:
+            return False
+        n_fix = max(1, int(np.ceil((self.settings.decimation or 0.0) * n_free)))
+        state = at.candidate.state
+        bias = np.concatenate(
+            [np.abs(state.row_belief[free_rows]), np.abs(state.column_belief[free_columns])]
+        )
+        threshold = np.partition(bias, n_free - n_fix)[n_free - n_fix]
+        for prior, free, belief in (
+            (at.rows, free_rows, state.row_belief), (at.columns, free_columns, state.column_belief)
+        ):  # fmt: skip
+            fixed = free & (np.abs(belief) >= threshold)
+            prior[fixed] = belief[fixed] > 0
+        return True
 
 
 def _undecided(prior: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -438,40 +466,6 @@ def _distance(a: Model, b: Model) -> float:
         (a.column_prior, b.column_prior),
     ]
     return max(float(np.max(np.abs(np.asarray(x) - y), initial=0.0)) for x, y in pairs)
-
-
-def _best_first(candidates: list[_Candidate]) -> list[_Candidate]:
-    return sorted(candidates, key=lambda candidate: -candidate.result.log_posterior)
-
-
-def _same(a: _Candidate, b: _Candidate) -> bool:
-    """Whether two starts ended in the same place: their log-posteriors are equal."""
-    return bool(np.isclose(a.result.log_posterior, b.result.log_posterior, rtol=1e-9, atol=1e-6))
-
-
-def _finalists(starts: list[_Candidate], *, keep: bool = True) -> list[_Candidate]:
-    """The best few starts that ended in different places (or, not `keep`, all the others)."""
-    chosen: list[_Candidate] = []
-    others: list[_Candidate] = []
-    for start in starts:
-        new = len(chosen) < N_FINALISTS and not any(_same(start, other) for other in chosen)
-        (chosen if new else others).append(start)
-    return chosen if keep else others
-
-
-def _agreed(starts: list[_Candidate]) -> bool:
-    """Whether so many starts found the same best place that more are not needed."""
-    return sum(_same(start, starts[0]) for start in starts) >= N_AGREE
-
-
-def _joined(before: Result, after: Result) -> Result:
-    """The result of a run that continued another: its own end, both histories."""
-    if after.n_iter == 0 and before.n_iter > 0:
-        return replace(before, converged=after.converged, interrupted=after.interrupted)
-    history = {
-        name: np.concatenate([before.history[name], after.history[name]]) for name in after.history
-    }
-    return replace(after, n_iter=before.n_iter + after.n_iter, history=history)
 
 
 def with_stability(result: Result, ends: list[Result]) -> Result:

@@ -7,23 +7,22 @@ their order. So it does not matter how many threads work on them.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from boolweave import compact, kernels, sum_product_kernels
+from boolweave.checkpoint import Recorder
 from boolweave.evidence import evidence_of
 from boolweave.model import HARD_BELIEF, Model
 from boolweave.result import Result
+from boolweave.threads import run_all, threads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from concurrent.futures import ThreadPoolExecutor
 
     from numpy.typing import NDArray
 
@@ -112,6 +111,17 @@ class State:
     # Sum-product: the sum of P(z = 1 | o) over the entries with L > 0, and with L < 0.
     expected_ones: tuple[float, float] = (0.0, 0.0)
     sums: compact.Sums | None = None  # of the messages, where they are integers
+
+
+@dataclass(eq=False)
+class Run:
+    """What `run` has done so far: enough to go on with it, together with the problem."""
+
+    state: State
+    residuals: list[float] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    # log-posterior of the iterate to return, its Ξ and Υ
+    best: tuple[float, Any, Any] = (-np.inf, None, None)
 
 
 # ---------------------------------------------------------------- the problem
@@ -319,7 +329,7 @@ def step(
 
     residual, ones = 0.0, np.zeros(2)
     # In the order of the blocks, not of their completion: float sums depend on their order.
-    for change, column_sum, block_ones in _map(pool, one_block, range(len(problem.blocks))):
+    for change, column_sum, block_ones in run_all(pool, one_block, range(len(problem.blocks))):
         column_belief += column_sum
         residual = max(residual, float(change))
         ones += block_ones
@@ -338,7 +348,7 @@ def _compact_step(
     state.residual, state.expected_ones = compact.step(
         problem, state.semiring, state.to_row, state.to_column, state.row_belief,
         state.column_belief, state.sums, damping,
-        lambda function, groups: _map(pool, function, groups), n_groups,
+        lambda function, groups: run_all(pool, function, groups), n_groups,
     )  # fmt: skip
     state.row_belief, state.column_belief = compact.beliefs(problem, state.semiring, state.sums)
     state.n_iter += 1
@@ -375,7 +385,7 @@ def log_posterior(problem: Problem, state: State, pool: ThreadPoolExecutor | Non
         )
 
     total = problem.log_probability_of_zeros
-    total += sum(_map(pool, one_block, problem.blocks))
+    total += sum(run_all(pool, one_block, problem.blocks))
     for bits, odds in ((X, problem.row_prior), (Y, problem.column_prior)):
         chosen = odds[bits]
         total += float(chosen[chosen < HARD_BELIEF].sum(dtype=np.float64))
@@ -399,36 +409,37 @@ def run(
     tol: float = 1e-3,
     n_jobs: int | None = None,
     on_iteration: Callable[[int, float, float], None] | None = None,
+    recorder: Recorder | None = None,
 ) -> Result:
     """Iterate from `state` until the messages settle, `max_iter` iterations or Ctrl-C.
 
     `state` is left as it was after the last iteration; the result holds the beliefs of the iterate
     with the highest log-posterior (sum-product: of the last). `on_iteration` is told iteration,
-    residual and log-posterior.
+    residual and log-posterior; the `recorder` is given a chance to save after every iteration.
     """
-    residuals: list[float] = []
-    scores: list[float] = []
     interrupted = False
     marginal = state.semiring == "sum-product"
-    best = (-np.inf, state.row_belief, state.column_belief)
-    with threads(n_jobs) as pool:
+    if recorder is None:
+        recorder = Recorder()
+    with threads(n_jobs) as pool, recorder.frame("run", lambda: Run(state)) as at:
+        state = at.state
         try:
-            for _ in range(max_iter):
+            while len(at.scores) < max_iter and not (at.scores and converged(state, tol)):
                 step(problem, state, damping, pool)
                 score = log_posterior(problem, state, pool)
-                residuals.append(state.residual)
-                scores.append(score)
-                if marginal or score >= best[0]:
+                at.residuals.append(state.residual)
+                at.scores.append(score)
+                if marginal or score >= at.best[0]:
                     # marginals are those of the last iterate; `step` makes new belief arrays,
                     # so that these are not overwritten
-                    best = (score, state.row_belief, state.column_belief)
+                    at.best = (score, state.row_belief, state.column_belief)
                 if on_iteration is not None:
                     on_iteration(state.n_iter, state.residual, score)
-                if converged(state, tol):
-                    break
+                recorder.beat()
         except KeyboardInterrupt:
             interrupted = True
-    if not scores:
+    best = at.best
+    if not at.scores:
         best = (log_posterior(problem, state), state.row_belief, state.column_belief)
     return Result(
         model=problem.model,
@@ -438,10 +449,10 @@ def run(
         log_posterior=best[0],
         converged=converged(state, tol),
         interrupted=interrupted,
-        n_iter=len(scores),
+        n_iter=len(at.scores),
         history={
-            "residual": np.array(residuals, dtype=np.float64),
-            "log_posterior": np.array(scores, dtype=np.float64),
+            "residual": np.array(at.residuals, dtype=np.float64),
+            "log_posterior": np.array(at.scores, dtype=np.float64),
         },
         marginal=marginal,
     )
@@ -473,35 +484,6 @@ def fold_in(
                 problem.row_prior[block.rows], column_bits, row_bits[block.rows],
             )  # fmt: skip
 
-        for _ in _map(pool, one_block, problem.blocks):
+        for _ in run_all(pool, one_block, problem.blocks):
             pass
     return row_bits, _open_ended(state.row_belief)
-
-
-# ---------------------------------------------------------------- threads
-
-
-def effective_jobs(n_jobs: int | None) -> int:
-    """Number of threads: None is 1, −1 all cores, −2 all but one, and so on."""
-    if n_jobs is None:
-        return 1
-    if n_jobs == 0:
-        raise ValueError("n_jobs must not be 0: use None or 1 for one thread, -1 for all cores")
-    return n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
-
-
-@contextmanager
-def threads(n_jobs: int | None) -> Iterator[ThreadPoolExecutor | None]:
-    """A pool of threads for `step`, or None where one thread is enough."""
-    n_threads = effective_jobs(n_jobs)
-    if n_threads == 1:
-        yield None
-        return
-    with ThreadPoolExecutor(n_threads, thread_name_prefix="boolweave") as pool:
-        yield pool
-
-
-def _map(
-    pool: ThreadPoolExecutor | None, function: Callable[[Any], Any], items: Iterable[Any]
-) -> Iterable[Any]:
-    return map(function, items) if pool is None else pool.map(function, items)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from boolweave.checkpoint import Recorder
 from boolweave.learning import Settings, fit
 from boolweave.result import Result
 
@@ -102,14 +103,18 @@ def search(
     ranks: Iterable[int] | None = None,
     criterion: Criterion = "mdl",
     on_iteration: OnIteration | None = None,
+    recorder: Recorder | None = None,
 ) -> tuple[RankSelection, Result | None]:
     """Fit every rank, and choose; also the chosen fit where the criterion made one ("mdl").
 
     Without `ranks`, goes up from 1 until `PATIENCE` ranks in a row were no better than the best.
     Ctrl-C ends the search with what was tried.
     """
-    tried = _Search(observations, settings, random, criterion, on_iteration)
-    with warnings.catch_warnings():
+    recorder = recorder or Recorder()
+    with warnings.catch_warnings(), recorder.frame("ranks", Judged) as judged:
+        tried = _Search(
+            observations, settings, random, criterion, on_iteration, recorder, judged
+        )  # fmt: skip
         warnings.simplefilter("ignore")  # a rank that does not converge is judged by its score
         try:
             if ranks is None:
@@ -120,9 +125,17 @@ def search(
         except KeyboardInterrupt:
             if not tried.scores:
                 raise
-            if tried.best_fit is not None:
-                tried.best_fit = replace(tried.best_fit, interrupted=True)
-    return tried.selection(), tried.best_fit
+            if judged.best_fit is not None:
+                judged.best_fit = replace(judged.best_fit, interrupted=True)
+    return tried.selection(), judged.best_fit
+
+
+@dataclass(eq=False)
+class Judged:
+    """What a search has found so far, fit by fit in the order in which it makes them."""
+
+    scores: list[NDArray[np.float64]] = field(default_factory=list)
+    best_fit: Result | None = None
 
 
 @dataclass(eq=False)
@@ -134,8 +147,10 @@ class _Search:
     random: np.random.Generator
     criterion: Criterion
     on_iteration: OnIteration | None
+    recorder: Recorder
+    judged: Judged
     scores: dict[int, NDArray[np.float64]] = field(default_factory=dict)  # one for each part
-    best_fit: Result | None = None
+    n_judged: int = 0
     seed: int = 0  # of the parts: every rank is tried on the same ones
 
     @property
@@ -151,19 +166,35 @@ class _Search:
 
     def judge(self, rank: int, settings: Settings) -> None:
         """Fit this rank and keep its score, or the better one if it was fitted before."""
+        known = self.n_judged < len(self.judged.scores)  # from a checkpoint
+        self.n_judged += 1
         settings = replace(settings, n_components=rank)
         if self.criterion == "heldout":
-            self.seed = self.seed or int(self.random.integers(1, 2**31))
-            self.scores[rank] = _held_out_loss(self.observations, settings, self.random, self.seed)
+            self._judge_held_out(rank, settings, known)
             return
-        result = fit(self.observations, settings, self.random.spawn(1)[0], self.on_iteration)
-        score = description_length(result)
+        random = self.random.spawn(1)[0]
         old = (self.scores[self.best][0], self.best) if self.scores else (np.inf, rank)
-        if (score, rank) <= old:
-            self.best_fit = result
-        self.scores[rank] = np.minimum(self.scores.get(rank, np.inf), np.array([score]))
-        if result.interrupted:
+        interrupted = False
+        if not known:
+            result = fit(self.observations, settings, random, self.on_iteration, self.recorder)
+            score = description_length(result)
+            if (score, rank) <= old:
+                self.judged.best_fit = result
+            self.judged.scores.append(np.array([score]))
+            interrupted = result.interrupted
+        score_of_fit = self.judged.scores[self.n_judged - 1]
+        self.scores[rank] = np.minimum(self.scores.get(rank, np.inf), score_of_fit)
+        if interrupted:
             raise KeyboardInterrupt
+
+    def _judge_held_out(self, rank: int, settings: Settings, known: bool) -> None:
+        self.seed = self.seed or int(self.random.integers(1, 2**31))
+        seeds = self.random.spawn(N_FOLDS)
+        if not known:
+            loss = _held_out_loss(self.observations, settings, seeds, self.seed)
+            self.judged.scores.append(loss)
+            self.recorder.beat()
+        self.scores[rank] = self.judged.scores[self.n_judged - 1]
 
     def climb(self) -> None:
         """Go up from rank 1 with quick fits; then fit the best one in full, and the one below."""
@@ -228,12 +259,13 @@ def _log2_choose(n: int, k: int) -> float:
 
 
 def _held_out_loss(
-    observations: Observations, settings: Settings, random: np.random.Generator, seed: int
+    observations: Observations, settings: Settings, seeds: list[np.random.Generator], seed: int
 ) -> NDArray[np.float64]:
     """Mean log-loss of the entries held out, one number for each part, (N_FOLDS,)."""
     losses = []
-    for kept, rows, columns, values in observations.folds(N_FOLDS, seed):
-        result = fit(kept, settings, random.spawn(1)[0])
+    parts = observations.folds(N_FOLDS, seed)
+    for random, (kept, rows, columns, values) in zip(seeds, parts, strict=True):
+        result = fit(kept, settings, random)
         if result.interrupted:
             raise KeyboardInterrupt
         p = np.clip(result.seen_one(rows, columns), 1e-6, 1 - 1e-6)

@@ -109,7 +109,7 @@ def parameters(how: Fitting) -> dict[str, Any]:
         "n_init": _number(how.n_init, "--n-init", "auto", int),
         "messages": how.messages.value if how.messages else None,
         "decimation": how.decimation,
-        "checkpoint": str(how.checkpoint) if how.checkpoint else None,
+        "checkpoint": how.checkpoint,
     }
     return {name: value for name, value in given.items() if value is not None}
 

@@ -183,8 +183,12 @@ class Fitting:
         typer.Option(help="Share of the entries to fix at a time.", rich_help_panel=_FIT),
     ] = None
     checkpoint: Annotated[
-        Path | None,
-        typer.Option(help="Where a long run keeps what it needs to go on.", rich_help_panel=_FIT),
+        str | None,
+        typer.Option(
+            metavar="DIRECTORY|URL",
+            help="Where a long run keeps what it needs to go on after a crash.",
+            rich_help_panel=_FIT,
+        ),
     ] = None
     seed: Annotated[
         int,

@@ -1,0 +1,416 @@
+"""What a long run needs to go on after a crash, written every few minutes.
+
+A fit is a nest of loops: ranks, starts, learning, iterations. Each keeps its variables in a frame,
+a dataclass that it opens with `Recorder.frame`. The open frames, from the outermost loop to the
+innermost, are all that a run needs to go on, so that is what a checkpoint holds. On the way back a
+loop finds its frame as it was and goes on from there; everything else is worked out again from the
+same data and the same seed, so the end is the same bit for bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import os
+import re
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+
+import numpy as np
+
+from boolweave.io.atomic import replacing
+
+if TYPE_CHECKING:
+    from boolweave.observations import Observations
+
+FORMAT = "boolweave checkpoint"
+VERSION = 1
+
+# Seconds between two checkpoints, and the largest share of the time that writing them may take: if
+# a checkpoint is large, they are written less often.
+INTERVAL = 120.0
+SHARE = 0.03
+
+# So many are kept: should the newest turn out to be damaged, the one before it serves.
+KEPT = 2
+
+_NAME = re.compile(r"checkpoint-(\d{6,})\.npz")
+
+Frame = TypeVar("Frame")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where and how often a long run keeps what it needs to go on.
+
+    Parameters
+    ----------
+    path : path or URL
+        A directory, or any URL that fsspec knows, such as ``s3://bucket/run``. It is made if it is
+        not there, and empty again when the run is finished.
+    interval : float, default=120
+        Seconds between two checkpoints.
+    share : float, default=0.03
+        The largest share of the time that writing may take; it is done less often if need be.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from boolweave import BooleanMatrixFactorization
+    >>> from boolweave.checkpoint import Checkpoint
+    >>> often = Checkpoint(tempfile.mkdtemp(), interval=10)
+    >>> model = BooleanMatrixFactorization(1, checkpoint=often).fit([[1, 0], [1, 0]])
+    """
+
+    path: str | Path
+    interval: float = INTERVAL
+    share: float = SHARE
+
+    def __post_init__(self) -> None:
+        if not self.interval >= 0:
+            raise ValueError(f"interval must be a number of seconds from 0 up, got {self.interval}")
+        if not 0 < self.share <= 1:
+            raise ValueError(f"share must be above 0 and at most 1, got {self.share}")
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+
+class Recorder:
+    """The open frames of a run; `save` writes them down, `frame` finds them again.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint, optional
+        None: nothing is written.
+    identity : dict of str
+        What tells this problem from others, as `identity_of` makes it.
+    given : dict
+        Objects that are not written, because who resumes has them too, by name.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint | None = None,
+        identity: dict[str, str] | None = None,
+        given: dict[str, Any] | None = None,
+    ) -> None:
+        self.n_saved = 0
+        self._checkpoint = checkpoint
+        self._identity = identity or {}
+        self._given = given or {}
+        self._open: list[tuple[str, Any]] = []
+        self._waiting: list[tuple[str, Any]] = []
+        self._store = None if checkpoint is None else _store_at(str(checkpoint.path))
+        if self._store is not None:
+            self._waiting = self._load(self._store)
+            self._due = time.monotonic() + self._interval
+
+    @classmethod
+    def at(
+        cls,
+        place: str | Path | Checkpoint | None,
+        observations: Observations,
+        parameters: dict[str, Any],
+    ) -> Recorder:
+        """The recorder of a fit; one that writes nothing where no place is given."""
+        if place is None:
+            return cls()
+        checkpoint = place if isinstance(place, Checkpoint) else Checkpoint(place)
+        identity = identity_of(observations, parameters)
+        return cls(checkpoint, identity, {"observations": observations})
+
+    @property
+    def resuming(self) -> bool:
+        """Whether the frame of a loop further in is still waiting: that loop was under way."""
+        return bool(self._waiting)
+
+    @contextmanager
+    def frame(self, name: str, fresh: Callable[[], Frame]) -> Iterator[Frame]:
+        """The variables of a loop: as they were, on the way back into it, or `fresh` ones."""
+        if self._waiting:
+            stored, value = self._waiting.pop(0)
+            if stored != name:
+                raise ValueError(
+                    f"the checkpoint was in {stored!r} where this run is in {name!r}: it does not "
+                    f"fit this version of boolweave; remove it from {self._where} to begin again"
+                )
+        else:
+            value = fresh()
+        self._open.append((name, value))
+        try:
+            yield value
+        finally:
+            self._open.pop()
+
+    def beat(self) -> None:
+        """Save, if it is time to; the frames must be such that the innermost loop can go on."""
+        if self._store is not None and time.monotonic() >= self._due:
+            self.save()
+
+    def save(self) -> None:
+        """Write the open frames, and drop all checkpoints but the last `KEPT`."""
+        assert self._store is not None
+        assert self._checkpoint is not None
+        began = time.monotonic()
+        writer = _Writer(self._given)
+        header = {
+            "format": FORMAT,
+            "version": VERSION,
+            "identity": self._identity,
+            "frames": [[name, writer.node(value)] for name, value in self._open],
+            "objects": writer.objects,
+        }
+        arrays = {"header": np.array(json.dumps(header)), **writer.arrays}
+        numbers = self._store.numbers()
+        self._store.write(max(numbers, default=0) + 1, arrays)
+        for old in numbers[: len(numbers) + 1 - KEPT]:
+            self._store.remove(old)
+        self.n_saved += 1
+        now = time.monotonic()
+        self._due = now + max(self._interval, (now - began) / self._checkpoint.share)
+
+    def finish(self) -> None:
+        """Remove the checkpoints: the run is at its end."""
+        if self._store is not None:
+            for number in self._store.numbers():
+                self._store.remove(number)
+
+    @property
+    def _interval(self) -> float:
+        return 0.0 if self._checkpoint is None else self._checkpoint.interval
+
+    @property
+    def _where(self) -> str:
+        return "" if self._checkpoint is None else str(self._checkpoint.path)
+
+    def _load(self, store: _Directory | _Remote) -> list[tuple[str, Any]]:
+        """The frames of the newest checkpoint that can be read; none if there is no checkpoint."""
+        numbers = store.numbers()
+        for number in reversed(numbers):
+            try:
+                header, arrays = _read(store, number)
+            except (FileNotFoundError, PermissionError):
+                raise
+            except Exception:  # damage shows anywhere: in zip, the arrays' headers, the JSON
+                warnings.warn(
+                    f"{store.name(number)} is damaged; trying the checkpoint before it",
+                    stacklevel=4,
+                )
+                continue
+            if header["version"] > VERSION:
+                raise ValueError(
+                    f"{store.name(number)} was written by a newer boolweave (checkpoint version "
+                    f"{header['version']}, this one reads up to {VERSION}); upgrade boolweave, or "
+                    "remove it to begin again"
+                )
+            self._same_problem(store.name(number), header["identity"])
+            reader = _Reader(self._given, header["objects"], arrays)
+            try:
+                return [(name, reader.value(node)) for name, node in header["frames"]]
+            except (KeyError, IndexError, TypeError, AttributeError, ImportError) as error:
+                raise ValueError(
+                    f"{store.name(number)} does not fit this version of boolweave ({error}); "
+                    "remove it to begin again"
+                ) from None
+        if numbers:
+            raise ValueError(
+                f"every checkpoint in {self._where} is damaged; remove them to begin again"
+            )
+        return []
+
+    def _same_problem(self, name: str, stored: dict[str, str]) -> None:
+        here = self._identity
+        different = [key for key in here if stored.get(key) != here[key]]
+        if different:
+            key = different[0]
+            old, new = stored.get(key, "missing"), here[key]
+            what = "other data" if key == "data" else f"{key}={old}, not {new}"
+            raise ValueError(
+                f"{name} is a checkpoint of another problem ({what}); give another place for "
+                "checkpoint=, or remove it to begin again"
+            )
+
+
+def identity_of(observations: Observations, parameters: dict[str, Any]) -> dict[str, str]:
+    """What tells a problem from others: a hash of its data, and its parameters as text."""
+    data = hashlib.blake2b(digest_size=16)
+    data.update(repr(observations.shape).encode())
+    for array in (observations.indptr, observations.indices, observations.values):
+        data.update(np.ascontiguousarray(array).data)
+    return {"data": data.hexdigest(), **{name: _text(v) for name, v in parameters.items()}}
+
+
+def _text(value: Any) -> str:
+    """A parameter as text, an array by its hash."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return repr({field.name: _text(getattr(value, field.name)) for field in fields(value)})
+    if np.ndim(value) and not isinstance(value, str):
+        array = np.ascontiguousarray(value, dtype=np.float64)
+        return f"array {array.shape} {hashlib.blake2b(array.data, digest_size=16).hexdigest()}"
+    return repr(value.item() if isinstance(value, np.ndarray | np.generic) else value)
+
+
+# ---------------------------------------------------------------- frames as arrays and JSON
+
+
+class _Writer:
+    """Frames as JSON nodes and arrays; what is shared is written once."""
+
+    def __init__(self, given: dict[str, Any]) -> None:
+        self.arrays: dict[str, Any] = {}
+        self.objects: list[Any] = []
+        self._nodes: dict[int, Any] = {id(value): {"given": name} for name, value in given.items()}
+
+    def node(self, value: Any) -> Any:
+        if value is None or type(value) in (bool, int, float, str):
+            return value
+        if id(value) in self._nodes:
+            return self._nodes[id(value)]
+        node: dict[str, Any]
+        if isinstance(value, np.ndarray | np.generic):
+            name = f"array-{len(self.arrays)}"
+            self.arrays[name] = value
+            node = {"array" if isinstance(value, np.ndarray) else "number": name}
+        elif isinstance(value, list | tuple):
+            return {type(value).__name__: [self.node(item) for item in value]}
+        elif isinstance(value, dict):
+            return {"dict": {name: self.node(item) for name, item in value.items()}}
+        elif is_dataclass(value) and not isinstance(value, type):
+            kind = type(value)
+            parts = {field.name: self.node(getattr(value, field.name)) for field in fields(value)}
+            self.objects.append([f"{kind.__module__}:{kind.__qualname__}", parts])
+            node = {"object": len(self.objects) - 1}
+        else:
+            raise TypeError(f"a checkpoint cannot hold a {type(value).__name__}")
+        self._nodes[id(value)] = node
+        return node
+
+
+class _Reader:
+    """Inverse of `_Writer`; only dataclasses of this package are made."""
+
+    def __init__(self, given: dict[str, Any], objects: list[Any], arrays: dict[str, Any]) -> None:
+        self._given = given
+        self._objects = objects
+        self._arrays = arrays
+        self._made: dict[int, Any] = {}
+
+    def value(self, node: Any) -> Any:
+        if not isinstance(node, dict):
+            return node
+        ((kind, content),) = node.items()
+        if kind == "given":
+            return self._given[content]
+        if kind == "array":
+            return self._arrays[content]
+        if kind == "number":
+            return self._arrays[content][()]
+        if kind == "dict":
+            return {name: self.value(item) for name, item in content.items()}
+        if kind == "object":
+            if content not in self._made:
+                self._made[content] = self._make(*self._objects[content])
+            return self._made[content]
+        return {"list": list, "tuple": tuple}[kind](self.value(item) for item in content)
+
+    def _make(self, name: str, parts: dict[str, Any]) -> Any:
+        module, _, qualified = name.partition(":")
+        if not module.startswith("boolweave."):
+            raise TypeError(f"unexpected {name}")
+        kind = getattr(importlib.import_module(module), qualified)
+        if not (isinstance(kind, type) and is_dataclass(kind)):
+            raise TypeError(f"unexpected {name}")
+        return kind(**{field: self.value(node) for field, node in parts.items()})
+
+
+def _read(store: _Directory | _Remote, number: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    with store.open(number) as file, np.load(file, allow_pickle=False) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    header = json.loads(str(arrays.pop("header")))
+    if header["format"] != FORMAT:
+        raise ValueError("not a checkpoint")
+    header["version"] = int(header["version"])
+    return header, arrays
+
+
+# ---------------------------------------------------------------- where they are
+
+
+def _store_at(path: str) -> _Directory | _Remote:
+    return _Remote(path) if "://" in path else _Directory(path)
+
+
+class _Directory:
+    """Numbered checkpoints in a directory."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+        self._path.mkdir(parents=True, exist_ok=True)
+
+    def numbers(self) -> list[int]:
+        return _numbers(os.listdir(self._path))
+
+    def name(self, number: int) -> str:
+        return str(self._path / _file_name(number))
+
+    def open(self, number: int) -> BinaryIO:
+        return open(self.name(number), "rb")
+
+    def write(self, number: int, arrays: dict[str, Any]) -> None:
+        with replacing(self.name(number)) as file:
+            np.savez(file, **arrays)
+            file.flush()
+            os.fsync(file.fileno())  # on the disk before it takes the place of an older one
+
+    def remove(self, number: int) -> None:
+        os.unlink(self.name(number))
+
+
+class _Remote:
+    """The same under an fsspec URL."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            import fsspec
+        except ImportError:
+            raise ImportError(
+                f"checkpoint={url!r} is a URL, which needs fsspec: pip install "
+                "'boolweave[distributed]', or give a local directory"
+            ) from None
+        self._files, self._path = fsspec.core.url_to_fs(url)
+        self._files.makedirs(self._path, exist_ok=True)
+
+    def numbers(self) -> list[int]:
+        self._files.invalidate_cache()
+        found = self._files.ls(self._path, detail=False)
+        return _numbers([str(name).rstrip("/").rsplit("/", 1)[-1] for name in found])
+
+    def name(self, number: int) -> str:
+        return f"{self._path.rstrip('/')}/{_file_name(number)}"
+
+    def open(self, number: int) -> BinaryIO:
+        return self._files.open(self.name(number), "rb")
+
+    def write(self, number: int, arrays: dict[str, Any]) -> None:
+        part = self.name(number) + ".part"
+        with self._files.open(part, "wb") as file:
+            np.savez(file, **arrays)
+        self._files.mv(part, self.name(number))
+
+    def remove(self, number: int) -> None:
+        self._files.rm(self.name(number))
+
+
+def _file_name(number: int) -> str:
+    return f"checkpoint-{number:06d}.npz"
+
+
+def _numbers(names: list[str]) -> list[int]:
+    return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))

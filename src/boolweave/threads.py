@@ -1,0 +1,36 @@
+"""Threads over blocks of rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+
+def effective_jobs(n_jobs: int | None) -> int:
+    """Number of threads: None is 1, −1 all cores, −2 all but one, and so on."""
+    if n_jobs is None:
+        return 1
+    if n_jobs == 0:
+        raise ValueError("n_jobs must not be 0: use None or 1 for one thread, -1 for all cores")
+    return n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
+
+
+@contextmanager
+def threads(n_jobs: int | None) -> Iterator[ThreadPoolExecutor | None]:
+    """A pool of threads for `step`, or None where one thread is enough."""
+    n_threads = effective_jobs(n_jobs)
+    if n_threads == 1:
+        yield None
+        return
+    with ThreadPoolExecutor(n_threads, thread_name_prefix="boolweave") as pool:
+        yield pool
+
+
+def run_all(
+    pool: ThreadPoolExecutor | None, function: Callable[[Any], Any], items: Iterable[Any]
+) -> Iterable[Any]:
+    """`function` of every item, in their order; in the threads of the pool if there is one."""
+    return map(function, items) if pool is None else pool.map(function, items)

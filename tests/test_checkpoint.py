@@ -1,0 +1,402 @@
+"""Checkpoints: a run that was killed goes on, and ends where an undisturbed one does."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+import warnings
+import zipfile
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from boolweave import BooleanMatrixFactorization, Channel, load, select_rank
+from boolweave import checkpoint as checkpoints
+from boolweave import message_passing as engine
+from boolweave.checkpoint import Checkpoint, Recorder
+from boolweave.datasets import make_boolean
+
+
+class Crash(Exception):
+    """What stands for a kill within one process."""
+
+
+CASES = {
+    "max-sum": {"method": "max-sum", "n_init": 3},
+    "max-sum, learning": {"method": "max-sum", "n_init": 2, "noise": "learn"},
+    "auto": {"n_init": 4},
+    "auto, decimation": {"n_init": 2, "decimation": 0.5},
+    "sum-product": {"method": "sum-product", "n_init": 2, "decimation": 0.4},
+    "float32": {"messages": "float32", "n_init": 3},
+    "xor": {"product": "xor", "n_init": 3},
+    "rank": {"n_components": "auto", "n_init": 1},
+}
+
+
+@pytest.fixture(scope="module")
+def planted():
+    return make_boolean(50, 40, 3, flip=0.12, observed=0.8, random_state=1)
+
+
+def fitted(observations, parameters, **more):
+    model = BooleanMatrixFactorization(
+        **{"n_components": 3, "max_iter": 90, "random_state": 0, **parameters, **more}
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(observations)
+
+
+def assert_same(one, other):
+    for name in ("components_", "row_log_odds_", "column_log_odds_", "row_prior_", "column_prior_",
+                 "factor_stability_"):  # fmt: skip
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+    for name in ("one_given_zero", "one_given_one"):
+        assert getattr(one.noise_, name) == getattr(other.noise_, name)
+    for name, values in one.history_.items():
+        np.testing.assert_array_equal(values, other.history_[name], err_msg=name)
+    for name in ("n_iter_", "converged_", "interrupted_", "log_posterior_", "n_dropped_"):
+        assert getattr(one, name) == getattr(other, name), name
+    if one.rank_selection_ is not None:
+        assert str(one.rank_selection_) == str(other.rank_selection_)
+
+
+def crash_now_and_then(monkeypatch, seed, longest=60):
+    """Let the engine fail after a random number of steps, and again after it was called anew."""
+    dice, step = random.Random(seed), engine.step
+    left = dice.randrange(1, longest)
+
+    def crashing_step(*arguments):
+        nonlocal left
+        left -= 1
+        if left == 0:
+            left = dice.randrange(1, longest)
+            raise Crash
+        step(*arguments)
+
+    monkeypatch.setattr(engine, "step", crashing_step)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_run_that_crashed_ends_where_another_does(planted, tmp_path, monkeypatch, case):
+    monkeypatch.setattr(engine, "MIN_BLOCK", 300)  # several blocks
+    undisturbed = fitted(planted.observations, CASES[case])
+    crash_now_and_then(monkeypatch, seed=len(case), longest=300 if case == "rank" else 60)
+    monkeypatch.setattr(Recorder, "beat", every(3, Recorder.save))
+    for n_crashes in range(1000):  # noqa: B007
+        try:
+            resumed = fitted(planted.observations, CASES[case], checkpoint=tmp_path)
+            break
+        except Crash:
+            pass
+    assert n_crashes >= 2
+    assert_same(undisturbed, resumed)
+    assert os.listdir(tmp_path) == []
+
+
+def every(n, function):
+    """Call it every n-th time only."""
+    count = 0
+
+    def sometimes(*arguments):
+        nonlocal count
+        count += 1
+        if count % n == 0:
+            function(*arguments)
+
+    return sometimes
+
+
+CHILD = """
+import sys, time, warnings
+from boolweave import BooleanMatrixFactorization
+from boolweave.checkpoint import Checkpoint, Recorder
+from boolweave.datasets import make_boolean
+
+warnings.simplefilter("ignore")
+place, result = sys.argv[1:]
+planted = make_boolean(60, 60, 3, flip=0.1, random_state=2)
+beat = Recorder.beat
+Recorder.beat = lambda self: (beat(self), time.sleep(0.004))  # time enough to be killed in
+often = Checkpoint(place, interval=0.02, share=1)
+model = BooleanMatrixFactorization(
+    4, n_init=4, max_iter=150, tol=0.0, checkpoint=often, random_state=0
+)
+print("begun", flush=True)
+model.fit(planted.observations)
+model.save(result)
+"""
+
+
+def test_kill_minus_nine(tmp_path):
+    undisturbed = fitted(
+        make_boolean(60, 60, 3, flip=0.1, random_state=2).observations,
+        {"n_components": 4, "n_init": 4, "max_iter": 150, "tol": 0.0},
+    )
+    place, result = tmp_path / "run", tmp_path / "model.npz"
+    command = [sys.executable, "-c", CHILD, str(place), str(result)]
+    dice = random.Random(0)
+    n_killed = 0
+    while not result.exists():
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert child.stdout.readline().strip() == "begun", child.stderr.read()
+        try:
+            pause = dice.uniform(0.1, 0.6) if n_killed < 3 else 120
+            _, errors = child.communicate(timeout=pause)
+            assert child.returncode == 0, errors
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.communicate()
+            n_killed += 1
+            assert n_killed <= 3, "the run does not end"
+    assert n_killed == 3
+    assert_same(undisturbed, load(result))
+    assert os.listdir(place) == []
+
+
+def stopped(observations, place, **parameters):
+    """Leave a checkpoint behind, as a crash does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Recorder, "beat", Recorder.save)
+        crash_now_and_then(patch, seed=0, longest=30)  # after 27 steps
+        with pytest.raises(Crash):
+            fitted(observations, {}, checkpoint=place, **parameters)
+    return sorted(os.listdir(place))
+
+
+def test_the_last_two_are_kept(planted, tmp_path):
+    names = stopped(planted.observations, tmp_path)
+    assert len(names) == 2
+    first, second = (int(name.removeprefix("checkpoint-").removesuffix(".npz")) for name in names)
+    assert second == first + 1
+
+
+def test_without_a_seed_the_run_goes_on_with_the_one_it_began_with(planted, tmp_path):
+    stopped(planted.observations, tmp_path, random_state=None)
+    resumed = [
+        fitted(planted.observations, {}, checkpoint=place, random_state=None)
+        for place in (copied(tmp_path, "a"), copied(tmp_path, "b"))
+    ]
+    assert_same(*resumed)
+
+
+def copied(place, name):
+    import shutil
+
+    target = place.parent / f"{place.name}-{name}"
+    shutil.copytree(place, target)
+    return target
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"n_components": 4}, "n_components=3, not 4"),
+        ({"n_components": "auto"}, "n_components=3, not 'auto'"),
+        ({"damping": 0.5}, r"damping=0\.4, not 0\.5"),
+        ({"random_state": 1}, "random_state=0, not 1"),
+        ({"noise": Channel(0.1, 0.8)}, "noise='learn', not {"),
+        ({"row_prior": np.full((50, 3), 0.4)}, r"row_prior='learn', not array \(50, 3\)"),
+    ],
+)
+def test_a_checkpoint_of_other_parameters(planted, tmp_path, change, what):
+    names = stopped(planted.observations, tmp_path)
+    with pytest.raises(ValueError, match=rf"another problem \({what}.*give another place") as error:
+        fitted(planted.observations, change, checkpoint=tmp_path)
+    assert names[-1] in str(error.value)
+    assert sorted(os.listdir(tmp_path)) == names
+
+
+def test_a_checkpoint_of_other_data(planted, tmp_path):
+    stopped(planted.observations, tmp_path)
+    other = make_boolean(50, 40, 3, flip=0.12, observed=0.8, random_state=2)
+    with pytest.raises(ValueError, match=r"another problem \(other data\)"):
+        fitted(other.observations, {}, checkpoint=tmp_path)
+
+
+def test_threads_and_verbosity_do_not_make_another_problem(planted, tmp_path):
+    stopped(planted.observations, tmp_path)
+    resumed = fitted(planted.observations, {}, checkpoint=tmp_path, n_jobs=2, verbose=1)
+    assert_same(fitted(planted.observations, {}), resumed)
+
+
+def test_a_truncated_checkpoint(planted, tmp_path):
+    first, second = (tmp_path / name for name in stopped(planted.observations, tmp_path))
+    second.write_bytes(second.read_bytes()[:-1000])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert Recorder.at(tmp_path, planted.observations, {}).resuming
+    assert f"{second} is damaged; trying the checkpoint before it" in str(caught[0].message)
+    for damaged in (b"", b"nothing of the kind", first.read_bytes()[:5000]):
+        first.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"every checkpoint in .* is damaged; remove them"):
+            fitted(planted.observations, {}, checkpoint=tmp_path)
+
+
+def test_a_flipped_bit_is_noticed(planted, tmp_path):
+    for name in stopped(planted.observations, tmp_path):
+        content = bytearray((tmp_path / name).read_bytes())
+        content[len(content) // 2] ^= 16
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match="damaged"):
+        fitted(planted.observations, {}, checkpoint=tmp_path)
+
+
+def rewrite_header(path, change):
+    with np.load(path) as stored:
+        arrays = dict(stored)
+    header = json.loads(str(arrays["header"]))
+    change(header)
+    np.savez(path, **{**arrays, "header": np.array(json.dumps(header))})
+
+
+def test_a_checkpoint_of_a_newer_version(planted, tmp_path):
+    for name in stopped(planted.observations, tmp_path):
+        rewrite_header(tmp_path / name, lambda header: header.update(version=99))
+    with pytest.raises(ValueError, match=r"newer boolweave \(checkpoint version 99.*upgrade"):
+        fitted(planted.observations, {}, checkpoint=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "foreign", ["os:system", "boolweave.learning:fit", "boolweave.nothing:X", "boolweave.model:X"]
+)
+def test_nothing_but_dataclasses_of_this_package_is_made(planted, tmp_path, foreign):
+    def change(header):
+        header["objects"][0][0] = foreign
+
+    for name in stopped(planted.observations, tmp_path):
+        rewrite_header(tmp_path / name, change)
+    with pytest.raises(ValueError, match="does not fit this version of boolweave"):
+        fitted(planted.observations, {}, checkpoint=tmp_path)
+
+
+def test_frames_of_another_order(planted, tmp_path):
+    for name in stopped(planted.observations, tmp_path):
+        rewrite_header(tmp_path / name, lambda header: header["frames"].pop(1))
+    with pytest.raises(ValueError, match="does not fit this version of boolweave; remove it from"):
+        fitted(planted.observations, {}, checkpoint=tmp_path)
+
+
+def test_other_files_in_the_directory_stay(planted, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    assert "notes.txt" in stopped(planted.observations, tmp_path)
+    fitted(planted.observations, {}, checkpoint=tmp_path)
+    assert os.listdir(tmp_path) == ["notes.txt"]
+
+
+def test_ctrl_c_leaves_the_checkpoint(planted, tmp_path, monkeypatch):
+    step, left = engine.step, 70
+
+    def interrupted_step(*arguments):
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise KeyboardInterrupt
+        step(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "step", interrupted_step)
+        patch.setattr(Recorder, "beat", Recorder.save)
+        model = fitted(planted.observations, {}, checkpoint=tmp_path)
+    assert model.interrupted_
+    assert len(os.listdir(tmp_path)) == 2
+    resumed = fitted(planted.observations, {}, checkpoint=tmp_path)
+    assert_same(fitted(planted.observations, {}), resumed)
+
+
+def test_a_url(planted):
+    import fsspec
+
+    place = "memory://boolweave-test/run"
+    files = fsspec.filesystem("memory")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Recorder, "beat", Recorder.save)
+        crash_now_and_then(patch, seed=0, longest=30)  # after 27 steps
+        with pytest.raises(Crash):
+            fitted(planted.observations, {}, checkpoint=place)
+    assert len(files.ls("/boolweave-test/run")) == 2
+    resumed = fitted(planted.observations, {}, checkpoint=place)
+    assert_same(fitted(planted.observations, {}), resumed)
+    assert files.ls("/boolweave-test/run") == []
+
+
+@pytest.mark.parametrize("criterion", ["mdl", "heldout"])
+def test_select_rank(planted, tmp_path, monkeypatch, criterion):
+    how = {"ranks": [1, 2, 3], "criterion": criterion, "random_state": 0, "n_init": 2}
+    undisturbed = select_rank(planted.observations, max_iter=60, **how)
+    recorder_writes = every(1 if criterion == "heldout" else 7, Recorder.save)
+    monkeypatch.setattr(Recorder, "beat", lambda self: self._store and recorder_writes(self))
+    crash_now_and_then(monkeypatch, seed=0, longest=900 if criterion == "heldout" else 60)
+    for n_crashes in range(100):  # noqa: B007
+        try:
+            resumed = select_rank(planted.observations, max_iter=60, checkpoint=tmp_path, **how)
+            break
+        except Crash:
+            pass
+    assert n_crashes >= 1
+    assert str(undisturbed) == str(resumed)
+    assert os.listdir(tmp_path) == []
+
+
+# ---------------------------------------------------------------- the recorder itself
+
+
+def test_how_often(tmp_path, planted, monkeypatch):
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    recorder = Recorder.at(Checkpoint(tmp_path, interval=100), planted.observations, {})
+    write = checkpoints._Directory.write
+
+    def slow_write(*arguments):
+        nonlocal now
+        now += 30.0
+        write(*arguments)
+
+    monkeypatch.setattr(checkpoints._Directory, "write", slow_write)
+    for later, expected in ((99, 0), (100, 1), (131, 1), (1129, 1), (1131, 2)):
+        now = later
+        recorder.beat()
+        assert recorder.n_saved == expected
+
+
+@dataclass
+class Loose:
+    """A frame that holds what it should not."""
+
+    function: object
+
+
+def test_what_a_checkpoint_cannot_hold(tmp_path, planted):
+    recorder = Recorder.at(tmp_path, planted.observations, {})
+    with (
+        recorder.frame("loose", lambda: Loose(print)),
+        pytest.raises(TypeError, match="cannot hold a builtin_function_or_method"),
+    ):
+        recorder.save()
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_checkpoint_is_an_ordinary_zip_of_arrays(planted, tmp_path):
+    name = stopped(planted.observations, tmp_path)[-1]
+    with zipfile.ZipFile(tmp_path / name) as archive:
+        assert "header.npy" in archive.namelist()
+    with np.load(tmp_path / name, allow_pickle=False) as stored:
+        assert {stored[key].dtype.kind for key in stored.files} <= set("Uufib")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [({"interval": -1}, "seconds from 0 up, got -1"), ({"share": 0}, "above 0 and at most 1")],
+)
+def test_bad_numbers(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        Checkpoint("somewhere", **wrong)
+
+
+def test_a_saved_model_remembers_the_place(planted, tmp_path):
+    model = fitted(planted.observations, {}, checkpoint=Checkpoint(tmp_path / "run", interval=5))
+    model.save(tmp_path / "model.npz")
+    assert load(tmp_path / "model.npz").checkpoint == str(tmp_path / "run")
