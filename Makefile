@@ -44,9 +44,11 @@ bench: .venv/bench.stamp  ## time, error and memory beside other programs
 quality: .venv/bench.stamp  ## error on planted problems beside what is asked; takes an hour
 	$(BIN)/python benchmarks/quality.py
 
-figures: .venv/bench.stamp  ## the figures and tables of experiments/
-	@set -e; for script in $(sort $(wildcard experiments/*.py)); do \
-	    echo "$$script"; $(BIN)/python $$script; done
+figures: .venv/bench.stamp  ## the paper's figures and tables: minutes; QUICK=0 its sizes; DATA=... MovieLens
+	@set -e; for script in $(filter-out experiments/common.py,$(sort $(wildcard experiments/*.py))); do \
+	    $(BIN)/python $$script $(if $(filter 0,$(QUICK)),--full,--quick) \
+	        $(if $(DATA),$$(test $$script != experiments/movielens.py || echo --data $(DATA))); done
+	$(BIN)/python scripts/paper_tables.py
 
 docs: .venv/docs.stamp  ## the documentation, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

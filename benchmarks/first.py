@@ -34,8 +34,9 @@ from pathlib import Path
 
 import numpy as np
 
+from peers import NIMFA_PYTHON, best_binarised_error, make_nimfa_environment, nimfa_settings
+
 ROOT = Path(__file__).resolve().parent.parent
-NIMFA_PYTHON = ROOT / ".bench" / "nimfa-venv" / "bin" / "python"
 RESULTS = ROOT / "benchmarks" / "results" / "first.json"
 
 NIMFA = "NIMFA Bmf"
@@ -104,10 +105,7 @@ def run_nimfa(problem: Path, flip: float, options: dict) -> dict:
 
     truth, seen = load(problem)
     matrix = seen.astype(float)
-    settings = {"seed": "nndsvd", "rank": RANK, "max_iter": ITERATIONS}
-    settings |= {"lambda_w": 1.1, "lambda_h": 1.1}  # as in the paper
-    if options["all_iterations"]:
-        settings["test_conv"] = 10 * ITERATIONS  # the next look at the objective never comes
+    settings = nimfa_settings(RANK, ITERATIONS, options["all_iterations"])
     before = memory_now()
     times = []
     for _ in range(options["starts"]):
@@ -118,13 +116,7 @@ def run_nimfa(problem: Path, flip: float, options: dict) -> dict:
     peak = peak_memory()  # before the search for thresholds, which is not NIMFA's
     w, h = np.asarray(fitted.basis()), np.asarray(fitted.coef())
 
-    def error(threshold_w: float, threshold_h: float) -> float:
-        ones = (w > threshold_w).astype(np.float32) @ (h > threshold_h).astype(np.float32) > 0
-        return float(np.mean(ones != truth))
-
-    grid = np.linspace(0.05, 0.95, 19)
-    best = min(error(i * w.max(), j * h.max()) for i in grid for j in grid)
-    result = summary(times, [int(fitted.fit.n_iter)], min(best, error(0.5, 0.5)), before)
+    result = summary(times, [int(fitted.fit.n_iter)], best_binarised_error(w, h, truth), before)
     real = w @ h
     real_product = min(float(np.mean((real > t) != truth)) for t in np.linspace(0, 1, 101))
     return result | {"peak_mb": peak, "error_of_real_product": real_product}
@@ -237,26 +229,6 @@ def in_child(python: Path | str, runner: str, problem: Path, flip: float, option
         reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
         return {"failed": reason}
     return json.loads(done.stdout.strip().splitlines()[-1])
-
-
-def make_nimfa_environment() -> str | None:
-    """Make NIMFA's environment if it is not there; return what went wrong, or None."""
-    if NIMFA_PYTHON.exists():
-        return None
-    folder = NIMFA_PYTHON.parent.parent
-    install = [
-        str(NIMFA_PYTHON), "-m", "pip", "install", "-qq", "--disable-pip-version-check",
-        "--only-binary=numpy,scipy", "nimfa==1.4.0", "numpy<2", "scipy<1.13",
-    ]  # fmt: skip
-    try:
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        subprocess.run(install, check=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        import shutil
-
-        shutil.rmtree(folder, ignore_errors=True)
-        return f"NIMFA could not be installed ({error})"
-    return None
 
 
 def contenders(starts: int, full: bool) -> list[tuple[str, Path | str, str, dict]]:

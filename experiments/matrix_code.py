@@ -12,23 +12,20 @@ entries that are sent sets the rate.
 A word counts as wrong if any entry of the completed matrix is. Beside it stands a regular (3, 6)
 parity-check code of about the same length over the same channel, decoded by sum-product.
 
-    python experiments/matrix_code.py            # writes matrix_code.json and matrix_code.png
-    python experiments/matrix_code.py --quick
+    python experiments/matrix_code.py            # 3 trials a point
+    python experiments/matrix_code.py --full     # 20 trials a point
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import warnings
-from pathlib import Path
 
 import numpy as np
+from common import figure, run_all, save, say, start, write_csv
 
 from boolweave import factorize
 from boolweave.decoding import ParityCheckCode, bsc_llr
 
-OUTPUT = Path(__file__).resolve().parent / "results"
 SIZE = 60
 FLIP, ERASED = 0.02, 0.1
 RANKS = (1, 2, 3, 4)
@@ -51,6 +48,13 @@ def channel(bits: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return seen
 
 
+def one(task: dict) -> dict:
+    """Word and entry error of a code over the channel: the parity-check code has rank 0."""
+    if task["rank"] == 0:
+        return parity_check_words(task["trials"], seed=0)
+    return matrix_words(task["rank"], task["rate_wanted"], task["trials"], seed=0)
+
+
 def matrix_words(rank: int, rate: float, trials: int, seed: int) -> dict:
     """Word and entry error of the matrix code at one rank and rate."""
     sent_entries = round(message_bits(SIZE, rank) / rate)
@@ -63,7 +67,7 @@ def matrix_words(rank: int, rate: float, trials: int, seed: int) -> dict:
         seen[rng.permutation(z.size)[sent_entries:]] = np.nan  # never sent
         found = factorize(
             seen.reshape(z.shape), rank, product="xor", noise=FLIP, row_prior=0.5,
-            column_prior=0.5, random_state=trial, n_jobs=-1,
+            column_prior=0.5, random_state=trial,
         )  # fmt: skip
         errors = (z != found.Z).mean()
         wrong_entries.append(errors)
@@ -88,23 +92,18 @@ def parity_check_words(trials: int, seed: int) -> dict:
     rng = np.random.default_rng(seed)
     code = regular_code(SIZE * SIZE, rng)
     sent = code.encode(rng.integers(0, 2, (trials, code.k)))
-    found = code.decode(bsc_llr(channel(sent, rng), FLIP), n_jobs=-1)
+    found = code.decode(bsc_llr(channel(sent, rng), FLIP))
     wrong = (found.bits != sent).any(axis=1)
     return {"rate": code.rate, "trials": trials, "word_error": float(wrong.mean())}
 
 
-def draw(report: dict, path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(10, 4), sharex=True)
+def draw(run, report: dict, ranks: tuple[int, ...]) -> None:
+    drawn, axes = figure(10, 4, 1, 2, sharex=True)
     for axis, kind, label in (
-        (axes[0], "word_error", "share of matrices with a wrong entry"),
-        (axes[1], "entry_error", "share of wrong entries"),
+        (axes[0, 0], "word_error", "share of matrices with a wrong entry"),
+        (axes[0, 1], "entry_error", "share of wrong entries"),
     ):
-        for rank in RANKS:
+        for rank in ranks:
             rows = [row for row in report["matrix_code"] if row["rank"] == rank]
             bars = [row["word_standard_error"] for row in rows] if kind == "word_error" else None
             axis.errorbar(
@@ -114,42 +113,41 @@ def draw(report: dict, path: Path) -> None:
         axis.axvline(report["capacity"], color="black", linestyle="--", label="capacity")
         axis.set(xlabel="rate: message bits per entry sent", ylabel=label, xlim=(0, None))
     peer = report["parity_check_code"]
-    axes[0].plot(peer["rate"], peer["word_error"], "k*", markersize=10, label="regular (3, 6) code")
-    axes[0].legend()
-    axes[0].set_title(f"{SIZE} × {SIZE}, flips {FLIP:g}, erasures {ERASED:g}")
-    figure.tight_layout()
-    figure.savefig(path, dpi=150)
+    name = "regular (3, 6) code"
+    axes[0, 0].plot(peer["rate"], peer["word_error"], "k*", markersize=10, label=name)
+    axes[0, 0].legend()
+    axes[0, 0].set_title(f"{SIZE} × {SIZE}, flips {FLIP:g}, erasures {ERASED:g}")
+    save(run, drawn)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="few trials")
-    parser.add_argument("--output", type=Path, default=OUTPUT, help="where the answer goes")
-    arguments = parser.parse_args()
-    warnings.filterwarnings("ignore")  # runs that do not settle are counted, not warned of
-    trials = 3 if arguments.quick else 20
-    report: dict = {
+    run = start(__file__, __doc__)
+    trials = run.pick(1, 3, 20)
+    ranks, rates = run.pick((1,), RANKS, RANKS), run.pick((0.08,), RATES, RATES)
+    tasks = [{"rank": 0, "rate_wanted": 0.5, "trials": run.pick(2, 20, 200)}]
+    tasks += [
+        {"rank": rank, "rate_wanted": rate, "trials": trials}
+        for rank in ranks for rate in rates
+        if message_bits(SIZE, rank) / rate <= SIZE * SIZE  # no more entries than there are
+    ]  # fmt: skip
+    peer, *rows = run_all(run, one, tasks)
+    report = {
         "size": SIZE, "flip": FLIP, "erased": ERASED, "capacity": capacity(FLIP, ERASED),
-        "parity_check_code": parity_check_words(20 if arguments.quick else 200, seed=0),
-        "matrix_code": [],
+        "parity_check_code": peer, "matrix_code": rows,
     }  # fmt: skip
-    print(f"capacity {report['capacity']:.3f}; regular (3, 6) code: {report['parity_check_code']}")
-    print(f"{'K':>2}{'rate':>8}{'sent':>7}{'wrong words':>13}{'wrong entries':>15}")
-    for rank in RANKS:
-        for rate in RATES:
-            if message_bits(SIZE, rank) / rate > SIZE * SIZE:
-                continue  # more entries than the matrix has
-            row = matrix_words(rank, rate, trials, seed=0)
-            report["matrix_code"].append(row)
-            print(
-                f"{rank:2}{row['rate']:8.3f}{row['sent']:7}{row['word_error']:13.2f}"
-                f"{row['entry_error']:15.4f}",
-                flush=True,
-            )
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    (arguments.output / "matrix_code.json").write_text(json.dumps(report, indent=1) + "\n")
-    draw(report, arguments.output / "matrix_code.png")
-    print(f"written to {arguments.output}")
+    run.path("json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    write_csv(run, [{k: v for k, v in row.items() if k != "rate_wanted"} for row in rows])
+    draw(run, report, ranks)
+    words = []
+    for rank in ranks:
+        safe = [row["rate"] for row in rows if row["rank"] == rank and row["word_error"] == 0]
+        words.append(f"K = {rank}: {max(safe):.2f}" if safe else f"K = {rank}: none")
+    wrong = f"{peer['word_error']:.2f} wrong words at rate {peer['rate']:.2f}"
+    say(
+        run,
+        f"highest rate without a wrong matrix: {', '.join(words)}; regular (3, 6) code: {wrong}; "
+        f"capacity {report['capacity']:.2f}",
+    )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,94 @@
+"""NIMFA in an environment of its own: it needs NumPy 1.
+
+The environment is made in .bench/ on first use. This file is also the program that runs in it, so
+it imports nothing but NumPy at the top.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+NIMFA_PYTHON = ROOT / ".bench" / "nimfa-venv" / "bin" / "python"
+
+
+def make_nimfa_environment() -> str | None:
+    """Make NIMFA's environment if it is not there; return what went wrong, or None."""
+    if NIMFA_PYTHON.exists():
+        return None
+    folder = NIMFA_PYTHON.parent.parent
+    install = [
+        str(NIMFA_PYTHON), "-m", "pip", "install", "-qq", "--disable-pip-version-check",
+        "--only-binary=numpy,scipy", "nimfa==1.4.0", "numpy<2", "scipy<1.13",
+    ]  # fmt: skip
+    try:
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
+        subprocess.run(install, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        import shutil
+
+        shutil.rmtree(folder, ignore_errors=True)
+        return f"NIMFA could not be installed ({error})"
+    return None
+
+
+def nimfa_settings(rank: int, iterations: int, all_iterations: bool = False) -> dict:
+    """The paper's: λ = 1.1, a start from NNDSVD. NIMFA stops as soon as its objective rises."""
+    settings = {"seed": "nndsvd", "rank": rank, "max_iter": iterations}
+    settings |= {"lambda_w": 1.1, "lambda_h": 1.1}
+    if all_iterations:
+        settings["test_conv"] = 10 * iterations  # the next look at the objective never comes
+    return settings
+
+
+def best_binarised_error(w: np.ndarray, h: np.ndarray, truth: np.ndarray) -> float:
+    """Error of the Boolean product at the pair of thresholds that is best against the truth."""
+
+    def error(threshold_w: float, threshold_h: float) -> float:
+        ones = (w > threshold_w).astype(np.float32) @ (h > threshold_h).astype(np.float32) > 0
+        return float(np.mean(ones != truth))
+
+    grid = np.linspace(0.05, 0.95, 19)
+    best = min(error(i * w.max(), j * h.max()) for i in grid for j in grid)
+    return min(best, error(0.5, 0.5))
+
+
+def nimfa_bmf(seen: np.ndarray, truth: np.ndarray, rank: int, iterations: int = 200) -> dict:
+    """Run NIMFA's Bmf in its environment: error (best thresholds against the truth), seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        problem = Path(folder) / "problem.npz"
+        np.savez(problem, seen=seen, truth=truth)
+        done = subprocess.run(
+            [str(NIMFA_PYTHON), __file__, str(problem), str(rank), str(iterations)],
+            env=os.environ | {"OPENBLAS_NUM_THREADS": "1"}, capture_output=True, text=True,
+        )  # fmt: skip
+    if done.returncode != 0:
+        return {"failed": (done.stderr.strip().splitlines() or ["no message"])[-1]}
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def main() -> None:
+    import nimfa
+
+    problem, rank, iterations = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    with np.load(problem) as arrays:
+        seen, truth = arrays["seen"].astype(float), arrays["truth"]
+    bmf = nimfa.Bmf(seen, **nimfa_settings(rank, iterations))
+    start = time.perf_counter()
+    fitted = bmf()
+    seconds = time.perf_counter() - start
+    w, h = np.asarray(fitted.basis()), np.asarray(fitted.coef())
+    error = best_binarised_error(w, h, truth)
+    print(json.dumps({"error": error, "seconds": seconds, "iterations": int(fitted.fit.n_iter)}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""What the experiments share: sizes, resumable parallel runs, the files they write.
+
+Every script writes, into experiments/results/ or where --output says,
+
+    name.jsonl   one line for each run: what was asked and what came; an interrupted script goes on
+                 from it, and a run that is there is not repeated (--fresh begins anew)
+    name.csv     the numbers of the picture
+    name.png     the picture
+    name.txt     one line: what it shows
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+# One thread of linear algebra in each process: the processes are what runs side by side.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+RESULTS = Path(__file__).resolve().parent / "results"
+SCALES = ("tiny", "quick", "full")
+
+
+@dataclass(frozen=True)
+class Run:
+    """How an experiment is to be run."""
+
+    name: str
+    scale: str
+    output: Path
+    jobs: int
+    options: argparse.Namespace
+
+    def pick(self, tiny: Any, quick: Any, full: Any) -> Any:
+        """One of three sizes: seconds for the tests, minutes, or the paper's."""
+        return {"tiny": tiny, "quick": quick, "full": full}[self.scale]
+
+    def path(self, suffix: str) -> Path:
+        return self.output / f"{self.name}.{suffix}"
+
+
+def start(
+    file: str, doc: str, more: Callable[[argparse.ArgumentParser], None] | None = None
+) -> Run:
+    """Read the command line of a script."""
+    parser = argparse.ArgumentParser(description=doc.strip().splitlines()[0])
+    for scale, words in zip(
+        SCALES, ("sizes for tests: seconds", "minutes (default)", "the paper's size"), strict=True
+    ):
+        parser.add_argument(f"--{scale}", action="store_true", help=words)
+    parser.add_argument("--output", type=Path, default=RESULTS, help="where the files go")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--fresh", action="store_true", help="forget earlier runs")
+    if more is not None:
+        more(parser)
+    options = parser.parse_args()
+    scale = "full" if options.full else "tiny" if options.tiny else "quick"
+    options.output.mkdir(parents=True, exist_ok=True)
+    run = Run(Path(file).stem, scale, options.output, options.jobs, options)
+    if options.fresh:
+        run.path("jsonl").unlink(missing_ok=True)
+    return run
+
+
+def run_all(run: Run, function: Callable[[dict], dict], tasks: Sequence[dict]) -> list[dict]:
+    """`function` of every task, in parallel processes, what is on file not again.
+
+    Returns task and answer joined, in the order of the tasks.
+    """
+    log = run.path("jsonl")
+    known: dict[str, dict] = {}
+    if log.exists():
+        for line in log.read_text(encoding="utf-8").splitlines():
+            try:
+                done = json.loads(line)
+            except json.JSONDecodeError:  # the line that was being written at a crash
+                continue
+            known[_key(done["task"])] = done["answer"]
+    todo = [task for task in tasks if _key(task) not in known]
+    begun = time.perf_counter()
+    with log.open("a", encoding="utf-8") as file:
+        for i, (task, answer) in enumerate(_answers(run.jobs, function, todo), start=1):
+            known[_key(task)] = answer
+            file.write(json.dumps({"task": task, "answer": answer}) + "\n")
+            file.flush()
+            if sys.stderr.isatty():
+                spent = time.perf_counter() - begun
+                left = spent / i * (len(todo) - i)
+                print(f"\r{run.name}: {i} of {len(todo)}, {left:.0f} s left ", end="",
+                      file=sys.stderr)  # fmt: skip
+    if todo and sys.stderr.isatty():
+        print(file=sys.stderr)
+    return [{**task, **known[_key(task)]} for task in tasks]
+
+
+def _answers(
+    jobs: int, function: Callable[[dict], dict], tasks: Sequence[dict]
+) -> Iterable[tuple[dict, dict]]:
+    if jobs <= 1 or len(tasks) <= 1:
+        _quiet()
+        for task in tasks:
+            yield task, function(task)
+        return
+    with ProcessPoolExecutor(jobs, initializer=_quiet) as pool:
+        waiting = {pool.submit(function, task): task for task in tasks}
+        for future in as_completed(waiting):
+            yield waiting[future], future.result()
+
+
+def _quiet() -> None:
+    warnings.filterwarnings("ignore")  # runs that do not settle are counted, not warned of
+
+
+def _key(task: dict) -> str:
+    return json.dumps(task, sort_keys=True)
+
+
+# ---------------------------------------------------------------- what is written
+
+
+def write_csv(run: Run, rows: Sequence[dict]) -> None:
+    with run.path("csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({k: f"{v:.5g}" if isinstance(v, float) else v for k, v in row.items()})
+
+
+def say(run: Run, line: str) -> None:
+    """The line of what the experiment shows, to the terminal and to name.txt."""
+    text = f"{line} ({run.scale})"
+    run.path("txt").write_text(text + "\n", encoding="utf-8")
+    print(f"{run.name}: {text}")
+
+
+def figure(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> Any:
+    from matplotlib.figure import Figure
+
+    drawn = Figure(figsize=(width, height), layout="constrained", dpi=120)
+    return drawn, drawn.subplots(rows, columns, squeeze=False, **options)
+
+
+def save(run: Run, drawn: Any) -> None:
+    drawn.savefig(run.path("png"))
+
+
+def grouped(rows: Iterable[dict], *names: str) -> dict[tuple, list[dict]]:
+    groups: dict[tuple, list[dict]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in names), []).append(row)
+    return groups
+
+
+def mean(rows: Iterable[dict], name: str) -> float:
+    values = [row[name] for row in rows]
+    return sum(values) / len(values) if values else float("nan")
+
+
+def standard_error(rows: Sequence[dict], name: str) -> float:
+    values = [row[name] for row in rows]
+    if len(values) < 2:
+        return 0.0
+    centre = sum(values) / len(values)
+    return (sum((v - centre) ** 2 for v in values) / (len(values) - 1) / len(values)) ** 0.5
+
+
+def timed(function: Callable[[], Any]) -> tuple[Any, float]:
+    begun = time.perf_counter()
+    answer = function()
+    return answer, time.perf_counter() - begun

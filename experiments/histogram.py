@@ -1,0 +1,70 @@
+"""Histogram of the messages at iterations 2, 20 and 200 for K = 2: the paper's appendix C.
+
+Messages from factors to rows (Φ, as shares of their bound |L|) of a random factorization with all
+entries seen. Those near 0 say nothing: their edges might as well not be there, and with them the
+loops of the graph.
+
+    python experiments/histogram.py            # 300 × 300
+    python experiments/histogram.py --full     # 1000 × 1000
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from common import figure, grouped, run_all, save, say, start, write_csv
+
+ITERATIONS = (2, 20, 200)
+BINS = 41
+NOTHING = 0.05  # a message below this share of its bound
+
+
+def one(task: dict) -> dict:
+    """Counts of messages at each iteration asked for, as shares."""
+    from boolweave import message_passing as engine
+    from boolweave.datasets import make_boolean
+    from boolweave.model import Channel, Model
+
+    planted = make_boolean(task["size"], task["size"], 2, random_state=task["seed"])
+    model = Model(n_components=2, channel=Channel.symmetric(0.1), row_prior=0.5, column_prior=0.5)
+    problem = engine.make_problem(planted.observations, model)
+    state = engine.init(problem, np.random.default_rng(task["seed"]))
+    bound = float(np.log(0.9 / 0.1))
+    edges = np.linspace(-1, 1, BINS + 1)
+    shares, idle = [], []
+    for iteration in range(1, max(ITERATIONS) + 1):
+        engine.step(problem, state, 0.4)
+        if iteration in ITERATIONS:
+            to_row = np.clip(engine.messages_of(problem, state)[0] / bound, -1, 1)
+            shares.append((np.histogram(to_row, edges)[0] / to_row.size).tolist())
+            idle.append(float(np.mean(np.abs(to_row) < NOTHING)))
+    return {"shares": shares, "idle": idle}
+
+
+def main() -> None:
+    run = start(__file__, __doc__)
+    size = run.pick(30, 300, 1000)
+    (answer,) = run_all(run, one, [{"size": size, "seed": 0}])
+    centres = (np.arange(BINS) + 0.5) * 2 / BINS - 1
+    table = [
+        {"iteration": t, "message": float(centre), "share": share, "near_zero": idle, "size": size}
+        for t, shares, idle in zip(ITERATIONS, answer["shares"], answer["idle"], strict=True)
+        for centre, share in zip(centres, shares, strict=True)
+    ]
+    write_csv(run, table)
+    drawn, axes = figure(10, 3, 1, 3, sharey=True)
+    for axis, ((t,), group) in zip(axes[0], grouped(table, "iteration").items(), strict=True):
+        axis.bar([row["message"] for row in group], [row["share"] for row in group], 2 / BINS)
+        axis.set(
+            title=f"iteration {t}: {group[0]['near_zero']:.0%} near zero", yscale="log",
+            xlabel="message as a share of |L|",
+        )  # fmt: skip
+    axes[0, 0].set_ylabel("share of messages")
+    save(run, drawn)
+    words = ", ".join(
+        f"{idle:.0%} at {t}" for t, idle in zip(ITERATIONS, answer["idle"], strict=True)
+    )
+    say(run, f"messages below {NOTHING:.0%} of their bound, by iteration: {words}")
+
+
+if __name__ == "__main__":
+    main()

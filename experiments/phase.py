@@ -1,0 +1,158 @@
+"""Completion error by rank and share of observed entries: the paper's phase diagram.
+
+Planted factors with half of Z ones, no noise; every method is told K. The dashed line is the
+information bound, K(M + N − ln K + 1) entries. Two lines of runs follow it at once and twice the
+bound. 1-bit completion is reported at the best of the paper's β by the result, as there.
+
+    python experiments/phase.py            # 200 × 200, minutes
+    python experiments/phase.py --full     # 1000 × 1000, 20 ranks × 20 shares × 10 repeats
+    python experiments/phase.py --full --only max-sum,auto
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+
+import numpy as np
+from common import figure, grouped, mean, run_all, save, say, start, write_csv
+
+METHODS = ("max-sum", "auto", "GLRM", "GLRM, not regularised", "1-bit")
+PAPER_BETAS = (0.1, 1.0, 10.0)
+TIMES_BOUND = (1.5, 2.0, 3.0)
+RECOVERED = 0.01
+
+
+def one(task: dict) -> dict:
+    """One matrix, one method: the share of wrong entries, and seconds."""
+    from common import timed
+
+    from boolweave import BooleanMatrixFactorization
+    from boolweave.baselines import GLRM, OneBitCompletion
+    from boolweave.datasets import make_boolean
+
+    size, rank, method = task["size"], task["rank"], task["method"]
+    planted = make_boolean(
+        size, size, rank, observed=task["observed"], random_state=task["repeat"]
+    )  # fmt: skip
+    rows, columns = (i.ravel() for i in np.indices(planted.Z.shape))
+    if method == "GLRM":
+        models = [GLRM(rank, loss="logistic", random_state=0)]
+    elif method == "GLRM, not regularised":
+        models = [GLRM(rank, loss="logistic", regularization=0.0, random_state=0)]
+    elif method == "1-bit":
+        models = [OneBitCompletion(beta, rank=rank, random_state=0) for beta in PAPER_BETAS]
+    else:
+        models = [BooleanMatrixFactorization(rank, method=method, random_state=task["repeat"])]
+    errors, seconds = [], 0.0
+    for model in models:
+        _, spent = timed(lambda model=model: model.fit(planted.observations))
+        seconds += spent
+        wrong = model.predict(rows, columns) != planted.Z.ravel()
+        errors.append(float(np.mean(wrong)))
+    return {"error": min(errors), "seconds": seconds}
+
+
+def bound(size: int, rank: int) -> float:
+    from boolweave.metrics import information_bound
+
+    return information_bound(size, size, rank)
+
+
+def tasks_of(run, methods: list[str]) -> tuple[list[dict], list[dict]]:
+    """The grid, and the runs at multiples of the bound."""
+    size = run.pick(40, 200, 1000)
+    ranks = run.pick((2,), (2, 4, 6, 8), range(2, 41, 2))
+    shares = run.pick(
+        (0.3,), (0.05, 0.1, 0.15, 0.2, 0.3, 0.4), [round(0.01 * i, 2) for i in range(1, 21)]
+    )
+    repeats = run.pick(1, 1, 10)
+    curve_ranks, curve_repeats = run.pick((2,), (2, 4, 6), (5, 10, 20)), run.pick(1, 3, 10)
+    grid = [
+        {"size": size, "rank": rank, "observed": share, "repeat": repeat, "method": method}
+        for method in methods for rank in ranks for share in shares
+        for repeat in range(min(repeats, 2) if method == "1-bit" else repeats)
+    ]  # fmt: skip
+    curve = [
+        {"size": size, "rank": rank, "observed": round(times * bound(size, rank)),
+         "repeat": repeat, "method": method}
+        for method in ("max-sum", "auto") if method in methods
+        for times in TIMES_BOUND for rank in curve_ranks for repeat in range(curve_repeats)
+        if times * bound(size, rank) < size * size
+    ]  # fmt: skip
+    return grid, curve
+
+
+def main() -> None:
+    def more(parser: ArgumentParser) -> None:
+        parser.add_argument("--only", help="some of the methods, with commas")
+
+    run = start(__file__, __doc__, more)
+    methods = run.options.only.split(",") if run.options.only else list(METHODS)
+    grid, curve = tasks_of(run, methods)
+    rows = run_all(run, one, grid + curve)
+    grid_rows, curve_rows = rows[: len(grid)], rows[len(grid) :]
+    table = [
+        {
+            "kind": kind, "method": method, "size": size, "rank": rank,
+            "observed_share": share if share <= 1 else share / size**2,
+            "times_bound": (share * size**2 if share <= 1 else share) / bound(size, rank),
+            "error": mean(group, "error"), "seconds": mean(group, "seconds"),
+            "repeats": len(group),
+        }
+        for kind, part in (("grid", grid_rows), ("curve", curve_rows))
+        for (method, size, rank, share), group in grouped(
+            part, "method", "size", "rank", "observed"
+        ).items()
+    ]  # fmt: skip
+    write_csv(run, table)
+    draw(run, [row for row in table if row["kind"] == "grid"], methods)
+    words = [reach(table, method) for method in methods]
+    on_curve = {
+        method: mean(
+            [r for r in table if r["kind"] == "curve" and r["method"] == method
+             and abs(r["times_bound"] - 2) < 0.01],
+            "error",
+        )
+        for method in ("max-sum", "auto")
+    }  # fmt: skip
+    say(
+        run,
+        f"at twice the bound: max-sum {on_curve['max-sum']:.4f}, auto {on_curve['auto']:.4f}; "
+        f"entries for an error below {RECOVERED:g}, in bounds: " + ", ".join(words),
+    )
+
+
+def reach(table: list[dict], method: str) -> str:
+    """How many times the bound a method needs, the median over ranks."""
+    needed = []
+    rows = [row for row in table if row["kind"] == "grid" and row["method"] == method]
+    for group in grouped(rows, "rank").values():
+        enough = [row["times_bound"] for row in group if row["error"] < RECOVERED]
+        needed.append(min(enough, default=float("inf")))
+    middle = float(np.median(needed))
+    return f"{method} {middle:.1f}" if np.isfinite(middle) else f"{method} never in most ranks"
+
+
+def draw(run, table: list[dict], methods: list[str]) -> None:
+    drawn, axes = figure(3.2 * len(methods) + 1, 3.4, 1, len(methods), sharey=True)
+    for axis, method in zip(axes[0], methods, strict=True):
+        rows = [row for row in table if row["method"] == method]
+        ranks = sorted({row["rank"] for row in rows})
+        shares = sorted({row["observed_share"] for row in rows})
+        errors = np.full((len(shares), len(ranks)), np.nan)
+        for row in rows:
+            place = shares.index(row["observed_share"]), ranks.index(row["rank"])
+            errors[place] = row["error"]
+        image = axis.imshow(errors, origin="lower", aspect="auto", vmin=0, vmax=0.5, cmap="magma_r")
+        limit = [bound(rows[0]["size"], k) / rows[0]["size"] ** 2 for k in ranks]
+        axis.plot(range(len(ranks)), np.interp(limit, shares, range(len(shares))), "k--")
+        axis.set(title=method, xlabel="rank K")
+        axis.set_xticks(range(len(ranks)), ranks)
+        axis.set_yticks(range(len(shares)), [f"{share:g}" for share in shares])
+    axes[0, 0].set_ylabel("share of entries seen")
+    drawn.colorbar(image, ax=axes, label="error")
+    save(run, drawn)
+
+
+if __name__ == "__main__":
+    main()

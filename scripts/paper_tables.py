@@ -1,0 +1,147 @@
+"""Put the numbers of experiments/results/ into docs/paper.md, and the pictures beside it.
+
+Tables stand between ``<!-- table name -->`` and ``<!-- end -->``, the line of what an experiment
+shows between ``<!-- line name -->`` and ``<!-- end -->``. Whatever stands there is replaced.
+
+    python scripts/paper_tables.py            # after `make figures`
+    python scripts/paper_tables.py --check    # say whether the page is up to date
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "experiments" / "results"
+PAGE = ROOT / "docs" / "paper.md"
+PICTURES = ROOT / "docs" / "pictures"
+BLOCK = re.compile(r"<!-- (table|line) (\w+) -->\n.*?<!-- end -->", re.DOTALL)
+MISSING = "Not run yet: `make figures` writes this."
+
+
+def rows_of(name: str) -> list[dict[str, str]]:
+    with (RESULTS / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def markdown(header: list[str], rows: list[list[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def wide(rows: list[dict[str, str]], down: str, across: str, value: str, form: str) -> str:
+    """A table with one line for each `down` and one column for each `across`."""
+    columns = list(dict.fromkeys(row[across] for row in rows))
+    cells = {(row[down], row[across]): f"{float(row[value]):{form}}" for row in rows}
+    names = list(dict.fromkeys(row[down] for row in rows))
+    return markdown(
+        [down, *columns], [[name, *(cells.get((name, c), "–") for c in columns)] for name in names]
+    )
+
+
+def flips() -> str:
+    rows = rows_of("flips")
+    seconds: dict[str, list[float]] = {}
+    for row in rows:
+        seconds.setdefault(row["method"], []).append(float(row["seconds"]))
+    times = [[name, f"{sum(v) / len(v):.2g}"] for name, v in seconds.items()]
+    errors = wide(rows, "method", "flip", "error", ".4f")
+    return errors + "\n\n" + markdown(["method", "mean seconds of a fit"], times)
+
+
+def phase() -> str:
+    rows = [row for row in rows_of("phase") if row["kind"] == "curve"]
+    for row in rows:
+        row["times the bound"] = f"{float(row['times_bound']):.1f}"
+        row["method and rank"] = f"{row['method']}, K = {row['rank']}"
+    return wide(rows, "method and rank", "times the bound", "error", ".4f")
+
+
+def senate() -> str:
+    rows = rows_of("senate")
+    for row in rows:
+        row["case"] = f"{row['congress']}th, {float(row['observed']):.0%}"
+        both = (float(row["error"]), float(row["error_best_by_result"]))
+        row["both"] = f"{both[0]:.3f} / {both[1]:.3f}"
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    cells = {(row["case"], row["method"]): row["both"] for row in rows}
+    cases = list(dict.fromkeys(row["case"] for row in rows))
+    return markdown(
+        ["Congress, votes seen", *methods],
+        [[case, *(cells[case, method] for method in methods)] for case in cases],
+    )
+
+
+def movielens() -> str:
+    rows = rows_of("movielens")
+    shares = [key for key in rows[0] if key.endswith("%") and not key.startswith("paper")]
+
+    def cell(row: dict[str, str], share: str) -> str:
+        paper = row[f"paper {share}"]
+        ours = f"{float(row[share]):.1%}"
+        return f"{ours} (paper: {float(paper):.0%})" if paper else ours
+
+    return markdown(
+        ["method", *shares, "seconds"],
+        [
+            [row["method"], *(cell(row, share) for share in shares),
+             f"{float(row['least_seconds']):.2g}–{float(row['most_seconds']):.2g}"]
+            for row in rows
+        ],
+    )  # fmt: skip
+
+
+def circles() -> str:
+    rows = rows_of("circles")
+    for row in rows:
+        more = ", regularised" if row["regularised"] == "True" else ""
+        row["panel"] = f"K = {row['rank']}, ρ = {row['rho']}{more}"
+    return wide(rows, "panel", "method", "error", ".3f")
+
+
+def histogram() -> str:
+    rows = {row["iteration"]: row["near_zero"] for row in rows_of("histogram")}
+    return markdown(
+        ["iteration", "messages near zero"], [[t, f"{float(v):.0%}"] for t, v in rows.items()]
+    )
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "flips": flips, "phase": phase, "senate": senate, "movielens": movielens,
+    "circles": circles, "histogram": histogram,
+}  # fmt: skip
+
+
+def filled(page: str) -> str:
+    def block(match: re.Match[str]) -> str:
+        kind, name = match.groups()
+        try:
+            if kind == "table":
+                text = TABLES[name]()
+            else:
+                text = (RESULTS / f"{name}.txt").read_text(encoding="utf-8").strip()
+        except FileNotFoundError:
+            text = MISSING
+        return f"<!-- {kind} {name} -->\n\n{text}\n\n<!-- end -->"
+
+    return BLOCK.sub(block, page)
+
+
+def main() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    new = filled(page)
+    if "--check" in sys.argv[1:]:
+        sys.exit("docs/paper.md is behind experiments/results/: run this script" * (new != page))
+    PAGE.write_text(new, encoding="utf-8")
+    PICTURES.mkdir(exist_ok=True)
+    for picture in sorted(RESULTS.glob("*.png")):
+        shutil.copyfile(picture, PICTURES / picture.name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""Every experiment as a process on a tiny problem, and the page that shows their numbers."""
+
+import csv
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SCRIPTS = sorted(path.stem for path in (ROOT / "experiments").glob("*.py") if path.stem != "common")
+
+
+def run(script, output, *more):
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, str(ROOT / "experiments" / f"{script}.py"), "--tiny", "--jobs", "1",
+         "--output", str(output), *map(str, more)],
+        env=environment, capture_output=True, text=True, timeout=280,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def ratings(tmp_path_factory):
+    """A file in MovieLens's format: even users like even films."""
+    folder = tmp_path_factory.mktemp("ml-small")
+    rng = random.Random(0)
+    lines = [
+        f"{user}\t{film}\t{5 - 3 * ((user + film) % 2) - rng.randrange(2)}\t88\n"
+        for user in range(1, 31) for film in rng.sample(range(1, 25), 12)
+    ]  # fmt: skip
+    (folder / "u.data").write_text("".join(lines))
+    return folder
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_tiny(script, tmp_path, ratings):
+    more = ("--data", ratings) if script == "movielens" else ()
+    done = run(script, tmp_path, *more)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(f"{script}: ") == 1
+    with (tmp_path / f"{script}.csv").open(newline="") as file:
+        assert list(csv.DictReader(file))
+    assert (tmp_path / f"{script}.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / f"{script}.txt").read_text().endswith("(tiny)\n")
+
+
+def test_resumes(tmp_path):
+    """What is on file is not run again, and half a line, as a crash leaves it, does no harm."""
+    assert run("histogram", tmp_path).returncode == 0
+    log = tmp_path / "histogram.jsonl"
+    done = json.loads(log.read_text())
+    done["answer"]["idle"] = [0.125, 0.25, 0.5]
+    log.write_text(json.dumps(done) + '\n{"task": {"si')
+    again = run("histogram", tmp_path)
+    assert "12% at 2, 25% at 20, 50% at 200" in again.stdout
+
+
+def test_movielens_needs_its_data(tmp_path):
+    done = run("movielens", tmp_path, "--data", tmp_path / "nowhere")
+    assert done.returncode != 0 and "MovieLens" in done.stderr
+
+
+def test_the_page_has_the_numbers_of_the_files():
+    script = ROOT / "scripts" / "paper_tables.py"
+    done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
