@@ -69,7 +69,8 @@ def main() -> None:
     size = run.pick(40, 200, 1000)
     panels = PANELS[1:2] if run.scale == "tiny" else PANELS
     tasks = [
-        {"size": size, "method": method, "regularised": False, **panel}
+        {"size": size, "method": method, "regularised": False, **panel,
+         "rank": min(panel["rank"], run.pick(10, 60, 200))}
         for panel in panels for method in METHODS
     ]  # fmt: skip
     rows = run_all(run, one, tasks)
@@ -79,12 +80,18 @@ def main() -> None:
     drawn, axes = figure(2 * len(panels) + 2, 6.6, 3, len(panels) + 1)
     seen = np.where(seen_pixels(size, panels[0]["rho"]), truth, 0.5)
     for axis, image, title in zip(axes[:2, 0], (truth, seen), ("original", "seen"), strict=True):
-        axis.imshow(image, cmap="gray_r", vmin=0, vmax=1)
+        axis.imshow(image, cmap="gray_r", vmin=0, vmax=1, interpolation="nearest")
         axis.set_title(title, fontsize=9)
     for i, row in enumerate(rows):
         bits = np.unpackbits(np.frombuffer(bytes.fromhex(row["picture"]), np.uint8))
         axis = axes[i % len(METHODS), i // len(METHODS) + 1]
-        axis.imshow(bits[: size * size].reshape(size, size), cmap="gray_r", vmin=0, vmax=1)
+        axis.imshow(
+            bits[: size * size].reshape(size, size),
+            cmap="gray_r",
+            vmin=0,
+            vmax=1,
+            interpolation="nearest",
+        )
         extra = ", reg." if row["regularised"] else ""
         axis.set_title(
             f"{row['method']}{extra}\nK = {row['rank']}, ρ = {row['rho']:g}: {row['error']:.3f}",

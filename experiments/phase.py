@@ -145,7 +145,9 @@ def draw(run, table: list[dict], methods: list[str]) -> None:
             errors[place] = row["error"]
         image = axis.imshow(errors, origin="lower", aspect="auto", vmin=0, vmax=0.5, cmap="magma_r")
         limit = [bound(rows[0]["size"], k) / rows[0]["size"] ** 2 for k in ranks]
-        axis.plot(range(len(ranks)), np.interp(limit, shares, range(len(shares))), "k--")
+        places = np.interp(limit, [0, *shares], range(-1, len(shares)))
+        axis.plot(range(len(ranks)), places, "k--")
+        axis.set_ylim(-0.5, len(shares) - 0.5)
         axis.set(title=method, xlabel="rank K")
         axis.set_xticks(range(len(ranks)), ranks)
         axis.set_yticks(range(len(shares)), [f"{share:g}" for share in shares])
