@@ -136,7 +136,8 @@ def main() -> None:
     page = PAGE.read_text(encoding="utf-8")
     new = filled(page)
     if "--check" in sys.argv[1:]:
-        sys.exit("docs/paper.md is behind experiments/results/: run this script" * (new != page))
+        behind = "docs/paper.md is behind experiments/results/: run this script"
+        sys.exit(behind if new != page else 0)
     PAGE.write_text(new, encoding="utf-8")
     PICTURES.mkdir(exist_ok=True)
     for picture in sorted(RESULTS.glob("*.png")):
