@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from boolweave import compact, xor_starts
+from boolweave import compact, memory, xor_starts
 from boolweave import message_passing as engine
 from boolweave.candidates import (
     Candidate,
@@ -36,6 +36,7 @@ from boolweave.metrics import match_factors
 from boolweave.model import Channel, Model, sigmoid
 from boolweave.products import Product
 from boolweave.result import Result
+from boolweave.threads import effective_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,7 +142,17 @@ def fit(
     -------
     Result
     """
-    return _Fit(observations, settings, on_iteration, recorder or Recorder()).run(random)
+    this = _Fit(observations, settings, on_iteration, recorder or Recorder())
+    memory.check(
+        observations,
+        settings.n_components,
+        messages="float32" if this.code is None else "uint8",
+        method=settings.method,
+        learns=settings.learns_any,
+        n_init=settings.n_init,
+        n_jobs=effective_jobs(settings.n_jobs),
+    )
+    return this.run(random)
 
 
 @dataclass(eq=False)
@@ -196,19 +207,23 @@ class _Fit:
     # ------------------------------------------------------------ the steps
 
     @cached_property
+    def code(self) -> compact.Code | None:
+        """How messages are integers, where that is wanted and possible."""
+        if self.settings.messages == "float32":
+            return None
+        code = compact.code_for(self.settings.first_model())
+        if isinstance(code, compact.Code):
+            return code
+        if self.settings.messages == "uint8":
+            raise ValueError(
+                f'messages="uint8" is not possible here: {code}; use "auto" or "float32"'
+            )
+        return None
+
+    @cached_property
     def first_problem(self) -> Problem:
-        """The problem to begin with, its messages integers where that is wanted and possible."""
-        model = self.settings.first_model()
-        code: compact.Code | str | None = None
-        if self.settings.messages != "float32":
-            code = compact.code_for(model)
-        if isinstance(code, str):
-            if self.settings.messages == "uint8":
-                raise ValueError(
-                    f'messages="uint8" is not possible here: {code}; use "auto" or "float32"'
-                )
-            code = None
-        return engine.make_problem(self.observations, model, code=code)
+        """The problem to begin with."""
+        return engine.make_problem(self.observations, self.settings.first_model(), code=self.code)
 
     def _problem(self, model: Model) -> Problem:
         return engine.with_model(self.first_problem, self.observations, model)

@@ -1,0 +1,207 @@
+"""How much memory a fit will take, known before it starts.
+
+Messages are nearly all of it: two for every observed entry and factor, a byte each in max-sum and
+two bytes in sum-product (four as floats), and `learning` keeps those of a few starts at a time.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from boolweave import compact
+from boolweave.candidates import N_FINALISTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from boolweave.observations import Observations
+
+Messages = Literal["uint8", "float32"]
+Method = Literal["auto", "max-sum", "sum-product"]
+
+# Bytes of the two messages of an entry and factor: max-sum, sum-product, and max-sum while it is
+# made (random floats are drawn in 64 bits).
+_MAX_SUM = {"uint8": 2, "float32": 8}
+_SUM_PRODUCT = {"uint8": 4, "float32": 8}
+_START = {"uint8": 2, "float32": 16}
+
+# Bytes of an observed entry, beside its messages: where noise is learned from decoded factors (its
+# row, its decoded value, counts); and columns and evidence as floats, those of the last model too.
+_DECODED = 40
+_EVIDENCE = {"uint8": 0, "float32": 16}
+
+# Bytes of one entry of X or Y: priors, beliefs, sums, what was told last; more where priors are
+# learned; and what every start leaves behind.
+_VARIABLE = 48
+_LEARNED = 56
+_LEFT_BEHIND = 4
+
+
+def estimate(
+    shape: tuple[int, int],
+    n_entries: int,
+    n_components: int,
+    *,
+    messages: Messages = "uint8",
+    method: Method = "auto",
+    learns: bool = True,
+    n_init: int = 1,
+    n_jobs: int = 1,
+) -> int:
+    """Bytes that a fit takes at most, beside its input.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Number of rows and of columns.
+    n_entries : int
+        Number of observed entries.
+    n_components : int
+        Number of factors.
+    messages : {"uint8", "float32"}
+        How messages are stored.
+    method : {"auto", "max-sum", "sum-product"}
+        As in the estimator.
+    learns : bool
+        Whether noise or priors are learned.
+    n_init : int
+        Number of starts.
+    n_jobs : int
+        Number of threads.
+    """
+    rows, columns = shape
+    held = n_entries
+    codes = 0
+    if messages == "uint8" and compact.DENSE * rows * columns <= n_entries:
+        held = rows * columns  # cells that are not observed have messages, too
+        codes = held if held > n_entries else 0
+    per_entry = _per_entry(n_components, messages, method, learns, n_init)
+    per_variable = _VARIABLE + _LEFT_BEHIND * n_init + (_LEARNED if learns else 0)
+    variables = (rows + columns) * n_components * per_variable
+    column_sums = 8 * n_jobs * columns * n_components
+    return held * per_entry + codes + variables + column_sums + 8 * rows
+
+
+def _per_entry(K: int, messages: Messages, method: Method, learns: bool, n_init: int) -> int:
+    """Bytes of one observed entry at the worst moment of a fit."""
+    first, then = _MAX_SUM[messages], _SUM_PRODUCT[messages]
+    start = _START[messages]
+    evidence = _EVIDENCE[messages]
+    if method == "max-sum":
+        return evidence + max(K * start, K * first + (_DECODED if learns else 0))
+    if method == "sum-product":
+        return evidence + K * max(start, first + then)
+    kept = min(N_FINALISTS, n_init)
+    starting = K * ((min(n_init, kept + 1) - 1) * first + start)
+    # The first finalist has no rival yet; the second has the first one, refined, beside it.
+    waiting = max(kept * first, (kept - 1) * first + then if kept > 1 else 0)
+    return evidence + max(starting, K * waiting + _DECODED, K * (waiting + then))
+
+
+# ---------------------------------------------------------------- what is free
+
+
+def free_memory() -> int | None:
+    """Bytes that this process can still take without swapping; None where nobody knows.
+
+    On Linux: what the system has, or what the control group of the process has left if that is
+    less, as in a container.
+    """
+    limits = [*_system(), *_control_groups()]
+    return min(limits, default=None)
+
+
+def _system(meminfo: Path = Path("/proc/meminfo")) -> Iterator[int]:
+    for line in _lines(meminfo):
+        name, _, value = line.partition(":")
+        if name == "MemAvailable":
+            yield int(value.split()[0]) * 1024
+
+
+def _control_groups(
+    membership: Path = Path("/proc/self/cgroup"), mount: Path = Path("/sys/fs/cgroup")
+) -> Iterator[int]:
+    """What is left in the groups of this process, for both versions of control groups."""
+    for line in _lines(membership):
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            root, limit, used = mount, "memory.max", "memory.current"
+        elif "memory" in controllers.split(","):
+            root, limit, used = mount / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
+        else:
+            continue
+        group = root / path.lstrip("/")
+        # A container may see its own group as the root.
+        for folder in {root, group, *(p for p in group.parents if p.is_relative_to(root))}:
+            most, now = _number(folder / limit), _number(folder / used)
+            if most is not None and now is not None:
+                yield max(0, most - now + _reclaimable(folder))
+
+
+def _reclaimable(group: Path) -> int:
+    """Files that were read and are kept in memory as long as nobody else needs it."""
+    for line in _lines(group / "memory.stat"):
+        name, _, value = line.partition(" ")
+        if name in {"inactive_file", "total_inactive_file"}:
+            return int(value)
+    return 0
+
+
+def _number(file: Path) -> int | None:
+    lines = _lines(file)
+    return int(lines[0]) if lines and lines[0].isdigit() else None  # "max" is no limit
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text().splitlines()
+    except OSError:
+        return []
+
+
+# ---------------------------------------------------------------- does it fit?
+
+
+def check(
+    observations: Observations,
+    n_components: int,
+    *,
+    messages: Messages,
+    method: Method,
+    learns: bool,
+    n_init: int,
+    n_jobs: int,
+) -> None:
+    """Raise MemoryError if a fit would not fit into what is free; parameters as in `estimate`."""
+    shape, n_entries = observations.shape, observations.n_observed
+
+    def needed(messages: Messages, method: Method, learns: bool) -> int:
+        return estimate(
+            shape, n_entries, n_components, messages=messages, method=method, learns=learns,
+            n_init=n_init, n_jobs=n_jobs,
+        )  # fmt: skip
+
+    free = free_memory()
+    total = needed(messages, method, learns)
+    if free is None or total <= free:
+        return
+    remedies = ["fewer factors"]
+    if messages == "float32":
+        remedies.append(f'messages="uint8" ({in_words(needed("uint8", method, learns))})')
+    if method != "max-sum":
+        remedies.append(f'method="max-sum" ({in_words(needed(messages, "max-sum", False))})')
+    raise MemoryError(
+        f"{shape[0]} rows × {shape[1]} columns with {n_entries} observed entries and "
+        f"{n_components} factors need about {in_words(total)} of memory, but {in_words(free)} are "
+        f"free; try {', '.join(remedies)}, or boolweave.distributed on several machines"
+    )
+
+
+def in_words(n_bytes: float) -> str:
+    """A number of bytes with two or three digits and a unit."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if n_bytes < 999.5:
+            return f"{n_bytes:.3g} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.3g} TB"
