@@ -120,7 +120,7 @@ warnings.simplefilter("ignore")
 place, result = sys.argv[1:]
 planted = make_boolean(60, 60, 3, flip=0.1, random_state=2)
 beat = Recorder.beat
-Recorder.beat = lambda self: (beat(self), time.sleep(0.004))  # time enough to be killed in
+Recorder.beat = lambda self: (beat(self), time.sleep(0.01))  # time enough to be killed in
 often = Checkpoint(place, interval=0.02, share=1)
 model = BooleanMatrixFactorization(
     4, n_init=4, max_iter=150, tol=0.0, checkpoint=often, random_state=0
@@ -285,6 +285,20 @@ def test_other_files_in_the_directory_stay(planted, tmp_path):
     assert "notes.txt" in stopped(planted.observations, tmp_path)
     fitted(planted.observations, {}, checkpoint=tmp_path)
     assert os.listdir(tmp_path) == ["notes.txt"]
+
+
+@pytest.mark.parametrize("url", [False, True])
+def test_half_written_files_of_a_killed_run_are_swept_away(planted, tmp_path, url):
+    import fsspec
+
+    place = "memory://boolweave-test/half" if url else str(tmp_path)
+    files, path = fsspec.core.url_to_fs(place)
+    half = "checkpoint-000007.npz.part" if url else ".checkpoint-000007.npz.4711.part"
+    files.makedirs(path, exist_ok=True)
+    for name in (half, "my.part"):
+        files.pipe_file(f"{path}/{name}", b"half")
+    fitted(planted.observations, {"n_init": 1}, checkpoint=place)
+    assert [name.rsplit("/", 1)[-1] for name in files.ls(path, detail=False)] == ["my.part"]
 
 
 def test_ctrl_c_leaves_the_checkpoint(planted, tmp_path, monkeypatch):

@@ -41,6 +41,7 @@ SHARE = 0.03
 KEPT = 2
 
 _NAME = re.compile(r"checkpoint-(\d{6,})\.npz")
+_HALF = re.compile(r"\.?checkpoint-\d{6,}\.npz\.(\d+\.)?part")
 
 Frame = TypeVar("Frame")
 
@@ -109,6 +110,7 @@ class Recorder:
         self._waiting: list[tuple[str, Any]] = []
         self._store = None if checkpoint is None else _store_at(str(checkpoint.path))
         if self._store is not None:
+            self._store.sweep()
             self._waiting = self._load(self._store)
             self._due = time.monotonic() + self._interval
 
@@ -266,6 +268,7 @@ class _Writer:
     def __init__(self, given: dict[str, Any]) -> None:
         self.arrays: dict[str, Any] = {}
         self.objects: list[Any] = []
+        self._alive: list[Any] = []  # an id tells objects apart only as long as they live
         self._nodes: dict[int, Any] = {id(value): {"given": name} for name, value in given.items()}
 
     def node(self, value: Any) -> Any:
@@ -273,6 +276,10 @@ class _Writer:
             return value
         if id(value) in self._nodes:
             return self._nodes[id(value)]
+        if hasattr(value, "to_local"):  # arrays that are kept elsewhere
+            local = value.to_local()
+            self._alive.append(local)
+            return self.node(local)
         node: dict[str, Any]
         if isinstance(value, np.ndarray | np.generic):
             name = f"array-{len(self.arrays)}"
@@ -357,6 +364,12 @@ class _Directory:
     def numbers(self) -> list[int]:
         return _numbers(os.listdir(self._path))
 
+    def sweep(self) -> None:
+        """Remove what a run left half-written when it was killed."""
+        for name in os.listdir(self._path):
+            if _HALF.fullmatch(name):
+                os.unlink(self._path / name)
+
     def name(self, number: int) -> str:
         return str(self._path / _file_name(number))
 
@@ -387,10 +400,19 @@ class _Remote:
         self._files, self._path = fsspec.core.url_to_fs(url)
         self._files.makedirs(self._path, exist_ok=True)
 
-    def numbers(self) -> list[int]:
+    def _names(self) -> list[str]:
         self._files.invalidate_cache()
         found = self._files.ls(self._path, detail=False)
-        return _numbers([str(name).rstrip("/").rsplit("/", 1)[-1] for name in found])
+        return [str(name).rstrip("/").rsplit("/", 1)[-1] for name in found]
+
+    def numbers(self) -> list[int]:
+        return _numbers(self._names())
+
+    def sweep(self) -> None:
+        """Remove what a run left half-written when it was killed."""
+        for name in self._names():
+            if _HALF.fullmatch(name):
+                self._files.rm(f"{self._path.rstrip('/')}/{name}")
 
     def name(self, number: int) -> str:
         return f"{self._path.rstrip('/')}/{_file_name(number)}"

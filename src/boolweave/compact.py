@@ -314,7 +314,7 @@ def step(
     run_all: Callable[[Callable[[list[int]], Any], list[list[int]]], Iterable[Any]],
     n_groups: int,
 ) -> tuple[float, tuple[float, float]]:
-    """One iteration; messages and `sums` are updated.
+    """One iteration; messages and `sums` are updated, here or on the problem's cluster.
 
     The blocks are dealt to `n_groups` groups with one column sum each; `run_all` maps a function
     over them. Integer sums do not depend on the grouping. Returns the largest change, as a share
@@ -325,60 +325,109 @@ def step(
     scale = np.float32(1 / _unit(problem, semiring))
     rows = kernels.to_units(row_belief, scale, np.float32(limit))
     columns = kernels.to_units(column_belief, scale, np.float32(limit))
-    some_sparse = any(not block.dense for block in problem.blocks)
-    by_column = np.ascontiguousarray(columns.T) if some_sparse else columns[:, :0]
     row_moved, column_moved = _moved(sums, rows, columns)
     setting = (*code.levels.tolist(), damping)
-    if sums.last_setting != setting:
-        for flags in sums.still:  # with other evidence nothing is settled
-            flags[:] = False
+    if sums.last_setting != setting:  # with other evidence nothing is settled
+        row_moved[:], column_moved[:] = True, True
         sums.last_setting = setting
-    xor = problem.model.product == "xor"
-
-    steps = np.int16(max(1, round(damping * kernels.DAMPING_STEPS)))
     sums.n_steps += 1
-    phase = np.float32(sums.n_steps * GOLDEN % 1.0)
-    max_sum_kernel: Any = kernels.max_sum_xor if xor else kernels.max_sum_or
-    sum_product_kernel: Any = sum_product_kernels.sum_product
+    told = Told(
+        problem.model.product == "xor", semiring, code, damping,
+        np.float32(sums.n_steps * GOLDEN % 1.0), columns, column_moved, sums.columns.dtype,
+    )  # fmt: skip
+    if problem.cluster is not None:
+        change, expected = problem.cluster.update(
+            problem.blocks, told, to_row, rows, row_moved, sums
+        )
+    else:
 
-    def one_group(members: list[int]) -> tuple[int, Any, Any]:
-        scratch = (kernels if max_sum else sum_product_kernels).scratch(problem.n_components)
-        dense_sum = np.zeros(columns.shape, dtype=sums.columns.dtype)
-        sparse_sum = np.zeros(by_column.shape, dtype=sums.columns.dtype)
+        def one_group(numbers: list[int]) -> tuple[int, Any]:
+            return update(told, [
+                Member(
+                    problem.blocks[i], rows[problem.blocks[i].rows],
+                    row_moved[problem.blocks[i].rows], sums.rows[problem.blocks[i].rows],
+                    to_row[i], to_column[i], sums.still[i], sums.ones[i],
+                )
+                for i in numbers
+            ])  # fmt: skip
+
         change = 0
-        for i in members:
-            block = problem.blocks[i]
-            fixed = (block.dense, block.indptr, block.index, block.codes)
-            read = (rows[block.rows], columns if block.dense else by_column)
-            settled = (row_moved[block.rows], column_moved, sums.still[i])
-            added = (sums.rows[block.rows], dense_sum if block.dense else sparse_sum)
-            if max_sum:
-                moved = max_sum_kernel(
-                    *fixed, code.bounds, steps, *read,
-                    *settled, to_row[i], to_column[i], *added, *scratch,
-                )  # fmt: skip
-            else:
-                moved = sum_product_kernel(
-                    xor, block.start, *fixed, code.small, np.float32(damping), phase, *read,
-                    *settled, sums.ones[i], to_row[i], to_column[i], *added, *scratch,
-                )  # fmt: skip
-            change = max(change, int(moved))
-        return change, dense_sum, sparse_sum
-
-    groups = [list(range(g, len(problem.blocks), n_groups)) for g in range(n_groups)]
-    change = 0
-    for moved, dense_sum, sparse_sum in run_all(one_group, groups):
-        change = max(change, moved)
-        sums.columns += dense_sum
-        if some_sparse:
-            sums.columns += sparse_sum.T
+        groups = [list(range(g, len(problem.blocks), n_groups)) for g in range(n_groups)]
+        for moved, column_sum in run_all(one_group, groups):
+            change = max(change, moved)
+            sums.columns += column_sum
+        expected = [ones.sum(axis=0) for ones in sums.ones]
     sums.last_rows, sums.last_columns = rows, columns
     if max_sum:
         residual = change / code.steps
     else:  # one step is rounding
         residual = damping * max(0, change - 1) / sum_product_kernels.LOG_ODDS_STEPS
-    expected = sum((ones.sum(axis=0) for ones in sums.ones), np.zeros(2))
-    return residual, (float(expected[0]), float(expected[1]))
+    ones = sum(expected, np.zeros(2))
+    return residual, (float(ones[0]), float(ones[1]))
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What a step tells all blocks alike."""
+
+    xor: bool
+    semiring: Literal["max-sum", "sum-product"]
+    code: Code
+    damping: float
+    phase: np.float32
+    columns: NDArray[np.int16]  # (K, N) beliefs in units
+    column_moved: NDArray[np.bool_]  # (N,)
+    sum_type: np.dtype[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """A block in a step: what its rows are told, where it adds up, and what it keeps."""
+
+    block: CompactBlock
+    rows: NDArray[np.int16]  # (rows, K) beliefs in units
+    row_moved: NDArray[np.bool_]  # (rows,)
+    row_sums: NDArray[Any]  # (rows, K), added to
+    to_row: NDArray[Any]
+    to_column: NDArray[Any]
+    still: NDArray[np.bool_]
+    ones: NDArray[np.float64]
+
+
+def update(told: Told, members: list[Member]) -> tuple[int, NDArray[Any]]:
+    """One iteration of some blocks; also the largest change and the change of column sums (K, N).
+
+    This is what a thread does, and what a worker of a cluster does.
+    """
+    code, max_sum, xor = told.code, told.semiring == "max-sum", told.xor
+    columns = told.columns
+    scratch = (kernels if max_sum else sum_product_kernels).scratch(len(columns))
+    steps = np.int16(max(1, round(told.damping * kernels.DAMPING_STEPS)))
+    max_sum_kernel: Any = kernels.max_sum_xor if xor else kernels.max_sum_or
+    sum_product_kernel: Any = sum_product_kernels.sum_product
+    some_sparse = any(not member.block.dense for member in members)
+    by_column = np.ascontiguousarray(columns.T) if some_sparse else columns[:, :0]
+    dense_sum = np.zeros(columns.shape, dtype=told.sum_type)
+    sparse_sum = np.zeros(by_column.shape, dtype=told.sum_type)
+    change = 0
+    for member in members:
+        block = member.block
+        fixed = (block.dense, block.indptr, block.index, block.codes)
+        read = (member.rows, columns if block.dense else by_column)
+        settled = (member.row_moved, told.column_moved, member.still)
+        kept = (member.to_row, member.to_column)
+        added = (member.row_sums, dense_sum if block.dense else sparse_sum)
+        if max_sum:
+            moved = max_sum_kernel(
+                *fixed, code.bounds, steps, *read, *settled, *kept, *added, *scratch
+            )
+        else:
+            moved = sum_product_kernel(
+                xor, block.start, *fixed, code.small, np.float32(told.damping), told.phase, *read,
+                *settled, member.ones, *kept, *added, *scratch,
+            )  # fmt: skip
+        change = max(change, int(moved))
+    return change, dense_sum + sparse_sum.T if some_sparse else dense_sum
 
 
 def _moved(

@@ -18,6 +18,7 @@ from boolweave import compact, kernels, sum_product_kernels
 from boolweave.checkpoint import Recorder
 from boolweave.evidence import evidence_of
 from boolweave.model import HARD_BELIEF, Model
+from boolweave.products import as_words
 from boolweave.result import Result
 from boolweave.threads import run_all, threads
 
@@ -78,6 +79,7 @@ class Problem:
     # log p(X = 0, Y = 0, O | Z = 0), from where log-posteriors are counted
     log_probability_of_zeros: float
     code: compact.Code | None = None  # messages are small integers; None: floats
+    cluster: Any = None  # who keeps the messages and runs the blocks; None: the threads here
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -136,15 +138,19 @@ def make_problem(
     """Turn observations and model into log-odds over Ω, cut into blocks of rows.
 
     Ω is where log p(o|1) ≠ log p(o|0): the observed entries and, where the erasure depends on the
-    value, the missing ones. With a `code` (of `compact.code_for`) messages will be integers.
+    value, the missing ones. With a `code` (of `compact.code_for`) messages will be integers, with
+    the workers of the `cluster` of the observations if they have one.
     """
+    cluster = getattr(observations, "cluster", None)
     if code is None:
+        if cluster is not None:
+            raise ValueError("a cluster needs messages that are integers; here they are floats")
         indptr, columns, evidence, base = evidence_of(observations, model)
     else:
         base = compact.log_probability_of_zeros(observations, model)
         cuts = split_rows(observations.indptr)
         parts = compact.make_blocks(observations, code, cuts)
-        return _with_priors(observations.shape, model, parts, base, dtype, code)
+        return _with_priors(observations.shape, model, parts, base, dtype, code, cluster)
     blocks = []
     for start, stop in split_rows(indptr):
         first, last = indptr[start], indptr[stop]
@@ -167,6 +173,7 @@ def _with_priors(
     base: float,
     dtype: type[np.floating[Any]],
     code: compact.Code | None,
+    cluster: Any = None,
 ) -> Problem:
     """Add the priors; `base` is the log-probability of the observations where Z = 0."""
     row_prior, column_prior = (
@@ -175,7 +182,7 @@ def _with_priors(
     for odds in (row_prior, column_prior):
         soft = np.abs(odds) < HARD_BELIEF
         base -= float(np.logaddexp(0.0, odds[soft], dtype=np.float64).sum())
-    return Problem(model, shape, blocks, row_prior, column_prior, base, code)
+    return Problem(model, shape, blocks, row_prior, column_prior, base, code, cluster)
 
 
 def with_model(problem: Problem, observations: Observations, model: Model) -> Problem:
@@ -185,7 +192,8 @@ def with_model(problem: Problem, observations: Observations, model: Model) -> Pr
     code = compact.code_of(model)
     blocks = tuple(replace(block, levels=code.levels) for block in problem.blocks)
     base = compact.log_probability_of_zeros(observations, model)
-    return _with_priors(observations.shape, model, blocks, base, problem.dtype.type, code)
+    kind = (problem.dtype.type, code, problem.cluster)
+    return _with_priors(observations.shape, model, blocks, base, *kind)
 
 
 def split_rows(indptr: NDArray[np.int64]) -> list[tuple[int, int]]:
@@ -247,9 +255,13 @@ def init(problem: Problem, random_state: np.random.Generator) -> State:
 def init_neutral(problem: Problem) -> State:
     """Messages that say nothing, beliefs that are the priors."""
     if problem.code is not None:
-        messages = (compact.no_messages(problem), compact.no_messages(problem))
-        priors = (problem.row_prior, problem.column_prior)
-        return State("max-sum", *messages, *priors, sums=compact.no_sums(problem))
+        sums: Any = compact.no_sums(problem)
+        priors = problem.row_prior, problem.column_prior
+        if problem.cluster is None:
+            to_row, to_column = compact.no_messages(problem), compact.no_messages(problem)
+        else:
+            to_row, to_column, sums.still, sums.ones = problem.cluster.begin(problem)
+        return State("max-sum", to_row, to_column, *priors, sums=sums)
     nothing = np.zeros((problem.n_entries, problem.n_components))
     return state_from_messages(problem, pack(problem, nothing), pack(problem, nothing))
 
@@ -267,12 +279,13 @@ def state_from_messages(
 
 def to_sum_product(problem: Problem, state: State) -> State:
     """Go on with sum-product from the messages of a max-sum state."""
-    to_row: list[NDArray[Any]]
-    to_column: list[NDArray[Any]]
-    if state.sums is not None:
-        to_row, to_column = (
-            compact.to_sum_product(problem, m) for m in (state.to_row, state.to_column)
-        )
+    to_row: Any
+    to_column: Any
+    if problem.cluster is not None:
+        to_row, to_column, sums = problem.cluster.to_sum_product(problem, state)
+    elif state.sums is not None:
+        sides = (state.to_row, state.to_column)
+        to_row, to_column = (compact.to_sum_product(problem, side) for side in sides)
         sums = compact.sums_of(problem, "sum-product", to_row, to_column)
     else:
         limit = float(np.log(sum_product_kernels.RATIO_LIMIT))
@@ -343,6 +356,8 @@ def _compact_step(
     problem: Problem, state: State, damping: float, pool: ThreadPoolExecutor | None
 ) -> None:
     assert state.sums is not None
+    if problem.cluster is not None:
+        problem.cluster.adopt(problem, state)
     n_threads = 1 if pool is None else pool._max_workers
     n_groups = max(1, min(n_threads, len(problem.blocks)))
     state.residual, state.expected_ones = compact.step(
@@ -370,33 +385,25 @@ def converged(state: State, tol: float) -> bool:
 def log_posterior(problem: Problem, state: State, pool: ThreadPoolExecutor | None = None) -> float:
     """log p(X) + log p(Y) + Σ log p(o|z) of the factors that the beliefs decode to."""
     X, Y = state.row_belief > 0, state.column_belief > 0
-    row_words, column_words = _words(X), _words(Y.T)
+    row_words, column_words = as_words(X), as_words(Y.T)
 
     def one_block(block: Any) -> float:
         if problem.code is not None:
             return compact.explained_evidence(problem, block, row_words[block.rows], column_words)
         return kernels.explained_evidence(
-            problem.model.product == "xor",
-            block.indptr,
-            block.columns,
-            block.evidence,
-            row_words[block.rows],
-            column_words,
-        )
+            problem.model.product == "xor", block.indptr, block.columns, block.evidence,
+            row_words[block.rows], column_words,
+        )  # fmt: skip
 
     total = problem.log_probability_of_zeros
-    total += sum(run_all(pool, one_block, problem.blocks))
+    if problem.cluster is not None:
+        total += sum(problem.cluster.explained(problem, row_words, column_words))
+    else:
+        total += sum(run_all(pool, one_block, problem.blocks))
     for bits, odds in ((X, problem.row_prior), (Y, problem.column_prior)):
         chosen = odds[bits]
         total += float(chosen[chosen < HARD_BELIEF].sum(dtype=np.float64))
     return total
-
-
-def _words(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """Rows of bits (n, K) as 64-bit words (n, ⌈K/64⌉)."""
-    padded = np.zeros((bits.shape[0], -(-bits.shape[1] // 64) * 64), dtype=bool)
-    padded[:, : bits.shape[1]] = bits
-    return np.packbits(padded, axis=1).view(np.uint64)
 
 
 def run(
