@@ -143,15 +143,16 @@ def fit(
     Result
     """
     this = _Fit(observations, settings, on_iteration, recorder or Recorder())
-    memory.check(
-        observations,
-        settings.n_components,
-        messages="float32" if this.code is None else "uint8",
-        method=settings.method,
-        learns=settings.learns_any,
-        n_init=settings.n_init,
-        n_jobs=effective_jobs(settings.n_jobs),
-    )
+    if getattr(observations, "cluster", None) is None:  # else the messages are not kept here
+        memory.check(
+            observations,
+            settings.n_components,
+            messages="float32" if this.code is None else "uint8",
+            method=settings.method,
+            learns=settings.learns_any,
+            n_init=settings.n_init,
+            n_jobs=effective_jobs(settings.n_jobs),
+        )
     return this.run(random)
 
 
