@@ -1,0 +1,370 @@
+"""What one iteration costs, beside what memory can do and beside other programs.
+
+The unit is a plain float32 triad, a[i] += s·b[i], over as many elements as there are messages one
+way: K times the observed entries. One iteration reads and writes two messages per element. All of
+it on one thread and on two, every problem in a process of its own:
+
+- dense problems, and sparse ones with 100 and with 10 entries a row, random and without structure,
+  so that no message rests: time of an iteration (the least of several, and their median), per entry
+  and factor, in units of the triad; sum-product beside max-sum;
+- peak memory above the input, per entry and factor, beside what `boolweave.memory` expects;
+- a planted 1000 × 1000 matrix, K = 5, 10% flips: time to an error of at most 0.001, beside NIMFA,
+  the NumPy version in tests/ and other programs, in so far as they install;
+- the first fit of a process, with kernels compiled anew and from the compile cache.
+
+    python benchmarks/speed.py            # a few minutes
+    python benchmarks/speed.py --huge     # 10⁸ entries, too; takes 10 GB
+    python benchmarks/speed.py --no-peers
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results" / "speed.json"
+PICTURE = RESULTS.with_suffix(".png")
+
+THREADS = (1, 2)
+FLIP = 0.1
+LARGEST_TRIAD = 10**8  # elements; from some 10⁷ on its time per element stays the same
+
+
+def problems(huge: bool) -> list[dict]:
+    """What is measured: dense shapes, and sparse ones by entries and entries a row."""
+    listed = [
+        {"label": "dense 1000 × 1000", "rows": 1000, "columns": 1000, "per_row": 1000, "K": 5},
+        {"label": "dense 4000 × 4000", "rows": 4000, "columns": 4000, "per_row": 4000, "K": 16},
+    ]
+    for per_row in (100, 10):
+        for power in (5, 6, 7, 8) if huge else (5, 6, 7):
+            rows = 10**power // per_row
+            columns = max(1000, min(rows, 20_000))
+            label = f"sparse 10{'⁰¹²³⁴⁵⁶⁷⁸'[power]}, {per_row} a row"
+            listed.append(
+                {"label": label, "rows": rows, "columns": columns, "per_row": per_row, "K": 10}
+            )
+    return listed
+
+
+# ---------------------------------------------------------------- in a process of its own
+
+
+def draw_observations(rows: int, columns: int, per_row: int, seed: int = 0):
+    """Random bits at random places, `per_row` in each row."""
+    from boolweave import Observations
+
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, 2, rows * per_row, dtype=np.uint8)
+    indptr = np.arange(rows + 1, dtype=np.int64) * per_row
+    if per_row == columns:
+        index = np.tile(np.arange(columns, dtype=np.int32), rows)
+    else:  # one place in each of `per_row` strips of the columns
+        width = columns // per_row
+        index = rng.integers(0, width, (rows, per_row), dtype=np.int32)
+        index += np.arange(per_row, dtype=np.int32) * np.int32(width)
+        index = index.ravel()
+    return Observations((rows, columns), indptr, index, values)
+
+
+def make_state(observations, K: int):
+    from boolweave import compact, message_passing
+    from boolweave.model import Channel, Model
+
+    model = Model(K, Channel.symmetric(FLIP))
+    problem = message_passing.make_problem(observations, model, code=compact.code_for(model))
+    return problem, message_passing.init(problem, np.random.default_rng(1))
+
+
+def run_step(options: dict) -> dict:
+    """Time of iterations on one thread and on two, max-sum and sum-product; peak memory; triad."""
+    from boolweave import message_passing
+
+    shape = options["rows"], options["columns"]
+    warm = draw_observations(40, 40, 40 if options["per_row"] == options["columns"] else 10)
+    time_steps(*make_state(warm, options["K"]), 2, seconds=0)
+    observations = draw_observations(*shape, options["per_row"])
+    n_messages = observations.n_observed * options["K"]
+    answer: dict = {"entries": observations.n_observed, "threads": {}}
+    answer |= peak_of_fit(warm, observations, options["K"])
+    problem, state = make_state(observations, options["K"])
+    for n_threads in THREADS:
+        answer["threads"][n_threads] = {"max-sum": time_steps(problem, state, n_threads)}
+    state = message_passing.to_sum_product(problem, state)
+    for n_threads in THREADS:
+        answer["threads"][n_threads]["sum-product"] = time_steps(problem, state, n_threads)
+    del problem, state, observations
+    for n_threads in THREADS:
+        one = answer["threads"][n_threads]
+        one["triad_ns"] = time_triad(min(n_messages, LARGEST_TRIAD), n_threads)
+        for semiring in ("max-sum", "sum-product"):
+            one[semiring]["ns_each"] = one[semiring]["best_s"] / n_messages * 1e9
+            one[semiring]["triads"] = one[semiring]["ns_each"] / one["triad_ns"]
+    return answer
+
+
+def peak_of_fit(warm, observations, K: int) -> dict:
+    """Peak memory of a whole fit with max-sum, above its input; and what was expected of it."""
+    import warnings
+
+    from boolweave import BooleanMatrixFactorization, memory
+
+    warnings.filterwarnings("ignore")  # two iterations are not enough to converge
+    model = BooleanMatrixFactorization(K, method="max-sum", max_iter=2, random_state=0)
+    model.fit(warm)
+    give_back_memory()
+    before = status("VmRSS:")
+    model.fit(observations)
+    above = status("VmHWM:") - before
+    n = observations.n_observed
+    expected = memory.estimate(observations.shape, n, K, method="max-sum", learns=False)
+    return {
+        "bytes_each": above / (n * K),
+        "expected_memory": expected / above,
+        "peak_mb": status("VmHWM:") / 2**20,
+    }
+
+
+def time_steps(problem, state, n_threads: int, seconds: float = 1.5) -> dict:
+    """Single iterations with nothing skipped, for about so long, at least 5 of them."""
+    from boolweave import message_passing
+
+    walls: list[float] = []
+    cpus: list[float] = []
+    with message_passing.threads(n_threads) as pool:
+        message_passing.step(problem, state, 0.4, pool)
+        while len(walls) < 5 or (sum(walls) < seconds and len(walls) < 200):
+            for flags in state.sums.still:
+                flags[:] = False
+            # threads of a pool are not in the time of this thread
+            cpu_clock = time.thread_time if pool is None else time.process_time
+            start = time.perf_counter(), cpu_clock()
+            message_passing.step(problem, state, 0.4, pool)
+            walls.append(time.perf_counter() - start[0])
+            cpus.append(cpu_clock() - start[1])
+    # On a busy machine the time of one thread on its core says more than the clock on the wall.
+    best = min(walls) if n_threads > 1 else min(*walls, *cpus)
+    return {
+        "best_s": best,
+        "median_s": float(np.median(walls)),
+        "cpu_s": min(cpus),
+        "wall_s": min(walls),
+        "repeats": len(walls),
+    }
+
+
+def time_triad(n: int, n_threads: int) -> float:
+    """Nanoseconds per element of a[i] += s·b[i], the least of several."""
+    from numba import njit
+
+    @njit(nogil=True)
+    def triad(a, b, s):
+        for i in range(a.shape[0]):
+            a[i] += s * b[i]
+
+    a, b = np.ones(n, np.float32), np.ones(n, np.float32)
+    cuts = [slice(n * i // n_threads, n * (i + 1) // n_threads) for i in range(n_threads)]
+    times: list[float] = []
+    with ThreadPoolExecutor(n_threads) as pool:
+
+        def once() -> float:
+            start = time.perf_counter(), time.thread_time()
+            if n_threads == 1:
+                triad(a, b, np.float32(0.5))
+                return min(time.perf_counter() - start[0], time.thread_time() - start[1])
+            list(pool.map(lambda cut: triad(a[cut], b[cut], np.float32(0.5)), cuts))
+            return time.perf_counter() - start[0]
+
+        once()
+        while len(times) < 5 or (sum(times) < 0.7 and len(times) < 500):
+            times.append(once())
+    return min(times) / n * 1e9
+
+
+def run_planted(options: dict) -> dict:
+    """Time to an error of at most 0.001, for several seeds; looking at the error is not timed."""
+    from boolweave import Observations, message_passing
+
+    with np.load(options["problem"]) as arrays:
+        truth, seen = arrays["truth"], arrays["seen"]
+    observations = Observations.from_dense(seen)
+    make_and_step = make_state(Observations.from_dense(seen[:60, :60]), options["K"])
+    time_steps(*make_and_step, options["n_threads"], seconds=0)
+    message_passing.log_posterior(*make_and_step)
+    runs = []
+    for seed in range(options["seeds"]):
+        start = time.perf_counter()
+        problem, _ = make_state(observations, options["K"])
+        state = message_passing.init(problem, np.random.default_rng(seed))
+        spent = time.perf_counter() - start
+        error, iterations = 1.0, 0
+        with message_passing.threads(options["n_threads"]) as pool:
+            while error > 0.001 and iterations < 200:
+                start = time.perf_counter()
+                message_passing.step(problem, state, 0.4, pool)
+                message_passing.log_posterior(problem, state, pool)  # as the library does
+                spent += time.perf_counter() - start
+                iterations += 1
+                X = (state.row_belief > 0).astype(np.float32)
+                Y = (state.column_belief > 0).astype(np.float32)
+                error = float(np.mean((X @ Y > 0) != truth))
+        runs.append({"time_s": spent, "iterations": iterations, "error": error})
+    there = [run["time_s"] for run in runs if run["error"] <= 0.001]
+    return {
+        "runs": runs,
+        "time_s": float(np.median(there)) if there else None,
+        "arrived": f"{len(there)} of {len(runs)}",
+        "peak_mb": status("VmHWM:") / 2**20,
+    }
+
+
+def run_first_fit(options: dict) -> dict:
+    """Seconds that the first fit of a process takes, imports left out."""
+    import warnings
+
+    from boolweave import BooleanMatrixFactorization
+
+    warnings.filterwarnings("ignore")
+    start = time.perf_counter(), time.process_time()
+    model = BooleanMatrixFactorization(2, max_iter=100, random_state=0)
+    model.fit(np.random.default_rng(0).integers(0, 2, (20, 20)))
+    return {"wall_s": time.perf_counter() - start[0], "cpu_s": time.process_time() - start[1]}
+
+
+RUNNERS = {"step": run_step, "planted": run_planted, "first_fit": run_first_fit}
+
+
+def status(field: str) -> int:
+    """A line of /proc/self/status in bytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field)) * 1024
+
+
+def give_back_memory() -> None:
+    """Hand free memory back to the system and forget the peak: both would blur what follows."""
+    import ctypes
+    import gc
+
+    gc.collect()
+    try:
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        pass  # the peak is then that of the whole process
+
+
+# ---------------------------------------------------------------- the parent
+
+
+def in_child(runner: str, options: dict, cache: Path | None = None) -> dict:
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    if cache is not None:
+        environment["NUMBA_CACHE_DIR"] = str(cache)
+    command = [sys.executable, __file__, "--child", runner, json.dumps(options)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode != 0:
+        return {"failed": (done.stderr.strip().splitlines() or ["no message"])[-1]}
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def measure(arguments: argparse.Namespace) -> dict:
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    load = os.getloadavg()[0]
+    if load > 0.5:
+        console.print(f"[yellow]The machine is busy (load {load:.1f}): times will be too long.")
+    report: dict = {
+        "machine": {
+            "python": platform.python_version(), "system": platform.system(),
+            "architecture": platform.machine(), "cores": os.cpu_count(), "load_before": load,
+        },
+    }  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        cache = Path(folder) / "numba"
+        console.print("first fit, with compilation …")
+        report["first_fit"] = {
+            state: in_child("first_fit", {}, cache) for state in ("empty_cache", "warm_cache")
+        }
+        report["steps"] = []
+        for options in problems(arguments.huge):
+            console.print(f"{options['label']} …")
+            report["steps"].append(options | in_child("step", options, cache))
+        report["planted"] = measure_planted(arguments, Path(folder), cache, console)
+    return report
+
+
+def measure_planted(
+    arguments: argparse.Namespace, folder: Path, cache: Path, console
+) -> dict[str, dict]:
+    """The planted problem: boolweave, and the others."""
+    import first
+    import speed_peers
+
+    truth, seen = first.draw_problem(1000, FLIP, seed=0)
+    file = folder / "planted.npz"
+    np.savez(file, truth=truth, seen=seen)
+    out = {}
+    for n_threads in THREADS:
+        console.print(f"planted: boolweave, {n_threads} …")
+        options = {"problem": str(file), "K": 5, "n_threads": n_threads, "seeds": 3}
+        out[f"boolweave, {n_threads} thread{'s' if n_threads > 1 else ''}"] = in_child(
+            "planted", options, cache
+        )
+    if arguments.no_peers:
+        return out
+    console.print("planted: NIMFA …")
+    failure = first.make_nimfa_environment()
+    nimfa = {"starts": 1, "all_iterations": False}
+    out["NIMFA"] = (
+        {"failed": failure}
+        if failure
+        else first.in_child(first.NIMFA_PYTHON, "nimfa", file, FLIP, nimfa)
+    )
+    console.print("planted: NumPy reference …")
+    out["NumPy reference"] = first.in_child(
+        sys.executable, "reference", file, FLIP, {"iterations": 2}
+    )
+    for peer in speed_peers.PEERS:
+        console.print(f"planted: {peer} …")
+        out[peer] = speed_peers.run(peer, file, 5, 200, arguments.timeout)
+    return out
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--huge", action="store_true", help="10⁸ entries, too")
+    parser.add_argument("--no-peers", action="store_true", help="boolweave alone")
+    parser.add_argument("--timeout", type=float, default=60.0, help="seconds for a peer (60)")
+    parser.add_argument("--output", type=Path, default=RESULTS, help="where the JSON goes")
+    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        runner, options = arguments.child
+        print(json.dumps(RUNNERS[runner](json.loads(options))))
+        return
+
+    import speed_report
+
+    report = measure(arguments)
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    arguments.output.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+    speed_report.print_tables(report)
+    speed_report.draw(report, arguments.output.with_suffix(".png"))
+    if any("failed" in step for step in report["steps"]):
+        sys.exit("boolweave itself did not run; see above.")
+
+
+if __name__ == "__main__":
+    main()

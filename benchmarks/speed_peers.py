@@ -1,0 +1,115 @@
+"""Other programs for Boolean factorization, each in an environment of its own in .bench/.
+
+`speed.py` asks for them; this file is also the program that runs in their environments, so it
+imports nothing but NumPy at the top. An environment is made on first use. What cannot be installed,
+does not run or takes too long is reported as such.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# What to install, first the program itself.
+PEERS = {
+    "boolem": ["boolem==0.0.5", "numpy", "scipy", "numba"],
+    "nbmf-mm": ["nbmf-mm==0.1.4"],
+    "elbmf": ["elbmf"],
+}
+
+
+def python_of(peer: str) -> Path:
+    return ROOT / ".bench" / f"{peer}-venv" / "bin" / "python"
+
+
+def install(peer: str) -> str | None:
+    """Make the environment of a peer if it is not there; return what went wrong, or None."""
+    python = python_of(peer)
+    if python.exists():
+        return None
+    folder = python.parent.parent
+    pip = [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
+    commands = [[sys.executable, "-m", "venv", "--clear", str(folder)], [*pip, *PEERS[peer]]]
+    for command in commands:
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            import shutil
+
+            shutil.rmtree(folder, ignore_errors=True)
+            return "does not install: " + (done.stderr.strip().splitlines() or ["no message"])[-1]
+    return None
+
+
+def run(peer: str, problem: Path, rank: int, iterations: int, timeout: float) -> dict:
+    """Run a peer on the matrices `seen` and `truth` of an .npz file."""
+    problem_with_it = install(peer)
+    if problem_with_it is not None:
+        return {"failed": problem_with_it}
+    command = [str(python_of(peer)), __file__, peer, str(problem), str(rank), str(iterations)]
+    one_thread = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+    try:
+        done = subprocess.run(
+            command, env=os.environ | one_thread, capture_output=True, text=True, timeout=timeout
+        )
+    except subprocess.TimeoutExpired:
+        return {"failed": f"did not end within {timeout:.0f} s", "longer_than_s": timeout}
+    if done.returncode != 0:
+        return {"failed": (done.stderr.strip().splitlines() or ["no message"])[-1]}
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+# ---- in the environment of the peer
+
+
+def boolem(seen: np.ndarray, rank: int, iterations: int) -> tuple[np.ndarray, int | None]:
+    """Expectation-maximisation with gradients; P(z = 1) of every entry."""
+    from boolem import boolem as package
+
+    everything = np.ones(seen.shape, dtype=np.int8)
+    model = package.BEM(seen.astype(np.int8), rank, everything, max_iter=iterations)
+    model.run()
+    return model.X_hat, None
+
+
+def nbmf_mm(seen: np.ndarray, rank: int, iterations: int) -> tuple[np.ndarray, int | None]:
+    """Mean-parametrised Bernoulli factorization; its real-valued product."""
+    from nbmf_mm import NBMFMM
+
+    model = NBMFMM(n_components=rank, max_iter=iterations, random_state=0)
+    model.fit(seen.astype(float))
+    return model.W_ @ model.components_, int(model.n_iter_)
+
+
+RUNNERS = {"boolem": boolem, "nbmf-mm": nbmf_mm}
+
+
+def peak_mb() -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 2**10
+
+
+def main() -> None:
+    peer, problem, rank, iterations = sys.argv[1:]
+    with np.load(problem) as arrays:
+        seen, truth = arrays["seen"], arrays["truth"]
+    np.random.seed(0)  # noqa: NPY002  (boolem draws from it)
+    RUNNERS[peer](seen[:30, :30], 2, 10)  # imports and compilation
+    start = time.perf_counter(), time.process_time()
+    product, n_iter = RUNNERS[peer](seen, int(rank), int(iterations))
+    wall, cpu = time.perf_counter() - start[0], time.process_time() - start[1]
+    thresholds = np.linspace(0.05, 0.95, 19)  # the best against the truth: no user has that
+    error = min(float(np.mean((product > threshold) != truth)) for threshold in thresholds)
+    answer = {"time_s": wall, "cpu_s": cpu, "error": error, "iterations": n_iter}
+    print(json.dumps(answer | {"peak_mb": peak_mb()}))
+
+
+if __name__ == "__main__":
+    main()
