@@ -296,35 +296,6 @@ def _largest_change(w):
 
 
 @njit(nogil=True, cache=True)
-def _open_chunk(
-    dense, indptr, columns, codes, bounds, row_belief, column_belief, row_moved, column_moved,
-    still, c, row, x, y, w,
-):  # fmt: skip
-    """Gather the beliefs and codes of chunk c; False if nothing in it would change."""
-    start = c * CHUNK
-    n = min(CHUNK, codes.shape[0] - start)
-    if still[c] and _settled(dense, indptr, columns, row, start, n, row_moved, column_moved):
-        return False
-    _gather_rows(indptr, row, start, n, row_belief, x)
-    _gather_columns(dense, columns, start, n, column_belief, y)
-    _read_codes(codes, start, n, bounds[0], bounds[1], w)
-    return True
-
-
-@njit(nogil=True, cache=True)
-def _close_chunk(dense, indptr, columns, codes, still, c, row, x, y, w, row_sum, column_sum):
-    """Scatter what the messages of chunk c moved by; returns the largest change."""
-    start = c * CHUNK
-    n = min(CHUNK, codes.shape[0] - start)
-    change = _largest_change(w)
-    still[c] = change == 0
-    if change:
-        _scatter_rows(indptr, row, start, n, x, row_sum)
-        _scatter_columns(dense, columns, start, n, y, column_sum)
-    return change
-
-
-@njit(nogil=True, cache=True)
 def max_sum_or(
     dense, indptr, columns, codes, bounds, damping, row_belief, column_belief,
     row_moved, column_moved, still, to_row, to_column, row_sum, column_sum, x, y, w,
@@ -343,17 +314,22 @@ def max_sum_or(
     residual = _i16(0)
     row = 0
     for c in range(to_row.shape[0]):
-        while indptr[row + 1] <= c * CHUNK:
+        start = c * CHUNK
+        n = min(CHUNK, codes.shape[0] - start)
+        while indptr[row + 1] <= start:
             row += 1
-        if _open_chunk(
-            dense, indptr, columns, codes, bounds, row_belief, column_belief,
-            row_moved, column_moved, still, c, row, x, y, w,
-        ):  # fmt: skip
-            _or_exchange(damping, to_row[c], to_column[c], x, y, w)
-            change = _close_chunk(
-                dense, indptr, columns, codes, still, c, row, x, y, w, row_sum, column_sum
-            )
-            residual = max(residual, change)
+        if still[c] and _settled(dense, indptr, columns, row, start, n, row_moved, column_moved):
+            continue
+        _gather_rows(indptr, row, start, n, row_belief, x)
+        _gather_columns(dense, columns, start, n, column_belief, y)
+        _read_codes(codes, start, n, bounds[0], bounds[1], w)
+        _or_exchange(damping, to_row[c], to_column[c], x, y, w)
+        change = _largest_change(w)
+        residual = max(residual, change)
+        still[c] = change == 0
+        if change:
+            _scatter_rows(indptr, row, start, n, x, row_sum)
+            _scatter_columns(dense, columns, start, n, y, column_sum)
     return residual
 
 
@@ -362,21 +338,26 @@ def max_sum_xor(
     dense, indptr, columns, codes, bounds, damping, row_belief, column_belief,
     row_moved, column_moved, still, to_row, to_column, row_sum, column_sum, x, y, w,
 ):  # fmt: skip
-    """As `max_sum_or`, for the XOR product (a function of its own: compiled only when used)."""
+    """As `max_sum_or`, for the XOR product; written out, as each compiles only when it is used."""
     residual = _i16(0)
     row = 0
     for c in range(to_row.shape[0]):
-        while indptr[row + 1] <= c * CHUNK:
+        start = c * CHUNK
+        n = min(CHUNK, codes.shape[0] - start)
+        while indptr[row + 1] <= start:
             row += 1
-        if _open_chunk(
-            dense, indptr, columns, codes, bounds, row_belief, column_belief,
-            row_moved, column_moved, still, c, row, x, y, w,
-        ):  # fmt: skip
-            _xor_exchange(damping, to_row[c], to_column[c], x, y, w)
-            change = _close_chunk(
-                dense, indptr, columns, codes, still, c, row, x, y, w, row_sum, column_sum
-            )
-            residual = max(residual, change)
+        if still[c] and _settled(dense, indptr, columns, row, start, n, row_moved, column_moved):
+            continue
+        _gather_rows(indptr, row, start, n, row_belief, x)
+        _gather_columns(dense, columns, start, n, column_belief, y)
+        _read_codes(codes, start, n, bounds[0], bounds[1], w)
+        _xor_exchange(damping, to_row[c], to_column[c], x, y, w)
+        change = _largest_change(w)
+        residual = max(residual, change)
+        still[c] = change == 0
+        if change:
+            _scatter_rows(indptr, row, start, n, x, row_sum)
+            _scatter_columns(dense, columns, start, n, y, column_sum)
     return residual
 
 
