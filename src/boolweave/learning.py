@@ -237,14 +237,14 @@ class _Fit:
             state = engine.init(problem, random)
         return Candidate(state, self._run(problem, state, 0))
 
-    def _run(self, problem: Problem, state: State, n_iter: int, tol: float | None = None) -> Result:
+    def _run(self, problem: Problem, state: State, n_iter: int) -> Result:
         return engine.run(
             problem,
             state,
             self.observations,
             damping=self._damping(state),
             max_iter=n_iter,
-            tol=self.settings.tol if tol is None else tol,
+            tol=self.settings.tol,
             n_jobs=self.settings.n_jobs,
             on_iteration=self.on_iteration,
             recorder=self.recorder,
