@@ -63,7 +63,7 @@ class Begun(Exception):
 def code_of_fit(monkeypatch, **options):
     """The integer code with which a fit begins, or None if messages are floats."""
 
-    def begin(observations, model, *, code):
+    def begin(observations, model, *, code, store):
         raise Begun(code)
 
     monkeypatch.setattr(learning.engine, "make_problem", begin)

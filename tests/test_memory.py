@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from boolweave import BooleanMatrixFactorization, Observations, learning, memory
+from boolweave.storage import Files, Memory
 
 GB = 10**9
 
@@ -116,13 +117,14 @@ class Large:
 
     shape = (10**6, 10**4)
     n_observed = 10**9
+    indices = values = np.zeros(0)
 
 
 def check(**options):
     options = {
         "messages": "uint8", "method": "auto", "learns": True, "n_init": 6, "n_jobs": 2
     } | options  # fmt: skip
-    memory.check(Large(), 20, **options)
+    return memory.store_for(Large(), 20, **options)
 
 
 def test_what_does_not_fit_is_refused(monkeypatch):
@@ -149,6 +151,40 @@ def test_what_fits_is_not_refused(monkeypatch):
     check()
     monkeypatch.setattr(memory, "free_memory", lambda: None)
     check(messages="float32")
+
+
+def test_what_exceeds_max_memory_goes_to_files(monkeypatch):
+    monkeypatch.setattr(memory, "free_memory", lambda: 10**12)
+    monkeypatch.setattr(memory, "check_disk", lambda n_bytes: None)
+    assert type(check(max_memory=10**12)) is Memory
+    files = check(max_memory=8 * GB)
+    assert isinstance(files, Files)
+    assert files.n_blocks >= 20 * memory.LEAST_ROOM * 10**9 / (8 * GB)
+    assert files.cached
+    assert check(max_memory=4 * GB).n_blocks > 2 * files.n_blocks  # the factors take their part
+    monkeypatch.setattr(memory, "free_memory", lambda: 8 * GB)
+    assert not check(max_memory=6 * GB).cached
+    with pytest.raises(MemoryError, match=r"for the factors and a block of messages, more than"):
+        check(max_memory=10**8)
+    with pytest.raises(MemoryError, match="integers, but here they are floats"):
+        check(max_memory=8 * GB, messages="float32")
+
+
+@pytest.mark.parametrize(
+    ("given", "n_bytes"),
+    [
+        (1000, 1000), (2.5e9, 2_500_000_000), ("1000", 1000), ("2GiB", 2 << 30), ("2 gib", 2 << 30),
+        ("500MB", 500_000_000), ("1.5k", 1500), ("3Ti", 3 << 40), ("7b", 7), ("1e9", GB),
+    ],
+)  # fmt: skip
+def test_in_bytes(given, n_bytes):
+    assert memory.in_bytes(given) == n_bytes
+
+
+@pytest.mark.parametrize("given", ["", "GiB", "-1", "2 Gib MB", "2XB", "0", "nan", "1e99"])
+def test_what_is_no_size(given):
+    with pytest.raises(ValueError, match=r'max_memory must be .* such as "2GiB".*, got'):
+        memory.in_bytes(given)
 
 
 def test_nothing_is_made_before_the_check(monkeypatch):

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boolweave._cells import MISSING, Labels, check_labels, check_option, codes_of, place_of
+from boolweave.storage import in_turn, pieces
 
 
 class Entries(NamedTuple):
@@ -35,10 +36,22 @@ def index_dtype(n_columns: int) -> type[np.int32] | type[np.int64]:
 
 def rows_increase(indptr: NDArray[Any], indices: NDArray[Any]) -> bool:
     """Whether the columns of every row are strictly increasing."""
-    increases = indices[1:] > indices[:-1]
-    starts = indptr[1:-1]
-    increases[starts[(starts > 0) & (starts < len(indices))] - 1] = True  # a new row starts anew
-    return bool(increases.all())
+    return look_at(indptr, indices)[2]
+
+
+def look_at(indptr: NDArray[Any], indices: NDArray[Any]) -> tuple[int, int, bool]:
+    """Smallest and largest column (0 and −1 if there is none), and `rows_increase`; in pieces."""
+    ends: list[int] = []
+    increase, first = True, 0
+    begins = indptr[1:-1]
+    for part in in_turn(pieces(indices, overlap=1), lambda part: (part,)):
+        ends += [int(part.min()), int(part.max())]
+        increases = part[1:] > part[:-1]
+        here = begins[slice(*np.searchsorted(begins, [first + 1, first + len(part)]))]
+        increases[here - first - 1] = True  # a new row starts anew
+        increase = increase and bool(increases.all())
+        first += len(part) - 1
+    return min(ends, default=0), max(ends, default=-1), increase
 
 
 def entries_from_codes(

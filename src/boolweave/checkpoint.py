@@ -16,17 +16,22 @@ import os
 import re
 import time
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import numpy as np
 
 from boolweave.io.atomic import replacing
+from boolweave.storage import Made, Memory, in_turn, pieces, release
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from boolweave.observations import Observations
 
 FORMAT = "boolweave checkpoint"
@@ -36,6 +41,9 @@ VERSION = 1
 # a checkpoint is large, they are written less often.
 INTERVAL = 120.0
 SHARE = 0.03
+
+# Bytes of an array that is read only when it is needed.
+LARGE = 1 << 20
 
 # So many are kept: should the newest turn out to be damaged, the one before it serves.
 KEPT = 2
@@ -106,8 +114,10 @@ class Recorder:
         self._checkpoint = checkpoint
         self._identity = identity or {}
         self._given = given or {}
+        self.store = Memory()  # where large arrays of frames are kept
         self._open: list[tuple[str, Any]] = []
-        self._waiting: list[tuple[str, Any]] = []
+        self._waiting: list[tuple[str, Any]] = []  # names, and nodes for the reader
+        self._reader: _Reader | None = None
         self._store = None if checkpoint is None else _store_at(str(checkpoint.path))
         if self._store is not None:
             self._store.sweep()
@@ -137,12 +147,13 @@ class Recorder:
     def frame(self, name: str, fresh: Callable[[], Frame]) -> Iterator[Frame]:
         """The variables of a loop: as they were, on the way back into it, or `fresh` ones."""
         if self._waiting:
-            stored, value = self._waiting.pop(0)
+            stored, node = self._waiting.pop(0)
             if stored != name:
                 raise ValueError(
                     f"the checkpoint was in {stored!r} where this run is in {name!r}: it does not "
                     f"fit this version of boolweave; remove it from {self._where} to begin again"
                 )
+            value = self._value(node)
         else:
             value = fresh()
         self._open.append((name, value))
@@ -150,6 +161,19 @@ class Recorder:
             yield value
         finally:
             self._open.pop()
+
+    def _value(self, node: Any) -> Any:
+        assert self._reader is not None
+        try:
+            value = self._reader.value(node, self.store)
+        except (KeyError, IndexError, TypeError, AttributeError, ImportError) as error:
+            raise ValueError(
+                f"the checkpoint in {self._where} does not fit this version of boolweave "
+                f"({error}); remove it to begin again"
+            ) from None
+        if not self._waiting:
+            self._reader = None
+        return value
 
     def beat(self) -> None:
         """Save, if it is time to; the frames must be such that the innermost loop can go on."""
@@ -213,14 +237,8 @@ class Recorder:
                     "remove it to begin again"
                 )
             self._same_problem(store.name(number), header["identity"])
-            reader = _Reader(self._given, header["objects"], arrays)
-            try:
-                return [(name, reader.value(node)) for name, node in header["frames"]]
-            except (KeyError, IndexError, TypeError, AttributeError, ImportError) as error:
-                raise ValueError(
-                    f"{store.name(number)} does not fit this version of boolweave ({error}); "
-                    "remove it to begin again"
-                ) from None
+            self._reader = _Reader(self._given, header["objects"], arrays)
+            return [(name, node) for name, node in header["frames"]]
         if numbers:
             raise ValueError(
                 f"every checkpoint in {self._where} is damaged; remove them to begin again"
@@ -245,7 +263,8 @@ def identity_of(observations: Observations, parameters: dict[str, Any]) -> dict[
     data = hashlib.blake2b(digest_size=16)
     data.update(repr(observations.shape).encode())
     for array in (observations.indptr, observations.indices, observations.values):
-        data.update(np.ascontiguousarray(array).data)
+        for part in in_turn(pieces(array), lambda part: (part,)):
+            data.update(np.ascontiguousarray(part).data)
     return {"data": data.hexdigest(), **{name: _text(v) for name, v in parameters.items()}}
 
 
@@ -303,28 +322,39 @@ class _Writer:
 class _Reader:
     """Inverse of `_Writer`; only dataclasses of this package are made."""
 
-    def __init__(self, given: dict[str, Any], objects: list[Any], arrays: dict[str, Any]) -> None:
+    def __init__(self, given: dict[str, Any], objects: list[Any], arrays: dict[str, Made]) -> None:
         self._given = given
         self._objects = objects
         self._arrays = arrays
         self._made: dict[int, Any] = {}
+        self._read: dict[str, Any] = {}
+        self._store = Memory()
 
-    def value(self, node: Any) -> Any:
+    def value(self, node: Any, store: Memory | None = None) -> Any:
+        """What a node stands for; the arrays of lists go to the store."""
+        self._store = store or self._store
         if not isinstance(node, dict):
             return node
         ((kind, content),) = node.items()
         if kind == "given":
             return self._given[content]
         if kind == "array":
-            return self._arrays[content]
+            if content not in self._read:
+                self._read[content] = self._arrays[content].make()
+            return self._read[content]
         if kind == "number":
-            return self._arrays[content][()]
+            return self._arrays[content].make()[()]
         if kind == "dict":
             return {name: self.value(item) for name, item in content.items()}
         if kind == "object":
             if content not in self._made:
                 self._made[content] = self._make(*self._objects[content])
             return self._made[content]
+        names = [item["array"] for item in content if isinstance(item, dict) and "array" in item]
+        new = [name for name in names if name not in self._read]
+        if kind == "list" and content and len(new) == len(content):
+            kept = self._store.keep([self._arrays[name] for name in new])
+            self._read |= dict(zip(new, kept, strict=True))
         return {"list": list, "tuple": tuple}[kind](self.value(item) for item in content)
 
     def _make(self, name: str, parts: dict[str, Any]) -> Any:
@@ -337,14 +367,38 @@ class _Reader:
         return kind(**{field: self.value(node) for field, node in parts.items()})
 
 
-def _read(store: _Directory | _Remote, number: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def _read(store: _Directory | _Remote, number: int) -> tuple[dict[str, Any], dict[str, Made]]:
+    """The header, and the arrays: large ones are read to see that they are whole, and again later.
+
+    So no more than one of them is in memory before it is known where it is to be kept.
+    """
+
+    def again(name: str) -> NDArray[Any]:
+        with store.open(number) as file, np.load(file, allow_pickle=False) as stored:
+            return stored[name]
+
+    arrays = {}
     with store.open(number) as file, np.load(file, allow_pickle=False) as stored:
-        arrays = {name: stored[name] for name in stored.files}
-    header = json.loads(str(arrays.pop("header")))
+        for name in stored.files:
+            array = stored[name]
+            small = array.nbytes < LARGE
+            make = (lambda a=array: a) if small else partial(again, name)
+            arrays[name] = Made(array.shape, array.dtype, make)
+    header = json.loads(str(arrays.pop("header").make()))
     if header["format"] != FORMAT:
         raise ValueError("not a checkpoint")
     header["version"] = int(header["version"])
     return header, arrays
+
+
+def _write(file: BinaryIO, arrays: dict[str, Any]) -> None:
+    """As `np.savez` does it; arrays that are in files do not stay in memory."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for name, value in arrays.items():
+            array = np.asanyarray(value)
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, array, allow_pickle=False)
+            release(array)
 
 
 # ---------------------------------------------------------------- where they are
@@ -378,7 +432,7 @@ class _Directory:
 
     def write(self, number: int, arrays: dict[str, Any]) -> None:
         with replacing(self.name(number)) as file:
-            np.savez(file, **arrays)
+            _write(file, arrays)
             file.flush()
             os.fsync(file.fileno())  # on the disk before it takes the place of an older one
 
@@ -423,7 +477,7 @@ class _Remote:
     def write(self, number: int, arrays: dict[str, Any]) -> None:
         part = self.name(number) + ".part"
         with self._files.open(part, "wb") as file:
-            np.savez(file, **arrays)
+            _write(file, arrays)
         self._files.mv(part, self.name(number))
 
     def remove(self, number: int) -> None:

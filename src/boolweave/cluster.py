@@ -20,6 +20,7 @@ import numpy as np
 
 from boolweave import compact
 from boolweave.observations import Observations
+from boolweave.storage import Memory
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -122,17 +123,15 @@ class Rows:
         self.total = sums.columns
         return np.concatenate([sums.rows[block.rows] for block in problem.blocks])
 
-    def explained(self, problem: Any, row_words: Any, column_words: Any) -> dict[int, float]:
-        """`compact.explained_evidence` of every block."""
+    def covered(self, problem: Any, row_words: Any, column_words: Any) -> NDArray[np.int64]:
+        """`compact.covered` of all blocks together."""
         row_words, column_words = np.array(row_words), np.array(column_words)
-        found, first = {}, 0
-        for i, block in self.blocks.items():
+        total, first = np.zeros(3, dtype=np.int64), 0
+        for block in self.blocks.values():
             last = first + block.stop - block.start
-            found[i] = compact.explained_evidence(
-                problem, block, row_words[first:last], column_words
-            )
+            total += compact.covered(problem, block, row_words[first:last], column_words)
             first = last
-        return found
+        return total
 
 
 def _as_made(block: compact.CompactBlock) -> compact.CompactBlock:
@@ -236,14 +235,13 @@ class Cluster:
         ones = {i: value for part in parts for i, value in part[2].items()}
         return max(part[0] for part in parts), [ones[i] for i in sorted(ones)]
 
-    def explained(self, problem: Any, row_words: Any, column_words: Any) -> list[float]:
-        """What the decoded product explains, of every block in order."""
+    def covered(self, problem: Any, row_words: Any, column_words: Any) -> NDArray[np.int64]:
+        """How many entries of each code the decoded product makes 1, (3,)."""
         self.deal(problem.blocks)
         known = _without_blocks(problem)
         words = [self._of(problem.blocks, share, row_words) for share in self.shares]
-        parts = self._each("explained", [(known, part, column_words) for part in words])
-        found = {i: value for part in parts for i, value in part.items()}
-        return [found[i] for i in sorted(found)]
+        parts = self._each("covered", [(known, part, column_words) for part in words])
+        return np.sum(parts, axis=0)
 
     @staticmethod
     def _of(blocks: Any, share: list[int], array: Any) -> Any:
@@ -356,4 +354,5 @@ def _without_blocks(problem: Any) -> SimpleNamespace:
         shape=problem.shape,
         n_components=problem.n_components,
         model=SimpleNamespace(product=problem.model.product),
+        store=Memory(),
     )

@@ -14,6 +14,7 @@ import numpy as np
 from boolweave import compact_kernels as kernels
 from boolweave import compact_sum_product_kernels as sum_product_kernels
 from boolweave.model import Model
+from boolweave.storage import Memory, in_turn, release
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -160,24 +161,34 @@ def code_of(model: Model) -> Code:
 
 
 def make_blocks(
-    observations: Observations, code: Code, cuts: Iterable[tuple[int, int]]
+    observations: Observations, code: Code, cuts: list[tuple[int, int]], store: Memory | None = None
 ) -> tuple[CompactBlock, ...]:
-    """The rows between `cuts`, dense or sparse; observed entries are not copied."""
+    """The rows between `cuts`, dense or sparse; observed entries are not copied.
+
+    What has to be written down anew goes to the `store`.
+    """
     n_columns = observations.shape[1]
-    index = observations.indices.astype(np.uint32, copy=False)
     if observations.indices.dtype == np.int32:
         index = observations.indices.view(np.uint32)  # the same bits: no copy
+    else:
+        index = observations.indices.astype(np.uint32)
+    sizes = [(stop - start) * n_columns for start, stop in cuts]
+    seen = [int(observations.indptr[stop] - observations.indptr[start]) for start, stop in cuts]
+    holes = [(n,) for n, m in zip(sizes, seen, strict=True) if DENSE * n <= m < n]
+    new = iter((store or Memory()).empty(holes, np.uint8))
     blocks = []
-    for start, stop in cuts:
+    for (start, stop), cells in zip(cuts, sizes, strict=True):
         first, last = observations.indptr[start], observations.indptr[stop]
-        cells = (stop - start) * n_columns
         indptr = observations.indptr[start : stop + 1] - first
         codes = observations.values[first:last]
         dense = last - first >= DENSE * cells
         if dense and last - first < cells:
             flat = np.repeat(np.arange(stop - start) * n_columns, np.diff(indptr))
-            full = np.full(cells, kernels.MISSING, dtype=np.uint8)
+            full = next(new)
+            full.fill(kernels.MISSING)
             full[flat + index[first:last]] = codes
+            for array in (full, index[first:last], codes):
+                release(array)
             full.flags.writeable = False
             codes = full
         if dense:
@@ -197,7 +208,7 @@ def random_beliefs(
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Beliefs as if from random messages: the priors, and as much as √n of them would add up to."""
     scale = np.float32(problem.code.unit * problem.code.steps)
-    n_observed = sum(block.n_observed for block in problem.blocks)
+    n_observed = sum(block.n_observed for block in in_turn(problem.blocks, entries_of))
     sides = []
     for prior, axis in ((problem.row_prior, 0), (problem.column_prior, 1)):
         n = max(1.0, n_observed / prior.shape[axis])
@@ -209,10 +220,15 @@ def random_beliefs(
 def no_messages(problem: Any) -> list[NDArray[np.uint8]]:
     """Messages that say nothing."""
     nothing = kernels.XOR_OFFSET if problem.model.product == "xor" else 0
-    return [
-        np.full((block.n_chunks, problem.n_components, kernels.CHUNK), nothing, dtype=np.uint8)
-        for block in problem.blocks
-    ]
+    messages = problem.store.empty(_shapes(problem), np.uint8)
+    for array in in_turn(messages, lambda array: (array,)):
+        array.fill(nothing)
+    return messages
+
+
+def _shapes(problem: Any) -> list[tuple[int, int, int]]:
+    """Of the messages of every block."""
+    return [(block.n_chunks, problem.n_components, kernels.CHUNK) for block in problem.blocks]
 
 
 def log_odds_of(problem: Any, semiring: str, packed: Iterable[Ints]) -> NDArray[np.float32]:
@@ -261,7 +277,8 @@ def sums_of(problem: Any, semiring: str, to_row: list[Any], to_column: list[Any]
     """The sums of given messages."""
     sums = no_sums(problem)
     offset = _offset(problem, semiring)
-    for block, phi, psi in zip(problem.blocks, to_row, to_column, strict=True):
+    blocks = zip(problem.blocks, to_row, to_column, strict=True)
+    for block, phi, psi in in_turn(blocks, lambda part: (*entries_of(part[0]), *part[1:])):
         signs = _signs(problem, semiring, block).astype(np.int32)[:, None]
         row_of = np.repeat(np.arange(block.start, block.stop), np.diff(block.indptr))
         sides = ((phi, row_of, sums.rows.T), (psi, block.columns, sums.columns))
@@ -290,12 +307,13 @@ def to_sum_product(problem: Any, packed: list[Any]) -> list[NDArray[np.int16]]:
     """Max-sum messages as sum-product ones: 16 bits, in steps of 1/1024."""
     offset = np.float32(_offset(problem, "max-sum"))
     scale = np.float32(problem.code.unit * sum_product_kernels.LOG_ODDS_STEPS)
-    converted = []
-    for block, array in zip(problem.blocks, packed, strict=True):
+    converted = problem.store.empty(_shapes(problem), np.int16)
+    blocks = zip(problem.blocks, packed, converted, strict=True)
+    for block, array, out in in_turn(blocks, lambda part: (part[0].codes, *part[1:])):
         factor = np.ones(block.n_chunks * kernels.CHUNK, dtype=np.float32)
         factor[: block.n_entries] = _signs(problem, "max-sum", block)
         factor = factor.reshape(block.n_chunks, 1, kernels.CHUNK) * scale
-        converted.append(np.rint((array.astype(np.float32) - offset) * factor).astype(np.int16))
+        out[...] = np.rint((array.astype(np.float32) - offset) * factor)
     return converted
 
 
@@ -393,6 +411,15 @@ class Member:
     still: NDArray[np.bool_]
     ones: NDArray[np.float64]
 
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """The large arrays, which may be in files."""
+        return (*entries_of(self.block), self.to_row, self.to_column)
+
+
+def entries_of(block: CompactBlock) -> tuple[NDArray[Any], ...]:
+    """The large arrays of a block, which may be in files."""
+    return block.index, block.codes
+
 
 def update(told: Told, members: list[Member]) -> tuple[int, NDArray[Any]]:
     """One iteration of some blocks; also the largest change and the change of column sums (K, N).
@@ -410,7 +437,7 @@ def update(told: Told, members: list[Member]) -> tuple[int, NDArray[Any]]:
     dense_sum = np.zeros(columns.shape, dtype=told.sum_type)
     sparse_sum = np.zeros(by_column.shape, dtype=told.sum_type)
     change = 0
-    for member in members:
+    for member in in_turn(members, Member.arrays):
         block = member.block
         fixed = (block.dense, block.indptr, block.index, block.codes)
         read = (member.rows, columns if block.dense else by_column)
@@ -440,21 +467,41 @@ def _moved(
 
 
 def explained_evidence(
-    problem: Any, block: CompactBlock, row_words: Any, column_words: Any
+    problem: Any,
+    row_words: Any,
+    column_words: Any,
+    run_all: Callable[[Callable[[CompactBlock], Any], Iterable[CompactBlock]], Iterable[Any]],
 ) -> float:
-    """Sum of L over the entries of a block at which the decoded product is 1."""
-    xor = problem.model.product == "xor"
-    counts = kernels.covered(
-        xor, block.dense, block.indptr, block.index, block.codes, row_words, column_words
-    )
+    """Sum of L over the entries at which the decoded product is 1; `run_all` maps over blocks."""
+
+    def one_block(block: CompactBlock) -> NDArray[np.int64]:
+        return covered(problem, block, row_words[block.rows], column_words)
+
+    if problem.cluster is not None:
+        counts = problem.cluster.covered(problem, row_words, column_words)
+    else:
+        counts = sum(run_all(one_block, problem.blocks), np.zeros(3, dtype=np.int64))
     return float(counts @ problem.code.levels)
+
+
+def covered(
+    problem: Any, block: CompactBlock, row_words: Any, column_words: Any
+) -> NDArray[np.int64]:
+    """How many entries of each code the decoded product makes 1 in a block, (3,)."""
+    counts = kernels.covered(
+        problem.model.product == "xor", block.dense, block.indptr, block.index, block.codes,
+        row_words, column_words,
+    )  # fmt: skip
+    for array in entries_of(block):
+        release(array)
+    return counts
 
 
 def log_probability_of_zeros(observations: Observations, model: Model) -> float:
     """Σ log p(o | z = 0) over all entries; a missing one counts if its probability is given."""
     by_value = model.channel.log_probabilities_by_value()
     assert by_value is not None
-    ones = int(observations.values.sum(dtype=np.int64))
+    ones = observations.n_ones
     given_zero = by_value[0]
     total = ones * given_zero[1] + (observations.n_observed - ones) * given_zero[0]
     n_missing = observations.shape[0] * observations.shape[1] - observations.n_observed

@@ -23,6 +23,9 @@ from boolweave.compact_kernels import (
     _settled,
 )
 
+# P(z = 1 | o) is added up in steps of 2⁻²⁰: sums of them are exact, in whatever order.
+ONES_STEPS = 1 << 20
+
 # Steps of log-odds of 1/1024; messages within ±12, beliefs within ±31.9 (16 bits).
 LOG_ODDS_STEPS = 1024
 MESSAGE_LIMIT = 12.0
@@ -233,5 +236,6 @@ def sum_product(
                 one = (_f32(1) - v[_BEFORE + j]) / terms
                 like_one = one * (_f32(1) if code == 1 else small[0])
                 like_zero = (_f32(1) - one) * (_f32(1) if code == 0 else small[1])
-                ones[c, 0 if code == 1 else 1] += like_one / (like_one + like_zero)
+                steps = _i32(like_one / (like_one + like_zero) * _f32(ONES_STEPS) + _f32(0.5))
+                ones[c, 0 if code == 1 else 1] += _f32(steps) * _f32(1.0 / ONES_STEPS)
     return residual

@@ -60,14 +60,14 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
         method: Any = "auto", noise: Any = None, row_prior: Any = None, column_prior: Any = None,
         absent: Any = "zero", damping: float = 0.4, max_iter: int = 200, tol: float = 1e-3,
         n_init: Any = "auto", messages: Any = "auto", n_jobs: int | None = None,
-        random_state: Any = None, verbose: int = 0, checkpoint: Any = None,
+        random_state: Any = None, verbose: int = 0, checkpoint: Any = None, max_memory: Any = None,
         decimation: float | None = None,
     ) -> None:  # fmt: skip
         super().__init__(
             n_components, product=product, method=method, noise=noise, row_prior=row_prior,
             column_prior=column_prior, absent=absent, damping=damping, max_iter=max_iter, tol=tol,
             n_init=n_init, messages=messages, n_jobs=n_jobs, random_state=random_state,
-            verbose=verbose, checkpoint=checkpoint, decimation=decimation,
+            verbose=verbose, checkpoint=checkpoint, max_memory=max_memory, decimation=decimation,
         )  # fmt: skip
         self.client = client
 

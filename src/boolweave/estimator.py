@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from boolweave import compact, learning, message_passing, model_file, rank, recommend
+from boolweave import compact, learning, memory, message_passing, model_file, rank, recommend
 from boolweave._positions import positions
 from boolweave.checkpoint import Recorder
 from boolweave.model import Channel, Model
@@ -83,6 +83,10 @@ class BooleanMatrixFactorization(
         A directory in which a long run keeps what it needs to go on after a crash, every two
         minutes. A `fit` of the same data with the same parameters goes on from there, to the same
         end; when it is finished, the directory is empty again.
+    max_memory : int or str, optional
+        Bytes, or "2GiB" and the like, that a fit may take beside its input. Messages that would
+        take more are kept in files in the directory for temporary files (TMPDIR) and brought to
+        memory block by block. The result is the same.
     decimation : float, optional
         With sum-product: then fix this share of the undecided entries of X and Y, those with the
         strongest beliefs, run on, and so forth until all are decided. It breaks ties between
@@ -148,6 +152,7 @@ class BooleanMatrixFactorization(
         "random_state": ["random_state"],
         "verbose": ["verbose"],
         "checkpoint": [str, os.PathLike, None],
+        "max_memory": [Interval(Real, 1, None, closed="left"), str, None],
         "decimation": [Interval(Real, 0, 1, closed="right"), None],
     }  # fmt: skip
 
@@ -170,6 +175,7 @@ class BooleanMatrixFactorization(
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
         checkpoint: str | Path | Checkpoint | None = None,
+        max_memory: int | str | None = None,
         decimation: float | None = None,
     ) -> None:
         self.n_components = n_components
@@ -188,6 +194,7 @@ class BooleanMatrixFactorization(
         self.random_state = random_state
         self.verbose = verbose
         self.checkpoint = checkpoint
+        self.max_memory = max_memory
         self.decimation = decimation
 
     # ------------------------------------------------------------ fitting
@@ -269,6 +276,7 @@ class BooleanMatrixFactorization(
             n_jobs=self.n_jobs,
             decimation=self.decimation,
             messages=self.messages,
+            max_memory=None if self.max_memory is None else memory.in_bytes(self.max_memory),
         )
 
     def _warn(self, result: Result) -> None:

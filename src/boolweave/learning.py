@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -36,6 +36,7 @@ from boolweave.metrics import match_factors
 from boolweave.model import Channel, Model, sigmoid
 from boolweave.products import Product
 from boolweave.result import Result
+from boolweave.storage import Memory
 from boolweave.threads import effective_jobs
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ class Settings:
     n_jobs: int | None = None
     decimation: float | None = None
     messages: Literal["auto", "uint8", "float32"] = "auto"
+    max_memory: int | None = None
 
     def learns(self, name: str) -> bool:
         """Whether `name`, "noise", "row_prior" or "column_prior", is to be learned."""
@@ -144,15 +146,17 @@ def fit(
     """
     this = _Fit(observations, settings, on_iteration, recorder or Recorder())
     if getattr(observations, "cluster", None) is None:  # else the messages are not kept here
-        memory.check(
+        this.store = memory.store_for(
             observations,
             settings.n_components,
+            max_memory=settings.max_memory,
             messages="float32" if this.code is None else "uint8",
             method=settings.method,
             learns=settings.learns_any,
             n_init=settings.n_init,
             n_jobs=effective_jobs(settings.n_jobs),
         )
+    this.recorder.store = this.store
     return this.run(random)
 
 
@@ -164,6 +168,7 @@ class _Fit:
     settings: Settings
     on_iteration: OnIteration | None
     recorder: Recorder
+    store: Memory = field(default_factory=Memory)
 
     def run(self, random: np.random.Generator) -> Result:
         seeds = random.spawn(self.settings.n_init)
@@ -224,7 +229,9 @@ class _Fit:
     @cached_property
     def first_problem(self) -> Problem:
         """The problem to begin with."""
-        return engine.make_problem(self.observations, self.settings.first_model(), code=self.code)
+        return engine.make_problem(
+            self.observations, self.settings.first_model(), code=self.code, store=self.store
+        )
 
     def _problem(self, model: Model) -> Problem:
         return engine.with_model(self.first_problem, self.observations, model)
@@ -291,7 +298,7 @@ class _Fit:
         """The M-step: the channel and priors that the marginals of sum-product support."""
         channel = model.channel
         if self.settings.learns("noise"):
-            n_ones = int(self.observations.values.sum())
+            n_ones = self.observations.n_ones
             seen_one, seen_zero = state.expected_ones
             channel = _channel_from_counts(
                 one_and_one=seen_one,
@@ -313,11 +320,10 @@ class _Fit:
         X, Y = result.X, result.Y
         if self.settings.learns("noise"):
             seen = self.observations
-            at = result.at(seen.rows_of_entries(), seen.indices)
-            counts = np.bincount(2 * seen.values.astype(np.intp) + at, minlength=4)
+            (zero_and_zero, zero_and_one), (one_and_zero, one_and_one) = result.counts(seen)
             channel = _channel_from_counts(
-                zero_and_zero=counts[0], zero_and_one=counts[1],
-                one_and_zero=counts[2], one_and_one=counts[3],
+                zero_and_zero=zero_and_zero, zero_and_one=zero_and_one,
+                one_and_zero=one_and_zero, one_and_one=one_and_one,
             )  # fmt: skip
         row_prior, column_prior = model.row_prior, model.column_prior
         if self.settings.learns("row_prior"):
@@ -398,9 +404,8 @@ class _Fit:
     def _shares_explained(self, *results: Result) -> list[float]:
         """The share of the entries that each result explains; last, that of a constant."""
         seen = self.observations
-        rows, columns = seen.rows_of_entries(), seen.indices
-        shares = [float(np.mean(result.at(rows, columns) == seen.values)) for result in results]
-        ones = float(seen.values.mean())
+        shares = [int(np.trace(result.counts(seen))) / seen.n_observed for result in results]
+        ones = seen.share_of_ones
         return [*shares, max(ones, 1 - ones)]
 
     # ------------------------------------------------------------ decimation

@@ -6,11 +6,14 @@ two bytes in sum-product (four as floats), and `learning` keeps those of a few s
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from boolweave import compact
 from boolweave.candidates import N_FINALISTS
+from boolweave.message_passing import MIN_BLOCK
+from boolweave.storage import Files, Memory, check_disk, is_in_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +39,10 @@ _EVIDENCE = {"uint8": 0, "float32": 16}
 _VARIABLE = 48
 _LEARNED = 56
 _LEFT_BEHIND = 4
+
+# Where messages are in files: bytes of memory for each entry and factor of a block. Eight threads
+# have a block and the next one in memory, at four bytes.
+LEAST_ROOM = 64
 
 
 def estimate(
@@ -71,16 +78,19 @@ def estimate(
         Number of threads.
     """
     rows, columns = shape
-    held = n_entries
-    codes = 0
-    if messages == "uint8" and compact.DENSE * rows * columns <= n_entries:
-        held = rows * columns  # cells that are not observed have messages, too
-        codes = held if held > n_entries else 0
+    held = _held(shape, n_entries) if messages == "uint8" else n_entries
+    codes = held if held > n_entries else 0
     per_entry = _per_entry(n_components, messages, method, learns, n_init)
     per_variable = _VARIABLE + _LEFT_BEHIND * n_init + (_LEARNED if learns else 0)
     variables = (rows + columns) * n_components * per_variable
     column_sums = 8 * n_jobs * columns * n_components
     return held * per_entry + codes + variables + column_sums + 8 * rows
+
+
+def _held(shape: tuple[int, int], n_entries: int) -> int:
+    """Number of entries with messages: in dense blocks, cells that are not observed have some."""
+    dense = compact.DENSE * shape[0] * shape[1] <= n_entries
+    return shape[0] * shape[1] if dense else n_entries
 
 
 def _per_entry(K: int, messages: Messages, method: Method, learns: bool, n_init: int) -> int:
@@ -163,39 +173,78 @@ def _lines(file: Path) -> list[str]:
 # ---------------------------------------------------------------- does it fit?
 
 
-def check(
+def store_for(
     observations: Observations,
     n_components: int,
     *,
+    max_memory: int | None = None,
     messages: Messages,
     method: Method,
     learns: bool,
     n_init: int,
     n_jobs: int,
-) -> None:
-    """Raise MemoryError if a fit would not fit into what is free; parameters as in `estimate`."""
+) -> Memory:
+    """Where the messages of a fit will be kept; parameters as in `estimate`.
+
+    In files, if the fit would take more than `max_memory` bytes. Raises MemoryError if it would
+    not fit into what is free, or if what cannot be in files takes more than `max_memory`.
+    """
     shape, n_entries = observations.shape, observations.n_observed
 
-    def needed(messages: Messages, method: Method, learns: bool) -> int:
+    def needed(
+        messages: Messages = messages, method: Method = method, learns: bool = learns,
+        n_entries: int = n_entries,
+    ) -> int:  # fmt: skip
         return estimate(
             shape, n_entries, n_components, messages=messages, method=method, learns=learns,
             n_init=n_init, n_jobs=n_jobs,
         )  # fmt: skip
 
     free = free_memory()
-    total = needed(messages, method, learns)
-    if free is None or total <= free:
-        return
-    remedies = ["fewer factors"]
+    total = needed() + _read_from_files(observations)
+    problem = (
+        f"{shape[0]} rows × {shape[1]} columns with {n_entries} observed entries and "
+        f"{n_components} factors need about {in_words(total)} of memory"
+    )
+    if max_memory is not None and total > max_memory:
+        rest = needed(n_entries=0)
+        left = max_memory - rest
+        if messages == "float32":
+            raise MemoryError(
+                f"{problem}, more than max_memory={in_words(max_memory)}; messages can be kept in "
+                "files only if they are integers, but here they are floats"
+            )
+        least = LEAST_ROOM * n_components * MIN_BLOCK
+        if left < least:
+            raise MemoryError(
+                f"{problem}; {in_words(rest + least)} of it for the factors and a block of "
+                f"messages, more than max_memory={in_words(max_memory)}: raise it, or take fewer "
+                "factors"
+            )
+        in_files = total - rest
+        check_disk(in_files)
+        n_blocks = -(-_held(shape, n_entries) * LEAST_ROOM * n_components // left)
+        return Files(n_blocks, cached=free is None or in_files <= free // 2)
+    if free is None or needed() <= free:
+        return Memory()
+    remedies = ["fewer factors", "max_memory= to keep messages in files"]
     if messages == "float32":
-        remedies.append(f'messages="uint8" ({in_words(needed("uint8", method, learns))})')
+        remedies = ["fewer factors", f'messages="uint8" ({in_words(needed("uint8"))})']
     if method != "max-sum":
         remedies.append(f'method="max-sum" ({in_words(needed(messages, "max-sum", False))})')
     raise MemoryError(
-        f"{shape[0]} rows × {shape[1]} columns with {n_entries} observed entries and "
-        f"{n_components} factors need about {in_words(total)} of memory, but {in_words(free)} are "
+        f"{problem}, but {in_words(free)} are "
         f"free; try {', '.join(remedies)}, or boolweave.distributed on several machines"
     )
+
+
+def _read_from_files(observations: Observations) -> int:
+    """Bytes of the entries that are not in memory yet."""
+    arrays = (observations.indices, observations.values)
+    return sum(array.nbytes for array in arrays if is_in_file(array))
+
+
+# ---------------------------------------------------------------- in words
 
 
 def in_words(n_bytes: float) -> str:
@@ -205,3 +254,33 @@ def in_words(n_bytes: float) -> str:
             return f"{n_bytes:.3g} {unit}"
         n_bytes /= 1000
     return f"{n_bytes:.3g} TB"
+
+
+def in_bytes(size: int | float | str) -> int:
+    """A number of bytes from a number or from words such as "2GiB", "500 MB" or "1.5e9".
+
+    Examples
+    --------
+    >>> from boolweave.memory import in_bytes
+    >>> in_bytes("2GiB"), in_bytes("500 MB")
+    (2147483648, 500000000)
+    """
+    found = _SIZE.fullmatch(str(size))
+    n_bytes = 0.0
+    if found is not None:
+        factor = _UNITS.get(found[2].lower())
+        n_bytes = 0.0 if factor is None else float(found[1]) * factor
+    if not 1 <= n_bytes < 2**62:
+        raise ValueError(
+            f'max_memory must be a number of bytes, or one with a unit such as "2GiB" or "500MB", '
+            f"got {size!r}"
+        )
+    return int(n_bytes)
+
+
+_SIZE = re.compile(r"\s*(\d+(?:\.\d*)?(?:e\d+)?)\s*([a-zA-Z]*)\s*")
+_UNITS = {"": 1, "b": 1} | {
+    prefix + unit: base**power
+    for power, prefix in enumerate("kmgt", start=1)
+    for unit, base in (("", 1000), ("b", 1000), ("i", 1024), ("ib", 1024))
+}

@@ -20,6 +20,7 @@ from boolweave.evidence import evidence_of
 from boolweave.model import HARD_BELIEF, Model
 from boolweave.products import as_words
 from boolweave.result import Result
+from boolweave.storage import Memory
 from boolweave.threads import run_all, threads
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class Problem:
     log_probability_of_zeros: float
     code: compact.Code | None = None  # messages are small integers; None: floats
     cluster: Any = None  # who keeps the messages and runs the blocks; None: the threads here
+    store: Memory = field(default_factory=Memory)  # where messages are kept
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -134,13 +136,15 @@ def make_problem(
     model: Model,
     dtype: type[np.floating[Any]] = np.float32,
     code: compact.Code | None = None,
+    store: Memory | None = None,
 ) -> Problem:
     """Turn observations and model into log-odds over Ω, cut into blocks of rows.
 
     Ω is where log p(o|1) ≠ log p(o|0): the observed entries and, where the erasure depends on the
     value, the missing ones. With a `code` (of `compact.code_for`) messages will be integers, with
-    the workers of the `cluster` of the observations if they have one.
+    the workers of the `cluster` of the observations if they have one, or in the `store`.
     """
+    store = store or Memory()
     cluster = getattr(observations, "cluster", None)
     if code is None:
         if cluster is not None:
@@ -148,9 +152,9 @@ def make_problem(
         indptr, columns, evidence, base = evidence_of(observations, model)
     else:
         base = compact.log_probability_of_zeros(observations, model)
-        cuts = split_rows(observations.indptr)
-        parts = compact.make_blocks(observations, code, cuts)
-        return _with_priors(observations.shape, model, parts, base, dtype, code, cluster)
+        cuts = split_rows(observations.indptr, store.n_blocks)
+        parts = compact.make_blocks(observations, code, cuts, store)
+        return _with_priors(observations.shape, model, parts, base, dtype, code, cluster, store)
     blocks = []
     for start, stop in split_rows(indptr):
         first, last = indptr[start], indptr[stop]
@@ -174,6 +178,7 @@ def _with_priors(
     dtype: type[np.floating[Any]],
     code: compact.Code | None,
     cluster: Any = None,
+    store: Memory | None = None,
 ) -> Problem:
     """Add the priors; `base` is the log-probability of the observations where Z = 0."""
     row_prior, column_prior = (
@@ -182,7 +187,8 @@ def _with_priors(
     for odds in (row_prior, column_prior):
         soft = np.abs(odds) < HARD_BELIEF
         base -= float(np.logaddexp(0.0, odds[soft], dtype=np.float64).sum())
-    return Problem(model, shape, blocks, row_prior, column_prior, base, code, cluster)
+    fixed = (model, shape, blocks, row_prior, column_prior, base, code, cluster)
+    return Problem(*fixed, store or Memory())
 
 
 def with_model(problem: Problem, observations: Observations, model: Model) -> Problem:
@@ -192,15 +198,19 @@ def with_model(problem: Problem, observations: Observations, model: Model) -> Pr
     code = compact.code_of(model)
     blocks = tuple(replace(block, levels=code.levels) for block in problem.blocks)
     base = compact.log_probability_of_zeros(observations, model)
-    kind = (problem.dtype.type, code, problem.cluster)
+    kind = (problem.dtype.type, code, problem.cluster, problem.store)
     return _with_priors(observations.shape, model, blocks, base, *kind)
 
 
-def split_rows(indptr: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Cut the rows into blocks of about equally many entries, however many threads there are."""
+def split_rows(indptr: NDArray[np.int64], at_least: int = 1) -> list[tuple[int, int]]:
+    """Cut the rows into blocks of about equally many entries, however many threads there are.
+
+    There will be more than MAX_BLOCKS where `at_least` asks for them.
+    """
     n_rows = len(indptr) - 1
     n_entries = int(indptr[-1])
-    n_blocks = int(np.clip(n_entries // MIN_BLOCK, 1, min(MAX_BLOCKS, max(n_rows, 1))))
+    n_blocks = max(1, min(MAX_BLOCKS, n_entries // MIN_BLOCK))
+    n_blocks = min(max(n_blocks, at_least), max(n_rows, 1))
     targets = np.arange(1, n_blocks) * (n_entries / n_blocks)
     cuts = [0, *(int(cut) for cut in np.searchsorted(indptr, targets)), n_rows]
     return [(a, b) for a, b in pairwise(cuts) if b > a]
@@ -359,7 +369,7 @@ def _compact_step(
     if problem.cluster is not None:
         problem.cluster.adopt(problem, state)
     n_threads = 1 if pool is None else pool._max_workers
-    n_groups = max(1, min(n_threads, len(problem.blocks)))
+    n_groups = max(1, min(n_threads, problem.store.most_threads, len(problem.blocks)))
     state.residual, state.expected_ones = compact.step(
         problem, state.semiring, state.to_row, state.to_column, state.row_belief,
         state.column_belief, state.sums, damping,
@@ -387,19 +397,18 @@ def log_posterior(problem: Problem, state: State, pool: ThreadPoolExecutor | Non
     X, Y = state.row_belief > 0, state.column_belief > 0
     row_words, column_words = as_words(X), as_words(Y.T)
 
-    def one_block(block: Any) -> float:
-        if problem.code is not None:
-            return compact.explained_evidence(problem, block, row_words[block.rows], column_words)
+    def one_block(block: Block) -> float:
         return kernels.explained_evidence(
             problem.model.product == "xor", block.indptr, block.columns, block.evidence,
             row_words[block.rows], column_words,
         )  # fmt: skip
 
     total = problem.log_probability_of_zeros
-    if problem.cluster is not None:
-        total += sum(problem.cluster.explained(problem, row_words, column_words))
-    else:
+    if problem.code is None:
         total += sum(run_all(pool, one_block, problem.blocks))
+    else:
+        words = (row_words, column_words)
+        total += compact.explained_evidence(problem, *words, lambda f, b: run_all(pool, f, b))
     for bits, odds in ((X, problem.row_prior), (Y, problem.column_prior)):
         chosen = odds[bits]
         total += float(chosen[chosen < HARD_BELIEF].sum(dtype=np.float64))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -11,6 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from boolweave import _convert
 from boolweave._cells import check_labels, check_option
+from boolweave.storage import in_turn, pieces
+
+# Entries that are looked at in one go, where each needs some hundred bytes.
+PIECE_OF_ROWS = 1 << 16
 
 Absent = Literal["zero", "missing"]
 Duplicates = Literal["error", "majority"]
@@ -72,18 +78,20 @@ class Observations:
             raise ValueError(
                 f"values and indices must have one length, but have {len(values)} and {n_entries}"
             )
-        if n_entries and (indices.min() < 0 or indices.max() >= n_columns):
+        lowest, highest, increase = _convert.look_at(indptr, indices)
+        if n_entries and (lowest < 0 or highest >= n_columns):
             raise ValueError(
-                f"indices must be from 0 to {n_columns - 1}, but go from {indices.min()} to "
-                f"{indices.max()}; correct them or the shape"
+                f"indices must be from 0 to {n_columns - 1}, but go from {lowest} to {highest}; "
+                "correct them or the shape"
             )
-        if not _convert.rows_increase(indptr, indices):
+        if not increase:
             raise ValueError(
                 "indices must be strictly increasing within each row; "
                 "use Observations.from_triples for entries in any order"
             )
-        if n_entries and values.max() > 1:
-            raise ValueError(f"values must be 0 or 1, but hold {values.max()}")
+        largest = max((part.max() for part in in_turn(pieces(values), lambda p: (p,))), default=0)
+        if largest > 1:
+            raise ValueError(f"values must be 0 or 1, but hold {largest}")
         fields = {
             "shape": shape,
             "indptr": indptr,
@@ -301,14 +309,37 @@ class Observations:
         """Whether every entry is observed."""
         return self.n_observed == self.n_rows * self.n_columns
 
+    @cached_property
+    def n_ones(self) -> int:
+        """Number of observed ones."""
+        parts = in_turn(pieces(self.values), lambda part: (part,))
+        return sum(int(np.count_nonzero(part)) for part in parts)
+
     @property
     def share_of_ones(self) -> float:
         """Share of ones among the observed entries; 0 if there are none."""
-        return float(np.count_nonzero(self.values)) / max(self.n_observed, 1)
+        return self.n_ones / max(self.n_observed, 1)
 
     def rows_of_entries(self) -> NDArray[np.int64]:
         """Return the row of every entry, shape (n_observed,)."""
         return np.repeat(np.arange(self.n_rows), np.diff(self.indptr))
+
+    def in_pieces(
+        self,
+    ) -> Iterator[tuple[int, int, NDArray[np.signedinteger[Any]], NDArray[np.uint8]]]:
+        """Runs of rows with some entries each: first row, end, their columns and values.
+
+        What is read from files is given back after each.
+        """
+        most = self.n_observed // PIECE_OF_ROWS
+        cuts = np.searchsorted(self.indptr, np.arange(1, most + 1) * PIECE_OF_ROWS)
+        cuts = np.unique([0, *cuts.tolist(), self.n_rows])
+        runs = [
+            (int(start), int(stop), self.indices[first:last], self.values[first:last])
+            for start, stop in pairwise(cuts)
+            for first, last in [self.indptr[[start, stop]]]
+        ]
+        return in_turn(runs, lambda run: run[2:])
 
     def to_dense(self) -> NDArray[np.float32]:
         """Return the matrix, shape (M, N), with NaN where nothing was observed."""

@@ -243,11 +243,9 @@ def description_length(result: Result) -> float:
         n = side.shape[1]
         for ones in side.sum(axis=1, dtype=np.int64):
             bits += np.log2(n + 1) + _log2_choose(n, int(ones))
-    seen = result.observations
-    z = result.at(seen.rows_of_entries(), seen.indices)
+    counts = result.counts(result.observations)
     for value in (0, 1):
-        where = z == value
-        n, wrong = int(where.sum()), int((seen.values[where] != value).sum())
+        n, wrong = int(counts[:, value].sum()), int(counts[1 - value, value])
         bits += np.log2(n + 1) + _log2_choose(n, wrong)
     return float(bits)
 

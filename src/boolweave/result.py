@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,6 +87,17 @@ class Result:
             )
             return (p > 0.5).astype(np.uint8)
         return decoded_at(self.X, self.Y, rows, columns, self.model.product)
+
+    def counts(self, observations: Observations) -> NDArray[np.int64]:
+        """How often 0 was seen where `Z` is 0 and where it is 1, and 1 likewise: (2, 2)."""
+        total = np.zeros(4, dtype=np.int64)
+        for start, stop, columns, values in observations.in_pieces():
+            rows = np.repeat(
+                np.arange(stop - start), np.diff(observations.indptr[start : stop + 1])
+            )
+            here = replace(self, row_log_odds=self.row_log_odds[start:stop]).at(rows, columns)
+            total += np.bincount(2 * values.astype(np.intp) + here, minlength=4)
+        return total.reshape(2, 2)
 
     def seen_one(self, rows: Indices, columns: Indices) -> NDArray[np.float64]:
         """P(o = 1), what one would see, at pairs of rows and columns, (n,)."""

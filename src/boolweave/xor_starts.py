@@ -41,8 +41,7 @@ def start(
 ) -> State:
     """A max-sum state decoded from a random basis of row patterns."""
     pattern = _patterns(observations, problem.n_components, random)
-    evidence = [float(np.abs(b.evidence).mean()) for b in problem.blocks if b.n_entries]
-    strength = max(evidence, default=0.0)
+    strength = _strength(problem, observations)
     belief = np.clip(pattern * strength, -PATTERN_LIMIT, PATTERN_LIMIT)
     own = np.asarray(problem.model.column_prior)
     known = (own == 0) | (own == 1)
@@ -55,6 +54,17 @@ def start(
     return state
 
 
+def _strength(problem: Problem, observations: Observations) -> float:
+    """What an entry says on average, |L|."""
+    if problem.code is None:
+        evidence = [float(np.abs(b.evidence).mean()) for b in problem.blocks if b.n_entries]
+        return max(evidence, default=0.0)
+    if not observations.n_observed:
+        return 0.0
+    of_zero, of_one = np.abs(problem.code.levels[:2]).tolist()
+    return float(of_zero + (of_one - of_zero) * observations.share_of_ones)
+
+
 def _patterns(
     observations: Observations, n_components: int, random: np.random.Generator
 ) -> NDArray[np.float64]:
@@ -62,12 +72,12 @@ def _patterns(
     from scipy import sparse
 
     M, N = observations.shape
-    signs = 1.0 - 2.0 * observations.values.astype(np.float64)  # +1 for a zero: XOR is a product
-    seen = (observations.indices, observations.indptr)
-    table = sparse.csr_array((signs, *seen), shape=(M, N))
-    known = sparse.csr_array((np.ones_like(signs), *seen), shape=(M, N))
     sample = random.permutation(M)[:SAMPLE]
-    table, known = table[sample], known[sample]
+    looked_at = observations.take_rows(sample)
+    signs = 1.0 - 2.0 * looked_at.values.astype(np.float64)  # +1 for a zero: XOR is a product
+    seen = (looked_at.indices, looked_at.indptr)
+    table = sparse.csr_array((signs, *seen), shape=looked_at.shape)
+    known = sparse.csr_array((np.ones_like(signs), *seen), shape=looked_at.shape)
     sums, covered = np.ones((1, N)), np.ones((1, N))  # the empty sum
     pattern = np.zeros((n_components, N))
     taken = np.zeros(len(sample), dtype=bool)

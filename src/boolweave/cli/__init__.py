@@ -62,7 +62,7 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output went away, as `head` does
         sys.stderr.close()
         code = 0
-    except (ValueError, TypeError, OSError, ImportError, NotImplementedError) as error:
+    except (ValueError, TypeError, OSError, ImportError, MemoryError, NotImplementedError) as error:
         _say(_one_line(error))
         code = BAD_INPUT
     except Exception as error:

@@ -110,6 +110,7 @@ def parameters(how: Fitting) -> dict[str, Any]:
         "messages": how.messages.value if how.messages else None,
         "decimation": how.decimation,
         "checkpoint": how.checkpoint,
+        "max_memory": how.max_memory,
     }
     return {name: value for name, value in given.items() if value is not None}
 

@@ -190,6 +190,14 @@ class Fitting:
             rich_help_panel=_FIT,
         ),
     ] = None
+    max_memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Such as 2GiB: what a run may take; messages beyond it are kept in files.",
+            rich_help_panel=_FIT,
+        ),
+    ] = None
     seed: Annotated[
         int,
         typer.Option("--seed", "--random-state", help="Seed of the starts.", rich_help_panel=_FIT),

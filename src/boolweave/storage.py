@@ -1,0 +1,260 @@
+"""Where large arrays are kept: in memory, or in files of which a block at a time is in memory.
+
+A file is mapped into memory. Pages that were used are given back when a block is done, and those
+of the next block are asked for while it is worked on, so that a pass over all blocks reads and
+writes the file from front to back and keeps two blocks of it. The file has no name: it is gone when
+its arrays are, however the process ends.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+    Shape = tuple[int, ...]
+
+Item = TypeVar("Item")
+
+# Items that are looked at in one go.
+PIECE = 1 << 18
+
+_PAGE = mmap.ALLOCATIONGRANULARITY
+
+
+@dataclass(frozen=True)
+class Made:
+    """An array that is somewhere else, and how to get it."""
+
+    shape: Shape
+    dtype: np.dtype[Any]
+    make: Callable[[], NDArray[Any]]
+
+    @property
+    def n_bytes(self) -> int:
+        """Its size."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+
+class Memory:
+    """Arrays in memory.
+
+    Parameters
+    ----------
+    n_blocks : int, default=1
+        In how many blocks the rows are to be cut, at least.
+    """
+
+    # So many blocks may be worked on at once.
+    most_threads = 1 << 30
+
+    def __init__(self, n_blocks: int = 1) -> None:
+        self.n_blocks = n_blocks
+
+    def empty(self, shapes: Sequence[Shape], dtype: DTypeLike) -> list[NDArray[Any]]:
+        """Arrays of these shapes, their content not set."""
+        return [np.empty(shape, dtype=dtype) for shape in shapes]
+
+    def keep(self, made: Sequence[Made]) -> list[NDArray[Any]]:
+        """Arrays from elsewhere, where arrays are kept."""
+        return [array.make() for array in made]
+
+
+class Files(Memory):
+    """Arrays in files without a name, in the directory for temporary files.
+
+    Parameters
+    ----------
+    n_blocks : int
+        In how many blocks the rows are to be cut, at least.
+    cached : bool, default=True
+        Whether the system may keep what it likes of the files in memory that is free. Otherwise
+        pages leave its cache, too, as soon as they are on the disk.
+    """
+
+    most_threads = 8
+
+    # Less than this stays in memory.
+    LEAST = 1 << 20
+
+    def __init__(self, n_blocks: int, *, cached: bool = True) -> None:
+        super().__init__(n_blocks)
+        self.cached = cached
+
+    def empty(self, shapes: Sequence[Shape], dtype: DTypeLike) -> list[NDArray[Any]]:
+        """Arrays of these shapes one after another in a file, each from a page of its own."""
+        kind = np.dtype(dtype)
+        sizes = [int(np.prod(shape, dtype=np.int64)) * kind.itemsize for shape in shapes]
+        starts = np.cumsum([0, *(-(-size // _PAGE) * _PAGE for size in sizes)]).tolist()
+        mapping = _Mapping.of_size(max(starts[-1], _PAGE), self.cached)
+        return [
+            np.ndarray(shape, kind, buffer=mapping, offset=start)
+            for shape, start in zip(shapes, starts, strict=False)
+        ]
+
+    def keep(self, made: Sequence[Made]) -> list[NDArray[Any]]:
+        """Copies in a file, if they are large; one at a time is in memory."""
+        if len({array.dtype for array in made}) != 1 or sum(a.n_bytes for a in made) < self.LEAST:
+            return super().keep(made)
+        kept = self.empty([array.shape for array in made], made[0].dtype)
+        for target, source in zip(in_turn(kept, lambda array: (array,)), made, strict=True):
+            target[...] = source.make()
+        return kept
+
+
+class _Mapping(mmap.mmap):
+    """A file without a name, mapped into memory."""
+
+    file: BinaryIO
+    cached: bool
+    last: tuple[int, int] | None
+
+    @classmethod
+    def of_size(cls, n_bytes: int, cached: bool) -> _Mapping:
+        file = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the mapping)
+        try:
+            _allocate(file, n_bytes)
+        except OSError as error:
+            file.close()
+            raise OSError(
+                error.errno,
+                f"no room for {n_bytes / 2**30:.3g} GiB of messages ({error.strerror}); set TMPDIR "
+                "to a directory on a disk that has it",
+                tempfile.gettempdir(),
+            ) from None
+        mapping = cls(file.fileno(), n_bytes)
+        mapping.file, mapping.cached, mapping.last = file, cached, None
+        return mapping
+
+    def drop(self, start: int, length: int) -> None:
+        """Let the system's cache forget a part, and what was still on its way to the disk before.
+
+        Pages that are not written yet stay for now; this call sets off their writing.
+        """
+        if self.cached or not hasattr(os, "posix_fadvise"):
+            return
+        for part in (self.last, (start, length)):
+            if part is not None:
+                os.posix_fadvise(self.file.fileno(), *part, os.POSIX_FADV_DONTNEED)
+        self.last = start, length
+
+
+def _allocate(file: BinaryIO, n_bytes: int) -> None:
+    """Take the room on the disk now: a mapped file that cannot grow later ends the process."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file.fileno(), 0, n_bytes)
+    else:
+        file.truncate(n_bytes)
+
+
+# ---------------------------------------------------------------- one after another
+
+
+def pieces(array: NDArray[Any], overlap: int = 0, size: int = PIECE) -> list[NDArray[Any]]:
+    """Consecutive parts of an array; each begins with the last `overlap` items of the one before.
+
+    No part is empty, or only what overlaps, unless the array is as short as that.
+    """
+    starts = range(0, max(len(array) - overlap, min(len(array), 1)), size)
+    return [array[start : start + size + overlap] for start in starts]
+
+
+def in_turn(
+    items: Iterable[Item], arrays_of: Callable[[Item], Iterable[NDArray[Any]]]
+) -> Iterator[Item]:
+    """The items; the arrays of the next are asked for, those of the last one given back.
+
+    Where arrays are in memory nothing is done.
+    """
+    waiting = list(items)
+    for n, item in enumerate(waiting):
+        for following in waiting[n + 1 : n + 2]:
+            for array in arrays_of(following):
+                _advise(array, "MADV_WILLNEED")
+        yield item
+        for array in arrays_of(item):
+            release(array)
+
+
+def release(array: NDArray[Any]) -> None:
+    """Give the pages of an array back, if it is part of a file: they are read again when needed."""
+    _advise(array, "MADV_DONTNEED")
+
+
+def _advise(array: NDArray[Any], advice: str) -> None:
+    mapping = _mapping_of(array)
+    if mapping is None or array.nbytes == 0 or not hasattr(mmap, advice):
+        return
+    first = array.__array_interface__["data"][0] - _address(mapping)
+    start = first // _PAGE * _PAGE
+    length = min(first + array.nbytes, len(mapping)) - start
+    mapping.madvise(getattr(mmap, advice), start, length)
+    if advice == "MADV_DONTNEED" and isinstance(mapping, _Mapping):
+        mapping.drop(start, length)
+
+
+def is_in_file(array: NDArray[Any]) -> bool:
+    """Whether an array is part of a file, read page by page when it is looked at."""
+    return _mapping_of(array) is not None
+
+
+def _mapping_of(array: Any) -> mmap.mmap | None:
+    """The mapping of which an array is a part, if its pages can be given back without loss."""
+    while isinstance(array, np.ndarray):
+        if isinstance(array, np.memmap) and array.mode == "c":  # changes are in memory only
+            return None
+        if isinstance(array, np.memmap):
+            return array._mmap  # type: ignore[attr-defined, no-any-return]
+        array = array.base
+    return array if isinstance(array, _Mapping) else None
+
+
+def _address(mapping: mmap.mmap) -> int:
+    whole = np.frombuffer(mapping, dtype=np.uint8, count=1)
+    return int(whole.__array_interface__["data"][0])
+
+
+# ---------------------------------------------------------------- the disk
+
+
+def check_disk(n_bytes: int) -> None:
+    """Raise if the directory for temporary files has not this much room; warn if it is no disk."""
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free
+    if n_bytes > free:
+        raise OSError(
+            f"messages need {n_bytes / 2**30:.3g} GiB in {folder}, which has "
+            f"{free / 2**30:.3g} GiB free; set TMPDIR to a directory on a larger disk"
+        )
+    if _is_in_memory(Path(folder)):
+        warnings.warn(
+            f"{folder}, where messages are kept because of max_memory, is itself in memory; set "
+            "TMPDIR to a directory on a disk",
+            stacklevel=2,
+        )
+
+
+def _is_in_memory(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> bool:
+    """Whether files in a directory are kept in memory (tmpfs); False where nobody knows."""
+    device = os.stat(folder).st_dev
+    wanted = f"{os.major(device)}:{os.minor(device)}" if hasattr(os, "major") else ""
+    try:
+        lines = mounts.read_text().splitlines()
+    except OSError:
+        return False
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        if before.split()[2:3] == [wanted]:
+            return after.split()[0] in ("tmpfs", "ramfs")
+    return False
