@@ -36,13 +36,13 @@ def planted():
 def made(monkeypatch):
     """What was asked of `Files`."""
     calls = []
-    empty = Files.empty
+    zeros = Files.zeros
 
     def noted(self, shapes, dtype):
         calls.append((len(shapes), np.dtype(dtype)))
-        return empty(self, shapes, dtype)
+        return zeros(self, shapes, dtype)
 
-    monkeypatch.setattr(Files, "empty", noted)
+    monkeypatch.setattr(Files, "zeros", noted)
     return calls
 
 

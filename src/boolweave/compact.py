@@ -175,7 +175,7 @@ def make_blocks(
     sizes = [(stop - start) * n_columns for start, stop in cuts]
     seen = [int(observations.indptr[stop] - observations.indptr[start]) for start, stop in cuts]
     holes = [(n,) for n, m in zip(sizes, seen, strict=True) if DENSE * n <= m < n]
-    new = iter((store or Memory()).empty(holes, np.uint8))
+    new = iter((store or Memory()).zeros(holes, np.uint8))
     blocks = []
     for (start, stop), cells in zip(cuts, sizes, strict=True):
         first, last = observations.indptr[start], observations.indptr[stop]
@@ -183,7 +183,8 @@ def make_blocks(
         codes = observations.values[first:last]
         dense = last - first >= DENSE * cells
         if dense and last - first < cells:
-            flat = np.repeat(np.arange(stop - start) * n_columns, np.diff(indptr))
+            rows = np.arange(stop - start, dtype=np.int64)
+            flat = np.repeat(rows * n_columns, np.diff(indptr))
             full = next(new)
             full.fill(kernels.MISSING)
             full[flat + index[first:last]] = codes
@@ -220,8 +221,8 @@ def random_beliefs(
 def no_messages(problem: Any) -> list[NDArray[np.uint8]]:
     """Messages that say nothing."""
     nothing = kernels.XOR_OFFSET if problem.model.product == "xor" else 0
-    messages = problem.store.empty(_shapes(problem), np.uint8)
-    for array in in_turn(messages, lambda array: (array,)):
+    messages = problem.store.zeros(_shapes(problem), np.uint8)
+    for array in in_turn(messages, lambda array: (array,)) if nothing else ():
         array.fill(nothing)
     return messages
 
@@ -307,7 +308,7 @@ def to_sum_product(problem: Any, packed: list[Any]) -> list[NDArray[np.int16]]:
     """Max-sum messages as sum-product ones: 16 bits, in steps of 1/1024."""
     offset = np.float32(_offset(problem, "max-sum"))
     scale = np.float32(problem.code.unit * sum_product_kernels.LOG_ODDS_STEPS)
-    converted = problem.store.empty(_shapes(problem), np.int16)
+    converted = problem.store.zeros(_shapes(problem), np.int16)
     blocks = zip(problem.blocks, packed, converted, strict=True)
     for block, array, out in in_turn(blocks, lambda part: (part[0].codes, *part[1:])):
         factor = np.ones(block.n_chunks * kernels.CHUNK, dtype=np.float32)

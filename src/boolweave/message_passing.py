@@ -42,6 +42,9 @@ CHUNK = 512
 MAX_BLOCKS = 32
 MIN_BLOCK = 4096
 
+# Columns are numbered in 32 bits without sign; rows and entries in 64.
+MOST_COLUMNS = 2**32
+
 # Messages to rows whose components are known settle within some 20 iterations, or never. The number
 # is fixed, so that what a row gets does not depend on the rows beside it.
 FOLD_IN_ITERATIONS = 30
@@ -145,6 +148,11 @@ def make_problem(
     the workers of the `cluster` of the observations if they have one, or in the `store`.
     """
     store = store or Memory()
+    if observations.shape[1] > MOST_COLUMNS:
+        raise ValueError(
+            f"at most {MOST_COLUMNS} columns are possible, got {observations.shape[1]}; exchange "
+            "rows and columns"
+        )
     cluster = getattr(observations, "cluster", None)
     if code is None:
         if cluster is not None:

@@ -332,7 +332,8 @@ class Observations:
         What is read from files is given back after each.
         """
         most = self.n_observed // PIECE_OF_ROWS
-        cuts = np.searchsorted(self.indptr, np.arange(1, most + 1) * PIECE_OF_ROWS)
+        targets = np.arange(1, most + 1, dtype=np.int64) * PIECE_OF_ROWS
+        cuts = np.searchsorted(self.indptr, targets)
         cuts = np.unique([0, *cuts.tolist(), self.n_rows])
         runs = [
             (int(start), int(stop), self.indices[first:last], self.values[first:last])

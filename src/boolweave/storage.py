@@ -15,6 +15,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
@@ -62,9 +63,9 @@ class Memory:
     def __init__(self, n_blocks: int = 1) -> None:
         self.n_blocks = n_blocks
 
-    def empty(self, shapes: Sequence[Shape], dtype: DTypeLike) -> list[NDArray[Any]]:
-        """Arrays of these shapes, their content not set."""
-        return [np.empty(shape, dtype=dtype) for shape in shapes]
+    def zeros(self, shapes: Sequence[Shape], dtype: DTypeLike) -> list[NDArray[Any]]:
+        """Arrays of these shapes."""
+        return [np.zeros(shape, dtype=dtype) for shape in shapes]
 
     def keep(self, made: Sequence[Made]) -> list[NDArray[Any]]:
         """Arrays from elsewhere, where arrays are kept."""
@@ -92,11 +93,11 @@ class Files(Memory):
         super().__init__(n_blocks)
         self.cached = cached
 
-    def empty(self, shapes: Sequence[Shape], dtype: DTypeLike) -> list[NDArray[Any]]:
+    def zeros(self, shapes: Sequence[Shape], dtype: DTypeLike) -> list[NDArray[Any]]:
         """Arrays of these shapes one after another in a file, each from a page of its own."""
         kind = np.dtype(dtype)
         sizes = [int(np.prod(shape, dtype=np.int64)) * kind.itemsize for shape in shapes]
-        starts = np.cumsum([0, *(-(-size // _PAGE) * _PAGE for size in sizes)]).tolist()
+        starts = [0, *accumulate(-(-size // _PAGE) * _PAGE for size in sizes)]
         mapping = _Mapping.of_size(max(starts[-1], _PAGE), self.cached)
         return [
             np.ndarray(shape, kind, buffer=mapping, offset=start)
@@ -107,7 +108,7 @@ class Files(Memory):
         """Copies in a file, if they are large; one at a time is in memory."""
         if len({array.dtype for array in made}) != 1 or sum(a.n_bytes for a in made) < self.LEAST:
             return super().keep(made)
-        kept = self.empty([array.shape for array in made], made[0].dtype)
+        kept = self.zeros([array.shape for array in made], made[0].dtype)
         for target, source in zip(in_turn(kept, lambda array: (array,)), made, strict=True):
             target[...] = source.make()
         return kept
