@@ -2,4 +2,5 @@
 
 from boolweave.cli import main
 
-main()
+if __name__ == "__main__":  # workers of a local cluster import this module, too
+    main()

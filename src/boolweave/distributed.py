@@ -122,9 +122,14 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to an .npz file; `boolweave.load` reads it, without the client."""
-        slim = self._slim()
-        slim.observations_ = self.observations_
-        slim.save(path)  # type: ignore[arg-type]
+        self.to_local().save(path)  # type: ignore[arg-type]
+
+    def to_local(self) -> BooleanMatrixFactorization:
+        """The fitted model as a `BooleanMatrixFactorization`, which needs no client."""
+        local = self._slim()
+        local.observations_ = self.observations_
+        local.set_params(n_jobs=self.n_jobs, checkpoint=self.checkpoint)
+        return local
 
     def _slim(self) -> BooleanMatrixFactorization:
         """The fitted model without client and entries, to be sent to workers."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from boolweave.cli.options import Fitting, Reading
+    from boolweave.cli.options import Cluster, Fitting, Reading
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.io import Reading as Contents
     from boolweave.observations import Observations
@@ -39,7 +39,10 @@ def _without_nan(answer: Any) -> Any:
     return answer
 
 
-def read_input(source: str, how: Reading, quiet: bool, absent: str = "zero") -> Contents:
+def read_input(
+    source: str | list[str], how: Reading, quiet: bool, absent: str = "zero",
+    max_memory: str | None = None,
+) -> Contents:  # fmt: skip
     """Read the input and say how it was understood."""
     from boolweave import io
     from boolweave.io.dialect import Dialect
@@ -57,9 +60,18 @@ def read_input(source: str, how: Reading, quiet: bool, absent: str = "zero") -> 
         above=_above(how.above),
         absent=how.absent.value if how.absent else absent,  # type: ignore[arg-type]
         duplicates=how.duplicates.value,  # type: ignore[arg-type]
+        max_memory=_size(max_memory),
     )
     talk(f"{contents.name}: {contents.guess}", quiet)
     return contents
+
+
+def _size(text: str | None) -> int | None:
+    if text is None:
+        return None
+    from boolweave.memory import in_bytes
+
+    return in_bytes(text)
 
 
 def _delimiter(text: str | None) -> str | None:
@@ -115,18 +127,28 @@ def parameters(how: Fitting) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def fit(observations: Observations, how: Fitting, quiet: bool) -> BooleanMatrixFactorization:
+def fit(
+    observations: Observations, how: Fitting, quiet: bool, where: Cluster | None = None
+) -> BooleanMatrixFactorization:
     """Fit, with progress on a terminal; warnings become lines on standard error."""
     import warnings
 
+    from boolweave.cli.clusters import client_of
     from boolweave.estimator import BooleanMatrixFactorization
 
-    model = BooleanMatrixFactorization(
-        random_state=how.seed, n_jobs=how.jobs, verbose=0 if quiet else 1, **parameters(how)
-    )
-    with warnings.catch_warnings(record=True) as caught:
+    chosen = parameters(how)
+    chosen |= {"random_state": how.seed, "n_jobs": how.jobs, "verbose": 0 if quiet else 1}
+    with client_of(where, quiet) as client, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        if client is None:
+            model = BooleanMatrixFactorization(**chosen)
+        else:
+            from boolweave.distributed import DaskBooleanMatrixFactorization
+
+            model = DaskBooleanMatrixFactorization(client=client, **chosen)
         model.fit(observations)
+        if client is not None:  # what follows needs no cluster
+            model = model.to_local()  # type: ignore[attr-defined]
     for warning in caught:
         if issubclass(warning.category, UserWarning):
             talk(f"warning: {' '.join(str(warning.message).split())}", quiet)

@@ -17,7 +17,7 @@ from boolweave.cli.common import (
     read_input,
     talk,
 )
-from boolweave.cli.options import Fitting, Reading, Source, Writing
+from boolweave.cli.options import Cluster, Fitting, Reading, Source, Sources, Writing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,7 +47,7 @@ class Fill(StrEnum):
 
 
 def factorize(
-    source: Source,
+    source: Sources,
     writing: Writing,
     full: Annotated[
         bool, typer.Option("--full", help="List everyone, not only the members of factors.")
@@ -57,6 +57,7 @@ def factorize(
     hold_out: Annotated[float, _HOLD_OUT] = 0.0,
     reading: Reading = Reading(),  # noqa: B008
     fitting: Fitting = Fitting(),  # noqa: B008
+    where: Cluster = Cluster(),  # noqa: B008
 ) -> None:
     """Find the factors behind a table: who belongs together, and in what.
 
@@ -67,8 +68,8 @@ def factorize(
     from boolweave.io.write import TABLE_FORMATS, factor_table, write_table
 
     kind = _check_outputs(writing, TABLE_FORMATS, model, report)
-    contents = read_input(source, reading, writing.quiet)
-    fitted, held_out = _fit(contents.observations, fitting, hold_out, writing.quiet)
+    contents = read_input(source, reading, writing.quiet, max_memory=fitting.max_memory)
+    fitted, held_out = _fit(contents.observations, fitting, hold_out, writing.quiet, where)
     _write_more(fitted, held_out, contents.name, model, report, writing.quiet)
     if writing.json:
         put_json({**_summary(fitted, held_out), "factors": _factors(fitted)})
@@ -79,7 +80,7 @@ def factorize(
 
 
 def complete(
-    source: Source,
+    source: Sources,
     writing: Writing,
     fill: Annotated[
         Fill,
@@ -96,6 +97,7 @@ def complete(
     hold_out: Annotated[float, _HOLD_OUT] = 0.0,
     reading: Reading = Reading(),  # noqa: B008
     fitting: Fitting = Fitting(),  # noqa: B008
+    where: Cluster = Cluster(),  # noqa: B008
 ) -> None:
     """Fill the holes of a table.
 
@@ -107,8 +109,8 @@ def complete(
 
     formats = TABLE_FORMATS if fill is Fill.both else MATRIX_FORMATS
     kind = _check_outputs(writing, formats, model, report)
-    contents = read_input(source, reading, writing.quiet, absent="missing")
-    fitted, held_out = _fit(contents.observations, fitting, hold_out, writing.quiet)
+    contents = read_input(source, reading, writing.quiet, "missing", fitting.max_memory)
+    fitted, held_out = _fit(contents.observations, fitting, hold_out, writing.quiet, where)
     _write_more(fitted, held_out, contents.name, model, report, writing.quiet)
     seen = contents.observations
     if writing.json:
@@ -248,12 +250,12 @@ def _check_outputs(
 
 
 def _fit(
-    seen: Observations, fitting: Fitting, hold_out: float, quiet: bool
+    seen: Observations, fitting: Fitting, hold_out: float, quiet: bool, where: Cluster
 ) -> tuple[BooleanMatrixFactorization, HeldOut | None]:
     if hold_out == 0:
-        return fit(seen, fitting, quiet), None
+        return fit(seen, fitting, quiet, where), None
     kept, rows, columns, values = seen.hide(hold_out, random_state=fitting.seed)
-    return fit(kept, fitting, quiet), (rows, columns, values)
+    return fit(kept, fitting, quiet, where), (rows, columns, values)
 
 
 def _write_more(

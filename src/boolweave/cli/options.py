@@ -59,10 +59,18 @@ class Messages(StrEnum):
 
 
 _IN, _FIT, _TALK = "How the input is read", "How the factors are found", "Output"
+_WHERE = "Where the factors are found"
 
 Source = Annotated[
     str, typer.Argument(metavar="INPUT", help="The file; - is standard input.", show_default=False)
 ]
+Sources = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="INPUT...", show_default=False,
+        help="The file; - is standard input. Or several Parquet files of triples.",
+    ),
+]  # fmt: skip
 ModelFile = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model that factorize or complete wrote (.npz).")
 ]
@@ -208,6 +216,29 @@ class Fitting:
             "--jobs", "--n-jobs", "-j", help="Threads; -1 for all cores.", rich_help_panel=_FIT
         ),
     ] = -1
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where the factors are found, if not here."""
+
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="A Dask cluster, such as tcp://host:8786.",
+            rich_help_panel=_WHERE,
+        ),
+    ] = None
+    local_cluster: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="A Dask cluster of N processes on this machine.",
+            rich_help_panel=_WHERE,
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ one line names file, line, column and remedy.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,20 +56,22 @@ class Reading:
 
 
 def read(
-    source: str | Path,
+    source: str | Path | Sequence[str | Path],
     *,
     format: str | None = None,
     dialect: Dialect | None = None,
     above: Above | None = None,
     absent: Absent = "zero",
     duplicates: Duplicates = "error",
+    max_memory: int | None = None,
 ) -> Reading:
     r"""Read a Boolean matrix from a file.
 
     Parameters
     ----------
-    source : path
-        The file; "-" is standard input. It may be packed with gzip or zstd.
+    source : path, or several
+        The file; "-" is standard input. It may be packed with gzip or zstd. Several files must be
+        Parquet files of triples.
     format : str, optional
         One of `FORMATS`; left out, the content and the name tell.
     dialect : Dialect, optional
@@ -79,6 +82,8 @@ def read(
         What the entries are that a sparse matrix, pairs or transactions do not name.
     duplicates : {"error", "majority"}
         What to do where one entry is given as both 0 and 1.
+    max_memory : int, optional
+        Several files: entries that would take more bytes are kept in files and read from there.
 
     Returns
     -------
@@ -98,6 +103,10 @@ def read(
     asked = dialect or Dialect()
     if format is not None and format not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {format!r}")
+    if not isinstance(source, str | Path) and len(source) > 1:
+        return _parts(source, format, asked, above, duplicates, max_memory)
+    if not isinstance(source, str | Path):
+        (source,) = source
     if str(source) != "-" and Path(source).is_dir() and format in (None, "movielens"):
         return _movielens(Path(source), str(source), above)
     with files.local_copy(source) as (path, name):
@@ -110,6 +119,26 @@ def read(
                 asked = Dialect(delimiter=asked.delimiter, layout="triples", columns=asked.columns)
             return _text(path, name, asked, above, absent, duplicates)
         return _other(path, name, kind, asked, above, absent, duplicates)
+
+
+def _parts(
+    sources: Sequence[str | Path], format: str | None, asked: Dialect, above: Above | None,
+    duplicates: Duplicates, max_memory: int | None,
+) -> Reading:  # fmt: skip
+    from boolweave.io.parts import read_parts
+
+    name = f"{len(sources)} files"
+    if format not in (None, "parquet") or asked.layout not in (None, "triples"):
+        raise FileError(name, "several files must be Parquet files of triples")
+    for source in sources:
+        with files.local_copy(source) as (path, called):
+            if path != Path(source) or not path.is_file() or files.magic(path) != "parquet":
+                raise FileError(called, "several files must be Parquet files of triples")
+    observations = read_parts(
+        [Path(source) for source in sources], columns=asked.columns, above=above,
+        duplicates=duplicates, max_memory=max_memory,
+    )  # fmt: skip
+    return Reading(observations, name, "parquet", "parquet, triples")
 
 
 def _format_of(path: Path, name: Path) -> str:

@@ -57,7 +57,7 @@ def read_columnar(
     numbered = [_number(frame[column], name) for column in picked[:2]]
     bits = np.ones(frame.height, np.uint8)
     if wanted == 3:
-        bits = _frame_codes(frame[picked[2]], name, above)
+        bits = frame_codes(frame[picked[2]], name, above)
     (row, row_labels), (column_, column_labels) = numbered
     return observe(
         row, column_, bits, row_labels, column_labels, name,
@@ -105,7 +105,7 @@ def _number(series: pl.Series, name: str) -> tuple[NDArray[np.int64], NDArray[np
     return joined["code"].to_numpy(), labels
 
 
-def _frame_codes(series: pl.Series, name: str, above: Above | None) -> NDArray[np.uint8]:
+def frame_codes(series: pl.Series, name: str, above: Above | None) -> NDArray[np.uint8]:
     """0, 1 or MISSING for the cells of a typed column."""
     import polars as pl
 
@@ -144,7 +144,7 @@ def _wide_frame(
             frame = frame[:, 1:]
     codes = np.empty(frame.shape, np.uint8)
     for j, column in enumerate(frame.iter_columns()):
-        codes[:, j] = _frame_codes(column, name, above)
+        codes[:, j] = frame_codes(column, name, above)
     try:
         return Observations.from_dense(
             np.ma.masked_equal(codes, MISSING), row_labels=row_labels, column_labels=frame.columns

@@ -1,0 +1,218 @@
+"""Triples in several Parquet files, read piece by piece.
+
+The names of rows and columns are numbered in the order of their first appearance, as in a single
+file. Each entry becomes one number of 64 bits: row, column, value. If all of them do not fit into
+the memory that is allowed they go to a file, are dealt to runs of rows there, and are sorted run by
+run; the observations are then read from files, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from boolweave import _convert
+from boolweave.io.delimited import MISSING, Above
+from boolweave.io.files import FileError
+from boolweave.io.formats import frame_codes
+from boolweave.observations import Duplicates, Observations
+from boolweave.storage import Files, Memory, in_turn, pieces, release
+
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+# Lines of a file that are read at a time.
+PIECE = 1 << 20
+
+# Bytes of memory for each entry that is being sorted, and of what is kept of it.
+_SORTING = 64
+_KEPT = 5
+
+_BITS = 32  # of a column and a value, below those of the row
+
+
+def read_parts(
+    paths: Sequence[Path],
+    *,
+    columns: tuple[str, ...] = (),
+    above: Above | None = None,
+    duplicates: Duplicates = "error",
+    max_memory: int | None = None,
+) -> Observations:
+    """The observations of all files together; in files where they exceed `max_memory` bytes."""
+    import polars as pl
+
+    counts = [_height(path) for path in paths]
+    names = _columns(paths, columns)
+    n_lines = sum(counts)
+    fits = max_memory is None or n_lines * _SORTING <= max_memory
+    store = Memory() if fits else Files(1)
+    limit = _threshold(paths, names[2], above)
+    numbers = [_Numbers(), _Numbers()]
+    (packed,) = store.zeros([(n_lines,)], np.int64)
+    n = 0
+    for path, count in zip(paths, counts, strict=True):
+        for start in range(0, count, PIECE):
+            frame = pl.scan_parquet(path, glob=False).select(names).slice(start, PIECE).collect()
+            part = _pack(frame, str(path), names, numbers, limit)
+            packed[n : n + len(part)] = part
+            release(packed[n : n + len(part)])
+            n += len(part)
+    row_labels, column_labels = (side.labels() for side in numbers)
+    shape = len(row_labels), len(column_labels)
+    most = n_lines if max_memory is None else max(1, max_memory // _SORTING)
+    runs = list(_runs(packed[:n], shape[0], most, store))
+    del packed
+    total = sum(len(part) for _, _, part in runs)
+    kept = Memory() if fits or total * _KEPT <= (max_memory or 0) // 4 else store
+    (indices,) = kept.zeros([(total,)], _convert.index_dtype(shape[1]))
+    (values,) = kept.zeros([(total,)], np.uint8)
+    indptr, n = [np.zeros(1, dtype=np.int64)], 0
+    for first, last, part in in_turn(runs, lambda run: run[2:]):
+        column = (part >> 1) & (2 ** (_BITS - 1) - 1)
+        try:
+            found = _convert.entries_from_triples(
+                (part >> _BITS) - first, column, (part & 1).astype(np.uint8),
+                (last - first, shape[1]), row_labels[first:last], column_labels, duplicates,
+            )  # fmt: skip
+        except ValueError as error:
+            message = str(error).replace('pass duplicates="majority"', "say --duplicates majority")
+            raise FileError(f"{len(paths)} files", message) from None
+        end = n + len(found.indices)
+        indices[n:end], values[n:end] = found.indices, found.values
+        for array in (indices[n:end], values[n:end]):
+            release(array)
+        indptr.append(n + found.indptr[1:])
+        n = end
+    return Observations(
+        shape, np.concatenate(indptr), indices[:n], values[:n], row_labels, column_labels
+    )
+
+
+def _height(path: Path) -> int:
+    import polars as pl
+
+    try:
+        return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
+    except (pl.exceptions.PolarsError, OSError) as error:
+        first = str(error).splitlines()[0]
+        raise FileError(
+            str(path),
+            f"expected a Parquet file, as there are several, but it cannot be read ({first})",
+        ) from None
+
+
+def _columns(paths: Sequence[Path], wanted: tuple[str, ...]) -> list[str]:
+    """Names of the columns that hold row, column and value; the same in every file."""
+    import polars as pl
+
+    names: list[str] = []
+    for path in paths:
+        found = pl.scan_parquet(path, glob=False).collect_schema().names()
+        names = names or list(wanted or found[:3])
+        missing = [name for name in names if name not in found]
+        if missing:
+            raise FileError(
+                str(path), f"there is no column {missing[0]!r}; it has {', '.join(found)}"
+            )
+        if len(names) != 3:
+            raise FileError(
+                str(path), f"several files must hold triples, three columns, but got {len(names)}"
+            )
+    return names
+
+
+def _threshold(paths: Sequence[Path], name: str, above: Above | None) -> float | None:
+    """The number above which a rating is a one."""
+    if above is None or not isinstance(above, str):
+        return above
+    import polars as pl
+
+    ratings = pl.col(name).cast(pl.Float64).fill_nan(None)
+    wanted = ratings.mean() if above == "mean" else ratings.median()
+    found = pl.scan_parquet(list(paths), glob=False).select(wanted).collect().item()
+    return float("nan") if found is None else float(found)
+
+
+def _pack(
+    frame: pl.DataFrame, file: str, names: list[str], numbers: list[_Numbers], above: float | None
+) -> NDArray[np.int64]:
+    """The entries of a piece, each as one number; missing ones are left out."""
+    sides = [
+        side.of(frame[name], file) for side, name in zip(numbers, names[:2], strict=True)
+    ]  # fmt: skip
+    codes = frame_codes(frame[names[2]], file, above)
+    packed = (sides[0] << _BITS) | (sides[1] << 1) | codes
+    return packed[codes != MISSING] if (codes == MISSING).any() else packed
+
+
+class _Numbers:
+    """Names of one axis, numbered in the order of their first appearance."""
+
+    def __init__(self) -> None:
+        self._table: pl.DataFrame | None = None
+
+    def of(self, series: pl.Series, file: str) -> NDArray[np.int64]:
+        """The number of each name."""
+        import polars as pl
+
+        if series.null_count():
+            at = int(series.is_null().arg_max() or 0)
+            raise FileError(
+                file, f"expected a name in row {at}, got null; fill it in", column=series.name
+            )
+        if self._table is None:
+            self._table = pl.DataFrame({"key": series[:0], "code": pl.Series([], dtype=pl.Int64)})
+        elif self._table["key"].dtype != series.dtype:
+            kinds = f"{self._table['key'].dtype} and {series.dtype}"
+            raise FileError(file, f"the files differ in type: {kinds}", column=series.name)
+        given = pl.DataFrame({"key": series})
+        new = given.unique(maintain_order=True).join(
+            self._table, on="key", how="anti", maintain_order="left"
+        )
+        n = self._table.height
+        if n + new.height > 2 ** (_BITS - 1):
+            raise FileError(file, "more than 2³¹ rows or columns", column=series.name)
+        codes = pl.Series("code", np.arange(n, n + new.height, dtype=np.int64))
+        self._table = self._table.vstack(new.with_columns(codes))
+        found = given.join(self._table, on="key", how="left", maintain_order="left")
+        return found["code"].to_numpy()
+
+    def labels(self) -> NDArray[np.str_]:
+        """The names as text, in the order of their numbers."""
+        keys = [] if self._table is None else self._table["key"].to_list()
+        return np.array([str(key) for key in keys], dtype=np.str_)
+
+
+def _runs(
+    packed: NDArray[np.int64], n_rows: int, most: int, store: Memory
+) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
+    """First row, end, and entries of runs of rows with about `most` entries each."""
+    if len(packed) <= most:
+        yield 0, n_rows, packed
+        return
+    counts = np.zeros(n_rows, dtype=np.int64)
+    parts = pieces(packed)
+    for part in in_turn(parts, lambda part: (part,)):
+        counts += np.bincount(part >> _BITS, minlength=n_rows)
+    ends = np.cumsum(counts)
+    targets = np.arange(most, len(packed), most, dtype=np.int64)
+    cuts = np.unique([0, *np.searchsorted(ends, targets).tolist(), n_rows])
+    sizes = np.add.reduceat(counts, cuts[:-1])
+    dealt = store.zeros([(int(size),) for size in sizes], np.int64)
+    filled = np.zeros(len(sizes), dtype=np.int64)
+    for part in in_turn(parts, lambda part: (part,)):
+        run = np.searchsorted(cuts, part >> _BITS, side="right") - 1
+        order: NDArray[Any] = np.argsort(run, kind="stable")
+        bounds = np.searchsorted(run[order], np.arange(len(sizes) + 1))
+        for r in np.unique(run):
+            chosen = part[order[bounds[r] : bounds[r + 1]]]
+            dealt[r][filled[r] : filled[r] + len(chosen)] = chosen
+            filled[r] += len(chosen)
+            release(dealt[r])
+    for r, entries in enumerate(dealt):
+        yield int(cuts[r]), int(cuts[r + 1]), entries
