@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
@@ -238,6 +239,37 @@ def test_bias_gradient():
     np.testing.assert_allclose(
         gradient, numerical(lambda x: bias.loss_and_gradient(x, *arguments)[0], at), atol=1e-5
     )
+
+
+def test_bias_hessian():
+    """The product with the Hessian is the change of the gradient."""
+    seen = make_boolean(6, 5, 2, observed=0.7, random_state=0).observations
+    rng = np.random.default_rng(0)
+    at, along = rng.normal(size=12), rng.normal(size=12)
+    rows, columns = seen.rows_of_entries(), seen.indices
+    p = 1 / (1 + np.exp(-(at[0] + at[1:7][rows] + at[7:][columns])))
+    weights = csr_array((p * (1 - p), columns, seen.indptr), shape=seen.shape)
+    diagonal, product = bias._hessian(weights, 0.3)
+
+    def gradient(x):
+        return bias.loss_and_gradient(x, rows, columns, seen.values, seen.shape, 0.3)[1]
+
+    change = (gradient(at + 1e-5 * along) - gradient(at - 1e-5 * along)) / 2e-5
+    np.testing.assert_allclose(product(along), change, atol=1e-6)
+    np.testing.assert_allclose(diagonal, [product(e)[i] for i, e in enumerate(np.eye(12))])
+
+
+@pytest.mark.parametrize("strength", ["auto", 0.0, 0.03, 10.0])
+def test_bias_ends_where_the_gradient_vanishes(strength):
+    """Whatever it started from; without regularisation too, where some rows have no optimum."""
+    seen = make_boolean(200, 80, 3, observed=0.05, flip=0.1, random_state=0).observations
+    model = BiasModel(strength, random_state=0).fit(seen)
+    logits = np.concatenate([[model.intercept_], model.row_logits_, model.column_logits_])
+    gradient = bias.loss_and_gradient(
+        logits, seen.rows_of_entries(), seen.indices, seen.values, seen.shape,
+        model.regularization_,
+    )[1]  # fmt: skip
+    assert np.abs(gradient).max() < 1e-4
 
 
 # ---------------------------------------------------------------- generalized low rank models

@@ -17,6 +17,8 @@ from boolweave.baselines.base import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from boolweave.observations import Observations
@@ -24,6 +26,14 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 REGULARIZATIONS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+
+# Newton's method ends when no entry of the gradient is larger than this, a share of one entry's.
+SMALL_GRADIENT = 1e-5
+MOST_STEPS, MOST_HALVINGS = 50, 30
+
+# A step of it need not be exact: the next one corrects it.
+ROUGH_SOLUTION, MOST_PRODUCTS = 1e-2, 50
+LEAST_WEIGHT = 1e-12
 
 
 class BiasModel(Baseline):
@@ -75,37 +85,89 @@ class BiasModel(Baseline):
 
     def _fit(self, seen: Observations) -> None:
         strength = self.regularization
+        start: Floats | None = None
         if strength == "auto":
             kept, check = hold_out(seen, self._generator())
             losses: dict[float, float] = {}
-            for candidate in REGULARIZATIONS:
-                self._solve(kept, candidate)
+            for candidate in sorted(REGULARIZATIONS, reverse=True):  # each starts from the last
+                start = self._keep(solve(kept, candidate, start))
                 score = self._score(check.rows, check.columns)
                 losses[candidate] = log_loss_of_scores(score, check.values)
             strength = min(REGULARIZATIONS, key=lambda candidate: losses[float(candidate)])
         self.regularization_ = float(strength)
-        self._solve(seen, self.regularization_)
+        self._keep(solve(seen, self.regularization_, start))
         self.n_components_ = 0
 
-    def _solve(self, seen: Observations, strength: float) -> None:
-        from scipy.optimize import minimize
-
-        n_rows, n_columns = seen.shape
-        rows, columns, values = entries_of(seen)
-
-        def objective(logits: Floats) -> tuple[float, Floats]:
-            return loss_and_gradient(logits, rows, columns, values, seen.shape, strength)
-
-        start = np.zeros(1 + n_rows + n_columns)
-        start[0] = logit_of_share(values)
-        options = {"maxiter": 500, "ftol": 1e-10, "gtol": 1e-5}
-        found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options).x
-        self.intercept_ = float(found[0])
-        self.row_logits_ = found[1 : 1 + n_rows]
-        self.column_logits_ = found[1 + n_rows :]
+    def _keep(self, logits: Floats) -> Floats:
+        n_rows = self.shape_[0]
+        self.intercept_ = float(logits[0])
+        self.row_logits_, self.column_logits_ = logits[1 : 1 + n_rows], logits[1 + n_rows :]
+        return logits
 
     def _score(self, rows: NDArray[Any], columns: NDArray[Any]) -> Floats:
         return self.intercept_ + self.row_logits_[rows] + self.column_logits_[columns]
+
+
+def solve(seen: Observations, strength: float, start: Floats | None = None) -> Floats:
+    """Intercept, row and column logits, (1 + M + N,), by Newton's method.
+
+    A step solves Hessian · step = −gradient by conjugate gradients; the Hessian is never formed, as
+    its products need the entries only. Steps are halved until the objective falls.
+    """
+    from scipy.sparse import csr_array, dia_array
+    from scipy.sparse.linalg import LinearOperator, cg
+
+    rows, columns, values = entries_of(seen)
+    size = 1 + sum(seen.shape)
+    logits = np.zeros(size) if start is None else start
+    if start is None:
+        logits[0] = logit_of_share(values)
+    loss, gradient = loss_and_gradient(logits, rows, columns, values, seen.shape, strength)
+    for _ in range(MOST_STEPS):
+        if np.abs(gradient).max() <= SMALL_GRADIENT:
+            break
+        p = sigmoid(_log_odds(logits, rows, columns, seen.n_rows))
+        weights = csr_array((p * (1 - p), seen.indices, seen.indptr), shape=seen.shape)
+        diagonal, product = _hessian(weights, strength)
+        hessian = LinearOperator((size, size), matvec=product, dtype=np.float64)
+        scale = dia_array((1 / diagonal[None], [0]), shape=(size, size))
+        step = cg(hessian, -gradient, rtol=ROUGH_SOLUTION, maxiter=MOST_PRODUCTS, M=scale)[0]
+        for _ in range(MOST_HALVINGS):
+            trial = logits + step
+            new = loss_and_gradient(trial, rows, columns, values, seen.shape, strength)
+            if new[0] < loss:
+                break
+            step = step / 2
+        else:
+            break  # nothing falls any more: rounding
+        logits, (loss, gradient) = trial, new
+    return logits
+
+
+def _hessian(weights: Any, strength: float) -> tuple[Floats, Callable[[Floats], Floats]]:
+    """The diagonal of the Hessian, and its product with a vector, from weights p(1 − p) (M, N)."""
+    n_rows = weights.shape[0]
+    of_rows, of_columns = weights.sum(axis=1), weights.sum(axis=0)
+    turned = weights.T.tocsr()
+    diagonal = np.concatenate([[of_rows.sum()], of_rows + 2 * strength, of_columns + 2 * strength])
+
+    def product(v: Floats) -> Floats:
+        v = v.ravel()
+        row, column = v[1 : 1 + n_rows], v[1 + n_rows :]
+        to_row = of_rows * v[0] + weights @ column
+        to_column = of_columns * v[0] + turned @ row
+        out = diagonal * v
+        out[0] += of_rows @ row + of_columns @ column
+        out[1 : 1 + n_rows] += to_row
+        out[1 + n_rows :] += to_column
+        return out
+
+    # A row whose entries are all certain has weight 0: any step in it is as good as none.
+    return np.maximum(diagonal, LEAST_WEIGHT), product
+
+
+def _log_odds(logits: Floats, rows: NDArray[Any], columns: NDArray[Any], n_rows: int) -> Floats:
+    return np.asarray(logits[0] + logits[1 : 1 + n_rows][rows] + logits[1 + n_rows :][columns])
 
 
 def loss_and_gradient(
@@ -115,10 +177,10 @@ def loss_and_gradient(
     """The objective and its gradient, (1 + M + N,), at intercept, row and column logits."""
     n_rows, n_columns = shape
     of_row, of_column = logits[1 : 1 + n_rows], logits[1 + n_rows :]
-    v = logits[0] + of_row[rows] + of_column[columns]
+    v = _log_odds(logits, rows, columns, n_rows)
     slope = sigmoid(v) - values
-    loss = np.sum(np.logaddexp(0, v) - values * v)
-    loss += strength * (of_row @ of_row + of_column @ of_column)
+    loss = float(np.sum(np.logaddexp(0, v) - values * v))
+    loss += strength * float(of_row @ of_row + of_column @ of_column)
     gradient = np.concatenate(
         [
             [slope.sum()],
@@ -126,4 +188,4 @@ def loss_and_gradient(
             np.bincount(columns, slope, n_columns) + 2 * strength * of_column,
         ]
     )
-    return float(loss), gradient
+    return loss, gradient
