@@ -1,12 +1,14 @@
 """What the experiments share: sizes, resumable parallel runs, the files they write.
 
-Every script writes, into experiments/results/ or where --output says,
+Every script writes, into experiments/results/quick or .../full, or where --output says,
 
     name.jsonl   one line for each run: what was asked and what came; an interrupted script goes on
                  from it, and a run that is there is not repeated (--fresh begins anew)
     name.csv     the numbers of the picture
     name.png     the picture
     name.txt     one line: what it shows
+
+With --minutes a script stops after so long and writes what it has; the next call goes on.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ class Run:
     scale: str
     output: Path
     jobs: int
+    deadline: float  # of time.monotonic()
     options: argparse.Namespace
 
     def pick(self, tiny: Any, quick: Any, full: Any) -> Any:
@@ -58,15 +61,18 @@ def start(
         SCALES, ("sizes for tests: seconds", "minutes (default)", "the paper's size"), strict=True
     ):
         parser.add_argument(f"--{scale}", action="store_true", help=words)
-    parser.add_argument("--output", type=Path, default=RESULTS, help="where the files go")
+    parser.add_argument("--output", type=Path, help="where the files go")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--fresh", action="store_true", help="forget earlier runs")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after so long")
     if more is not None:
         more(parser)
     options = parser.parse_args()
     scale = "full" if options.full else "tiny" if options.tiny else "quick"
-    options.output.mkdir(parents=True, exist_ok=True)
-    run = Run(Path(file).stem, scale, options.output, options.jobs, options)
+    output = options.output or RESULTS / scale
+    output.mkdir(parents=True, exist_ok=True)
+    deadline = time.monotonic() + 60 * options.minutes
+    run = Run(Path(file).stem, scale, output, options.jobs, deadline, options)
     if options.fresh:
         run.path("jsonl").unlink(missing_ok=True)
     return run
@@ -75,7 +81,8 @@ def start(
 def run_all(run: Run, function: Callable[[dict], dict], tasks: Sequence[dict]) -> list[dict]:
     """`function` of every task, in parallel processes, what is on file not again.
 
-    Returns task and answer joined, in the order of the tasks.
+    Returns task and answer joined, in the order of the tasks; without those that --minutes left no
+    time for.
     """
     log = run.path("jsonl")
     known: dict[str, dict] = {}
@@ -89,7 +96,7 @@ def run_all(run: Run, function: Callable[[dict], dict], tasks: Sequence[dict]) -
     todo = [task for task in tasks if _key(task) not in known]
     begun = time.perf_counter()
     with log.open("a", encoding="utf-8") as file:
-        for i, (task, answer) in enumerate(_answers(run.jobs, function, todo), start=1):
+        for i, (task, answer) in enumerate(_answers(run, function, todo), start=1):
             known[_key(task)] = answer
             file.write(json.dumps({"task": task, "answer": answer}) + "\n")
             file.flush()
@@ -100,21 +107,26 @@ def run_all(run: Run, function: Callable[[dict], dict], tasks: Sequence[dict]) -
                       file=sys.stderr)  # fmt: skip
     if todo and sys.stderr.isatty():
         print(file=sys.stderr)
-    return [{**task, **known[_key(task)]} for task in tasks]
+    return [{**task, **known[_key(task)]} for task in tasks if _key(task) in known]
 
 
 def _answers(
-    jobs: int, function: Callable[[dict], dict], tasks: Sequence[dict]
+    run: Run, function: Callable[[dict], dict], tasks: Sequence[dict]
 ) -> Iterable[tuple[dict, dict]]:
-    if jobs <= 1 or len(tasks) <= 1:
+    if run.jobs <= 1 or len(tasks) <= 1:
         _quiet()
         for task in tasks:
+            if time.monotonic() > run.deadline:
+                return
             yield task, function(task)
         return
-    with ProcessPoolExecutor(jobs, initializer=_quiet) as pool:
+    with ProcessPoolExecutor(run.jobs, initializer=_quiet) as pool:
         waiting = {pool.submit(function, task): task for task in tasks}
         for future in as_completed(waiting):
-            yield waiting[future], future.result()
+            if not future.cancelled():
+                yield waiting[future], future.result()
+            if time.monotonic() > run.deadline:
+                pool.shutdown(wait=False, cancel_futures=True)  # what is under way still ends
 
 
 def _quiet() -> None:
@@ -136,9 +148,12 @@ def write_csv(run: Run, rows: Sequence[dict]) -> None:
             writer.writerow({k: f"{v:.5g}" if isinstance(v, float) else v for k, v in row.items()})
 
 
-def say(run: Run, line: str) -> None:
-    """The line of what the experiment shows, to the terminal and to name.txt."""
-    text = f"{line} ({run.scale})"
+def say(run: Run, line: str, extent: str = "") -> None:
+    """The line of what the experiment shows, to the terminal and to name.txt.
+
+    `extent` says how much of it was run, where that is not all.
+    """
+    text = f"{line} ({run.scale}{extent})"
     run.path("txt").write_text(text + "\n", encoding="utf-8")
     print(f"{run.name}: {text}")
 
@@ -175,6 +190,13 @@ def standard_error(rows: Sequence[dict], name: str) -> float:
 
 
 def timed(function: Callable[[], Any]) -> tuple[Any, float]:
-    begun = time.perf_counter()
+    """The answer, and the processor's seconds: on one thread those of a machine with nothing else
+    to do, whatever else it does."""
+    begun = time.process_time()
     answer = function()
-    return answer, time.perf_counter() - begun
+    return answer, time.process_time() - begun
+
+
+def extent(rows: Sequence[dict], tasks: Sequence[dict]) -> str:
+    """For `say`: how many of the runs there are, where that is not all of them."""
+    return "" if len(rows) == len(tasks) else f", {len(rows)} of {len(tasks)} runs so far"

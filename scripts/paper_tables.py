@@ -1,7 +1,8 @@
 """Put the numbers of experiments/results/ into docs/paper.md, and the pictures beside it.
 
-Tables stand between ``<!-- table name -->`` and ``<!-- end -->``, the line of what an experiment
-shows between ``<!-- line name -->`` and ``<!-- end -->``. Whatever stands there is replaced.
+Those of a full run where there is one, else those of a quick one. Tables stand between
+``<!-- table name -->`` and ``<!-- end -->``, the line of what an experiment shows between
+``<!-- line name -->`` and ``<!-- end -->``. Whatever stands there is replaced.
 
     python scripts/paper_tables.py            # after `make figures`
     python scripts/paper_tables.py --check    # say whether the page is up to date
@@ -24,8 +25,14 @@ BLOCK = re.compile(r"<!-- (table|line) (\w+) -->\n.*?<!-- end -->", re.DOTALL)
 MISSING = "Not run yet: `make figures` writes this."
 
 
+def result(name: str) -> Path:
+    """A file that an experiment wrote: the full one if there is one."""
+    full = RESULTS / "full" / name
+    return full if full.exists() else RESULTS / "quick" / name
+
+
 def rows_of(name: str) -> list[dict[str, str]]:
-    with (RESULTS / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+    with result(f"{name}.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
@@ -124,7 +131,7 @@ def filled(page: str) -> str:
             if kind == "table":
                 text = TABLES[name]()
             else:
-                text = (RESULTS / f"{name}.txt").read_text(encoding="utf-8").strip()
+                text = result(f"{name}.txt").read_text(encoding="utf-8").strip()
         except FileNotFoundError:
             text = MISSING
         return f"<!-- {kind} {name} -->\n\n{text}\n\n<!-- end -->"
@@ -140,8 +147,8 @@ def main() -> None:
         sys.exit(behind if new != page else 0)
     PAGE.write_text(new, encoding="utf-8")
     PICTURES.mkdir(exist_ok=True)
-    for picture in sorted(RESULTS.glob("*.png")):
-        shutil.copyfile(picture, PICTURES / picture.name)
+    for name in sorted({picture.name for picture in RESULTS.glob("*/*.png")}):
+        shutil.copyfile(result(name), PICTURES / name)
 
 
 if __name__ == "__main__":

@@ -59,6 +59,19 @@ def test_resumes(tmp_path):
     assert "12% at 2, 25% at 20, 50% at 200" in again.stdout
 
 
+def test_stops_in_time_and_goes_on(tmp_path):
+    """--minutes 0 leaves no time for anything but what is on file, and says so."""
+    assert run("phase", tmp_path, "--only", "max-sum").returncode == 0
+    log = tmp_path / "phase.jsonl"
+    lines = log.read_text().splitlines()
+    log.write_text("\n".join(lines[-2:]) + "\n")
+    again = run("phase", tmp_path, "--only", "max-sum", "--minutes", 0)
+    assert f"(tiny, 2 of {len(lines)} runs so far)" in again.stdout
+    assert len(log.read_text().splitlines()) == 2
+    on = run("phase", tmp_path, "--only", "max-sum")
+    assert on.stdout.endswith("(tiny)\n")
+
+
 def test_movielens_needs_its_data(tmp_path):
     done = run("movielens", tmp_path, "--data", tmp_path / "nowhere")
     assert done.returncode != 0 and "MovieLens" in done.stderr
