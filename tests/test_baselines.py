@@ -300,23 +300,44 @@ def test_losses_by_hand():
     assert kernels.loss_of(kernels.ORDINAL, 3.0, 3.0, 5)[0] == 0
 
 
+def plain_objective(kind, seen, targets, own, other, strength):
+    """Of one row: its losses and its regularisation, entry by entry."""
+    scores = 0.3 + own[-1] + other[seen, -1] + other[seen, :-1] @ own[:-1]
+    losses = [kernels.loss_of(kind, v, t, 5)[0] for v, t in zip(scores, targets, strict=True)]
+    return sum(losses) + strength * own @ own
+
+
+@pytest.mark.parametrize("offset", [True, False])
 @pytest.mark.parametrize("kind", [0, 1, 2, 3])
-def test_gradient_of_a_row(kind):
+def test_steps_of_a_row(kind, offset):
+    """A proximal step along the numerical gradient, halved until it helps, and its objective."""
     rng = np.random.default_rng(kind)
-    other, own = rng.normal(size=(8, 4)), rng.normal(size=4)
-    columns = np.array([0, 2, 3, 7])
+    other, own, strength, step = rng.normal(size=(8, 4)), rng.normal(size=4), 0.2, 2.0
+    own[-1] *= offset
+    seen = np.array([0, 2, 3, 7])
     targets = rng.integers(0, 5, 4).astype(float) if kind == 3 else rng.choice([-1.0, 1.0], 4)
-    out = np.zeros(4)
-
-    def value(u):
-        scratch = np.zeros(4)
-        return kernels.objective_of_row(
-            kind, 5, columns, targets, 0.3, True, u, other, 0.0, scratch
-        )
-
-    value(own)
-    kernels.objective_of_row(kind, 5, columns, targets, 0.3, True, own, other, 0.0, out)
-    np.testing.assert_allclose(out, numerical(value, own), atol=1e-4)
+    expected = own.copy()
+    for _ in range(3):
+        slope = numerical(
+            lambda u: plain_objective(kind, seen, targets, u, other, 0.0), expected
+        )  # fmt: skip
+        slope[-1] *= offset
+        before = plain_objective(kind, seen, targets, expected, other, strength)
+        while True:
+            trial = (expected - step * slope) / (1 + 2 * step * strength)
+            if plain_objective(kind, seen, targets, trial, other, strength) < before:
+                break
+            step *= kernels.SHRINK
+        expected, step = trial, step * kernels.GROW
+    factor, steps = own[None].copy(), np.array([2.0])
+    value = kernels.improve_factor(
+        kind, 5, np.array([0, 4]), seen, targets, 0.3, offset, factor, other, strength, steps, 3
+    )
+    np.testing.assert_allclose(factor[0], expected, atol=1e-5)
+    assert value == pytest.approx(
+        plain_objective(kind, seen, targets, expected, other, strength), abs=1e-5
+    )
+    assert steps[0] == pytest.approx(step)
 
 
 def test_quadratic_glrm_is_a_soft_thresholded_svd():

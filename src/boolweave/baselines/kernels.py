@@ -11,6 +11,9 @@ QUADRATIC, LOGISTIC, HINGE, ORDINAL = 0, 1, 2, 3
 # differs from the hinge by at most half of it.
 CORNER = 0.05
 
+# So many factors between 1 and 2 are multiplied before a logarithm is taken: far from overflow.
+FACTORS = 512
+
 # Steps grow after a success and shrink after a failure, as in Udell et al. (2016).
 GROW, SHRINK, TRIES = 1.3, 0.5, 20
 
@@ -56,31 +59,59 @@ def loss_of(kind: int, v: float, target: float, n_levels: int) -> tuple[float, f
 
 
 @njit(nogil=True, cache=True)
-def objective_of_row(
-    kind, n_levels, columns, targets, base, offset, own, other, strength, gradient
-):  # fmt: skip
-    """Loss of one row and its regularisation; the gradient of the loss goes into `gradient`.
+def losses_of_row(kind, n_levels, n, fixed, linear, targets, slopes):
+    """Sum of the losses of scores fixed + linear, the first n of each; their slopes go to `slopes`.
 
-    `own` (K + 1,) and `other` (N, K + 1) end with the offsets.
+    The hinge has no branch here, so that its loop is compiled to vectors: with c = t between 0 and
+    the corner's width w, the rounded max(0, t) is c² / 2w + max(0, t − w). The logistic loss
+    log(1 + e^t) = max(0, t) + log(1 + e^−|t|) takes one logarithm for many entries, of a product.
     """
-    n_components = len(own) - 1
     total = 0.0
-    gradient[:] = 0.0
-    for e in range(len(columns)):
-        n = columns[e]
-        v = base + own[n_components] + other[n, n_components]
-        for k in range(n_components):
-            v += own[k] * other[n, k]
-        loss, slope = loss_of(kind, v, targets[e], n_levels)
-        total += loss
-        for k in range(n_components):
-            gradient[k] += slope * other[n, k]
-        gradient[n_components] += slope
-    if not offset:
-        gradient[n_components] = 0.0
-    for k in range(n_components + 1):
-        total += strength * own[k] * own[k]
+    if kind == LOGISTIC:
+        product = 1.0
+        for e in range(n):
+            t = -targets[e] * (fixed[e] + linear[e])
+            small = np.exp(-abs(t))
+            total += max(t, 0.0)
+            product *= 1.0 + small
+            if e % FACTORS == FACTORS - 1:
+                total += np.log(product)
+                product = 1.0
+            slopes[e] = -targets[e] * (1.0 if t > 0.0 else small) / (1.0 + small)
+        return total + np.log(product)
+    if kind == HINGE:
+        for e in range(n):
+            t = 1.0 - targets[e] * (fixed[e] + linear[e])
+            c = min(max(t, 0.0), CORNER)
+            total += c * c / (2.0 * CORNER) + max(t - CORNER, 0.0)
+            slopes[e] = -targets[e] * c / CORNER
+    else:
+        for e in range(n):
+            loss, slopes[e] = loss_of(kind, fixed[e] + linear[e], targets[e], n_levels)
+            total += loss
     return total
+
+
+@njit(nogil=True, cache=True)
+def product_of_row(n, vector, gathered, out):
+    """Σ_k vector[k] gathered[k, e] for the first n entries e."""
+    for e in range(n):
+        out[e] = 0.0
+    for k in range(len(vector)):
+        for e in range(n):
+            out[e] += vector[k] * gathered[k, e]
+
+
+@njit(nogil=True, cache=True)
+def gradient_of_row(n, slopes, gathered, offset, gradient):
+    """Gradient of the row's loss in its factors and its offset."""
+    for k in range(len(gradient)):
+        total = 0.0
+        for e in range(n):
+            total += slopes[e] * gathered[k, e]
+        gradient[k] = total
+    if not offset:
+        gradient[len(gradient) - 1] = 0.0
 
 
 @njit(nogil=True, cache=True)
@@ -89,28 +120,48 @@ def improve_factor(
 ):  # fmt: skip
     """Proximal gradient steps of every row of `factor` (M, K + 1), `other` (N, K + 1) held fixed.
 
-    A step is taken only where it lowers the row's objective. `steps` (M,) holds each row's step
-    size from call to call. Returns the objective, the regularisation of `other` left out.
+    Both end with the offsets. A step is taken only where it lowers the row's objective. `steps`
+    (M,) holds each row's step size from call to call. Returns the objective, the regularisation of
+    `other` left out.
+
+    What a step tries is linear in its size: with the scores of the row and of the gradient at hand,
+    a trial costs one loss an entry and no product of factors.
     """
     width = factor.shape[1]
-    gradient, trial, ignored = np.zeros(width), np.zeros(width), np.zeros(width)
+    longest = 0
+    for m in range(len(factor)):
+        longest = max(longest, indptr[m + 1] - indptr[m])
+    gathered = np.ones((width, longest))  # the last row meets the row's own offset
+    fixed, linear, along = np.zeros(longest), np.zeros(longest), np.zeros(longest)
+    trial, slopes, gradient = np.zeros(longest), np.zeros(longest), np.zeros(width)
     total = 0.0
     for m in range(len(factor)):
         columns, goal = indices[indptr[m] : indptr[m + 1]], targets[indptr[m] : indptr[m + 1]]
-        own = factor[m]
-        current = objective_of_row(
-            kind, n_levels, columns, goal, base, offset, own, other, strength, gradient
-        )
+        n, own = len(columns), factor[m]
+        for e in range(n):
+            fixed[e] = base + other[columns[e], width - 1]
+            for k in range(width - 1):
+                gathered[k, e] = other[columns[e], k]
+        product_of_row(n, own, gathered, linear)
+        norm = 0.0
+        for k in range(width):
+            norm += own[k] * own[k]
+        current = strength * norm + losses_of_row(kind, n_levels, n, fixed, linear, goal, slopes)
         for _ in range(n_inner):
+            gradient_of_row(n, slopes, gathered, offset, gradient)
+            product_of_row(n, gradient, gathered, along)
             improved = False
             for _ in range(TRIES):
                 # prox of strength |u|²: u / (1 + 2 · step · strength)
-                shrink = 1.0 / (1.0 + 2.0 * steps[m] * strength)
+                step = steps[m]
+                shrink = 1.0 / (1.0 + 2.0 * step * strength)
+                norm = 0.0
                 for k in range(width):
-                    trial[k] = (own[k] - steps[m] * gradient[k]) * shrink
-                value = objective_of_row(
-                    kind, n_levels, columns, goal, base, offset, trial, other, strength, ignored
-                )
+                    norm += (own[k] - step * gradient[k]) ** 2
+                for e in range(n):
+                    trial[e] = (linear[e] - step * along[e]) * shrink
+                value = strength * norm * shrink * shrink
+                value += losses_of_row(kind, n_levels, n, fixed, trial, goal, slopes)
                 if value < current:
                     improved = True
                     break
@@ -119,8 +170,8 @@ def improve_factor(
                 break
             current = value
             for k in range(width):
-                own[k] = trial[k]
-                gradient[k] = ignored[k]
+                own[k] = (own[k] - step * gradient[k]) * shrink
+            linear, trial = trial, linear
             steps[m] *= GROW
         total += current
     return total
