@@ -447,6 +447,17 @@ def test_leading_triples_are_those_of_the_matrix():
     )
 
 
+def test_orthonormal():
+    rng = np.random.default_rng(0)
+    block = rng.normal(size=(40, 6)) * 10.0 ** np.arange(6)
+    q = one_bit.orthonormal(one_bit.orthonormal(block))
+    np.testing.assert_allclose(q.T @ q, np.eye(6), atol=1e-12)
+    np.testing.assert_allclose(q @ (q.T @ block), block, rtol=1e-6, atol=1e-6)
+    dependent = np.hstack([block[:, :2], np.zeros((40, 1))])
+    q = one_bit.orthonormal(dependent)
+    np.testing.assert_allclose(q.T @ q, np.eye(3), atol=1e-12)
+
+
 # ---------------------------------------------------------------- none is a straw man
 
 

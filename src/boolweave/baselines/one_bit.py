@@ -42,7 +42,7 @@ SMALL = 150
 
 # Singular vectors computed beyond those that were needed in the last iteration.
 SPARE = 5
-SUBSPACE_ITERATIONS = 3
+SUBSPACE_ITERATIONS = 2
 
 
 class OneBitCompletion(Baseline):
@@ -277,11 +277,25 @@ def leading(
     n_extra = max(n_values + SPARE - near.shape[1], SPARE)
     block = np.hstack([near, random.normal(size=(n_columns, n_extra))])
     for _ in range(SUBSPACE_ITERATIONS):
-        q = np.linalg.qr(times(block))[0]
-        block = np.linalg.qr(times_transposed(q))[0]
-    q = np.linalg.qr(times(block))[0]
-    u, s, vt = np.linalg.svd(times_transposed(q).T, full_matrices=False)
+        block = orthonormal(times_transposed(orthonormal(times(block))))
+    q = orthonormal(orthonormal(times(block)))  # twice: the first leaves errors of its condition
+    u, s, vt = all_triples(times_transposed(q).T)
     return (q @ u)[:, :n_values], s[:n_values], vt[:n_values]
+
+
+def orthonormal(block: Floats) -> Floats:
+    """An orthonormal basis of the columns, (n, R): block · C⁻¹ with CᵀC = blockᵀ block.
+
+    Several times faster than a QR decomposition, which is taken where the columns are dependent.
+    """
+    from scipy.linalg import cholesky, solve_triangular
+
+    try:
+        factor = cholesky(block.T @ block, lower=True)
+    except np.linalg.LinAlgError:
+        return np.asarray(np.linalg.qr(block)[0])
+    inverse = solve_triangular(factor, np.eye(len(factor)), lower=True)
+    return np.asarray(block @ inverse.T)  # a product is faster than solving with so many rows
 
 
 def _log_loss(log_odds: Floats, values: NDArray[np.uint8]) -> float:
