@@ -82,7 +82,7 @@ def started(small, semiring="max-sum", seed=0):
 
 def in_matrix(problem, state):
     """Φ and Ψ (M, N, K) as whole numbers, 0 where a block holds no entry."""
-    unit = problem.code.unit if state.semiring == "max-sum" else 1 / 1024
+    unit = problem.code.unit if state.semiring == "max-sum" else twin.STEP
     rows = [b.start + np.repeat(np.arange(b.stop - b.start), np.diff(b.indptr))
             for b in problem.blocks]  # fmt: skip
     cells = (np.concatenate(rows), np.concatenate([block.columns for block in problem.blocks]))

@@ -11,7 +11,7 @@ import numpy as np
 OR_STEPS = 255  # |L| of the stronger kind of entry is so many units
 XOR_STEPS = 127
 CERTAIN = 1023  # beliefs are cut here
-MESSAGE_LIMIT = 12 * 1024  # sum-product, in steps of 1/1024
+STEP = np.log(2) / 512  # log-odds of a step of sum-product
 
 
 def unit_of(one_given_zero, one_given_one, product):
@@ -32,17 +32,17 @@ def rounded(belief, unit):
     return np.clip(np.floor(np.asarray(belief, float) / unit + 0.5), -CERTAIN, CERTAIN).astype(int)
 
 
-def moves(L, old, new, damping, product):
-    """What messages move by: λ in 128ths of the gap, rounded away from 0.
+def moves(old, new, damping):
+    """What messages move by: λ in 128ths of the gap, rounded to nearest.
 
-    A gap of 1 is rounded to nearest, a half towards |L| (XOR: upwards).
+    If then a gap of 2 would stay: a gap of 1 stays, all others become smaller by 1 at least.
     """
-    sign = np.sign(L)[:, :, None] if product == "or" else 1
-    gap = sign * (new - old)
+    gap = new - old
     steps = max(1, round(128 * damping))
-    far = np.sign(gap) * np.ceil(np.abs(gap) * steps / 128)
-    near = np.floor((gap * steps + 64) / 128)
-    return sign * np.where(np.abs(gap) > 1, far, near).astype(int)
+    if 2 * steps > 64:
+        return np.floor((gap * steps + 64) / 128).astype(int)
+    inner = np.sign(gap) * np.maximum(np.abs(gap) - 1, 0)
+    return (np.sign(inner) * np.ceil(np.abs(inner) * steps / 128)).astype(int)
 
 
 def max_sum_step(L, row, column, to_row, to_column, damping, product):
@@ -65,6 +65,6 @@ def max_sum_step(L, row, column, to_row, to_column, damping, product):
     new_row = np.where(seen, np.maximum(claim + y, 0) - np.maximum(y, 0), 0)
     new_column = np.where(seen, np.maximum(claim + x, 0) - np.maximum(x, 0), 0)
     return (
-        to_row + moves(L, to_row, new_row, damping, product),
-        to_column + moves(L, to_column, new_column, damping, product),
+        to_row + moves(to_row, new_row, damping),
+        to_column + moves(to_column, new_column, damping),
     )

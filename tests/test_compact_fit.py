@@ -1,5 +1,7 @@
 """Which problems get integer messages, and that their answers are as good as with floats."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -125,8 +127,12 @@ def test_messages_take_a_byte_each():
 
 def test_sums_that_need_more_than_32_bits(monkeypatch):
     """A column of many strong messages: 64 bits where 32 might not do, with the same numbers."""
-    assert compact._sum_type(_Shape(10, 20)) is np.int32
-    assert compact._sum_type(_Shape(10, 10**6)) is np.int64
+    few, many = (
+        SimpleNamespace(blocks=[SimpleNamespace(indptr=np.array([0, n]), most_in_column=n)])
+        for n in (20, 10**6)
+    )
+    assert compact._sum_type(few) is np.int32
+    assert compact._sum_type(many) is np.int64
     rng = np.random.default_rng(0)
     seen = Observations.from_dense(rng.integers(0, 2, (30, 40)))
     model = Model(2, Channel.symmetric(0.1))
@@ -144,11 +150,6 @@ def test_sums_that_need_more_than_32_bits(monkeypatch):
         beliefs.append((state.row_belief, state.column_belief))
     np.testing.assert_array_equal(beliefs[0][0], beliefs[1][0])
     np.testing.assert_array_equal(beliefs[0][1], beliefs[1][1])
-
-
-class _Shape:
-    def __init__(self, *shape):
-        self.shape = shape
 
 
 # ---------------------------------------------------------------- as good as floats

@@ -18,6 +18,7 @@ from boolweave import (
     storage,
 )
 from boolweave import message_passing as engine
+from boolweave._vectors import LANES
 from boolweave.model import Model
 from boolweave.result import Result
 
@@ -109,22 +110,24 @@ def test_a_block_of_more_entries_than_the_limit(tmp_path, monkeypatch):
         assert block.dense and block.n_entries == seen.n_observed
         rows = np.zeros((seen.n_rows, K), dtype=np.int16)
         rows[-8:] = beliefs
-        (to_row,), (to_column,) = (compact.no_messages(problem) for _ in range(2))
+        # whatever messages: all bytes 0, so that files have holes
+        shapes = compact._shapes(problem)
+        (to_row,), (to_column,) = (problem.store.zeros(shapes, np.uint8) for _ in range(2))
         sums = compact.no_sums(engine.replace(problem, blocks=()))
         still = np.ones(block.n_chunks, dtype=bool)
-        still[-8 * 4096 // compact.kernels.CHUNK :] = False
+        still[-8 * 4096 // (LANES * compact.kernels.GROUPS) :] = False
         told = compact.Told(
-            False, "max-sum", code, 0.4, np.float32(0), columns, np.zeros(4096, dtype=bool),
+            False, "max-sum", code, 0.4, 0, columns, np.zeros(4096, dtype=bool),
             np.dtype(np.int32),
         )  # fmt: skip
         moved = np.zeros(seen.n_rows, dtype=bool)
         member = compact.Member(
             block, rows, moved, sums.rows, to_row, to_column, still,
-            np.zeros((block.n_chunks, 2)),
+            np.zeros((block.n_chunks, 2), dtype=np.int64),
         )  # fmt: skip
         change, column_sum = compact.update(told, [member])
         assert not sums.rows[:-8].any()
-        n_last = 8 * 4096 // compact.kernels.CHUNK
+        n_last = 8 * 4096 // LANES
         messages = (to_row[-n_last:], to_column[-n_last:])
         found.append((change, column_sum, sums.rows[-8:], *messages))
     assert found[0][0] > 0

@@ -64,7 +64,12 @@ class Rows:
 
     def _keep(self, key: int, to_row: list[Any], to_column: list[Any]) -> None:
         self.states[key] = {
-            i: [phi, psi, np.zeros(block.n_chunks, dtype=bool), np.zeros((block.n_chunks, 2))]
+            i: [
+                phi,
+                psi,
+                np.zeros(block.n_chunks, dtype=bool),
+                np.zeros((block.n_chunks, 2), np.int64),
+            ]
             for (i, block), phi, psi in zip(self.blocks.items(), to_row, to_column, strict=True)
         }
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from boolweave import compact_kernels as kernels
 from boolweave import compact_sum_product_kernels as sum_product_kernels
+from boolweave._vectors import LANES
 from boolweave.model import Model
 from boolweave.storage import Memory, in_turn, release
 
@@ -37,6 +38,9 @@ LARGEST_EVIDENCE = 12.0
 
 # (Γ̂)₊ of all factors are added up in 16 bits.
 MOST_FACTORS = 120
+
+# What a sum of 16 bits can hold.
+NARROW = 32767
 
 # Its multiples fill the unit interval evenly.
 GOLDEN = 0.6180339887498949
@@ -80,6 +84,7 @@ class CompactBlock:
     codes: NDArray[np.uint8]  # (entries,) 0, 1, or 2 for a cell not observed
     dense: bool
     n_columns: int
+    most_in_column: int  # no column has more entries than this
     levels: NDArray[np.float64]
 
     @property
@@ -98,9 +103,36 @@ class CompactBlock:
         return int(np.count_nonzero(self.codes != kernels.MISSING))
 
     @property
+    def n_groups(self) -> int:
+        """Number of groups of messages, each for 16 entries."""
+        if self.dense:
+            return (self.stop - self.start) * -(-self.n_columns // LANES)
+        return -(-self.n_entries // LANES)
+
+    @property
     def n_chunks(self) -> int:
-        """Number of chunks of messages."""
-        return -(-self.n_entries // kernels.CHUNK)
+        """Number of chunks of groups."""
+        return -(-self.n_groups // kernels.GROUPS)
+
+    def to_lanes(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Numbers of the entries, (entries,), as groups hold them, (groups, 16); 0 elsewhere."""
+        if not self.dense:
+            lanes = np.zeros(self.n_groups * LANES, dtype=values.dtype)
+            lanes[: self.n_entries] = values
+            return lanes.reshape(-1, LANES)
+        n_rows = self.stop - self.start
+        lanes = np.zeros((n_rows, self.n_groups // n_rows * LANES), dtype=values.dtype)
+        lanes[:, : self.n_columns] = values.reshape(n_rows, self.n_columns)
+        return lanes.reshape(-1, LANES)
+
+    def from_lanes(self, packed: NDArray[Any]) -> NDArray[Any]:
+        """Messages of groups (groups, K, 16) by entry, (entries, K)."""
+        n_factors = packed.shape[1]
+        flat = packed.transpose(0, 2, 1)
+        if not self.dense:
+            return flat.reshape(-1, n_factors)[: self.n_entries]
+        by_row = flat.reshape(self.stop - self.start, -1, n_factors)
+        return by_row[:, : self.n_columns].reshape(-1, n_factors)
 
     @property
     def columns(self) -> NDArray[np.uint32]:
@@ -122,7 +154,7 @@ class Sums:
     rows: NDArray[Any]  # (M, K) int32, or int64 where that could overflow
     columns: NDArray[Any]  # (K, N) likewise
     still: list[NDArray[np.bool_]]  # per block: which chunks stayed as they were
-    ones: list[NDArray[np.float64]]  # per block: expected ones of each chunk, (chunks, 2)
+    ones: list[NDArray[np.int64]]  # per block: expected ones of each chunk, (chunks, 2), in 2⁻²⁰
     last_rows: NDArray[np.int16] | None = None
     last_columns: NDArray[np.int16] | None = None
     last_setting: tuple[float, ...] | None = None  # levels and damping
@@ -157,7 +189,8 @@ def code_of(model: Model) -> Code:
     assert by_value is not None
     zero, one = (by_value[1] - by_value[0]).tolist()
     steps = kernels.XOR_STEPS if model.product == "xor" else kernels.OR_STEPS
-    return Code(np.array([zero, one, 0.0]), steps)
+    levels = np.clip([zero, one, 0.0], -LARGEST_EVIDENCE, LARGEST_EVIDENCE)
+    return Code(levels, steps)
 
 
 def make_blocks(
@@ -195,10 +228,18 @@ def make_blocks(
         if dense:
             indptr = np.arange(stop - start + 1, dtype=np.int64) * n_columns
         columns = _NO_COLUMNS if dense else index[first:last]
+        most = _most_in_column(stop - start, columns, n_columns)
         blocks.append(
-            CompactBlock(start, stop, indptr, columns, codes, dense, n_columns, code.levels)
+            CompactBlock(start, stop, indptr, columns, codes, dense, n_columns, most, code.levels)
         )
     return tuple(blocks)
+
+
+def _most_in_column(n_rows: int, columns: NDArray[np.uint32], n_columns: int) -> int:
+    """No column has more entries: as many as there are rows, or counted, where that is too many."""
+    if not len(columns) or n_rows * kernels.LARGEST_MOVE <= NARROW:
+        return n_rows
+    return int(np.bincount(columns, minlength=n_columns).max())
 
 
 # ---------------------------------------------------------------- messages
@@ -220,40 +261,40 @@ def random_beliefs(
 
 def no_messages(problem: Any) -> list[NDArray[np.uint8]]:
     """Messages that say nothing."""
-    nothing = kernels.XOR_OFFSET if problem.model.product == "xor" else 0
     messages = problem.store.zeros(_shapes(problem), np.uint8)
-    for array in in_turn(messages, lambda array: (array,)) if nothing else ():
-        array.fill(nothing)
+    blocks = zip(problem.blocks, messages, strict=True)
+    for block, array in in_turn(blocks, lambda part: (part[0].codes, part[1])):
+        array[...] = _stored_zeros(problem, block)[:, None, :]
     return messages
 
 
 def _shapes(problem: Any) -> list[tuple[int, int, int]]:
     """Of the messages of every block."""
-    return [(block.n_chunks, problem.n_components, kernels.CHUNK) for block in problem.blocks]
+    return [(block.n_groups, problem.n_components, LANES) for block in problem.blocks]
+
+
+def _stored_zeros(problem: Any, block: CompactBlock) -> NDArray[np.uint8]:
+    """What a max-sum message that says nothing is stored as, (groups, 16)."""
+    if problem.model.product == "xor":
+        return np.full((block.n_groups, LANES), kernels.XOR_OFFSET, dtype=np.uint8)
+    return block.to_lanes(np.array([kernels.OR_STEPS, 0, 0], dtype=np.uint8)[block.codes])
 
 
 def log_odds_of(problem: Any, semiring: str, packed: Iterable[Ints]) -> NDArray[np.float32]:
     """Messages as log-odds, (entries, K), in the order of the entries by rows."""
     parts = [np.zeros((0, problem.n_components), dtype=np.float32)]
-    offset = np.float32(_offset(problem, semiring))
+    unit = np.float32(_unit(problem, semiring))
     for block, array in zip(problem.blocks, packed, strict=True):
-        values = array.transpose(0, 2, 1).reshape(-1, problem.n_components)[: block.n_entries]
-        scale = _signs(problem, semiring, block) * np.float32(_unit(problem, semiring))
-        parts.append((values.astype(np.float32) - offset) * scale[:, None])
+        values = block.from_lanes(array).astype(np.float32)
+        parts.append((values - _offsets(problem, semiring, block)[:, None]) * unit)
     return np.concatenate(parts)
 
 
-def _offset(problem: Any, semiring: str) -> int:
-    """What is added to a message to store it."""
-    signed = semiring == "max-sum" and problem.model.product == "xor"
-    return kernels.XOR_OFFSET if signed else 0
-
-
-def _signs(problem: Any, semiring: str, block: CompactBlock) -> NDArray[np.float32]:
-    """The sign of the messages of every entry where it is not stored, (entries,)."""
-    if semiring == "sum-product" or problem.model.product == "xor":
-        return np.ones(block.n_entries, dtype=np.float32)
-    return np.where(block.codes == 1, np.float32(1), np.float32(-1))
+def _offsets(problem: Any, semiring: str, block: CompactBlock) -> NDArray[np.float32]:
+    """What is added to the messages of every entry to store them, (entries,)."""
+    if semiring == "sum-product":
+        return np.zeros(block.n_entries, dtype=np.float32)
+    return block.from_lanes(_stored_zeros(problem, block)[:, None, :])[:, 0].astype(np.float32)
 
 
 def no_sums(problem: Any) -> Sums:
@@ -264,28 +305,28 @@ def no_sums(problem: Any) -> Sums:
         np.zeros((M, problem.n_components), dtype=kind),
         np.zeros((problem.n_components, N), dtype=kind),
         [np.zeros(block.n_chunks, dtype=bool) for block in problem.blocks],
-        [np.zeros((block.n_chunks, 2)) for block in problem.blocks],
+        [np.zeros((block.n_chunks, 2), dtype=np.int64) for block in problem.blocks],
     )
 
 
 def _sum_type(problem: Any) -> type[np.signedinteger[Any]]:
     """int32, unless the messages of a row or column, all at their limit and turning, overflow."""
-    largest = 2 * sum_product_kernels.MESSAGE_LIMIT * sum_product_kernels.LOG_ODDS_STEPS
-    return np.int32 if max(problem.shape) * largest < 2**31 else np.int64
+    in_row = max((int(np.diff(block.indptr).max(initial=0)) for block in problem.blocks), default=0)
+    in_column = sum(block.most_in_column for block in problem.blocks)
+    largest = 2 * LARGEST_EVIDENCE * sum_product_kernels.LOG_ODDS_STEPS
+    return np.int32 if max(in_row, in_column) * largest < 2**31 else np.int64
 
 
 def sums_of(problem: Any, semiring: str, to_row: list[Any], to_column: list[Any]) -> Sums:
     """The sums of given messages."""
     sums = no_sums(problem)
-    offset = _offset(problem, semiring)
     blocks = zip(problem.blocks, to_row, to_column, strict=True)
     for block, phi, psi in in_turn(blocks, lambda part: (*entries_of(part[0]), *part[1:])):
-        signs = _signs(problem, semiring, block).astype(np.int32)[:, None]
+        offsets = _offsets(problem, semiring, block)[:, None]
         row_of = np.repeat(np.arange(block.start, block.stop), np.diff(block.indptr))
         sides = ((phi, row_of, sums.rows.T), (psi, block.columns, sums.columns))
         for array, at, out in sides:
-            values = array.transpose(0, 2, 1).reshape(-1, problem.n_components)[: block.n_entries]
-            values = (values.astype(np.int32) - offset) * signs
+            values = block.from_lanes(array) - offsets
             for k in range(problem.n_components):
                 out[k] += np.bincount(at, values[:, k], out.shape[1]).astype(out.dtype)
     return sums
@@ -305,16 +346,13 @@ def _unit(problem: Any, semiring: str) -> float:
 
 
 def to_sum_product(problem: Any, packed: list[Any]) -> list[NDArray[np.int16]]:
-    """Max-sum messages as sum-product ones: 16 bits, in steps of 1/1024."""
-    offset = np.float32(_offset(problem, "max-sum"))
+    """Max-sum messages as sum-product ones, in 16 bits."""
     scale = np.float32(problem.code.unit * sum_product_kernels.LOG_ODDS_STEPS)
     converted = problem.store.zeros(_shapes(problem), np.int16)
     blocks = zip(problem.blocks, packed, converted, strict=True)
     for block, array, out in in_turn(blocks, lambda part: (part[0].codes, *part[1:])):
-        factor = np.ones(block.n_chunks * kernels.CHUNK, dtype=np.float32)
-        factor[: block.n_entries] = _signs(problem, "max-sum", block)
-        factor = factor.reshape(block.n_chunks, 1, kernels.CHUNK) * scale
-        out[...] = np.rint((array.astype(np.float32) - offset) * factor)
+        zeros = _stored_zeros(problem, block)[:, None, :].astype(np.float32)
+        out[...] = np.rint((array - zeros) * scale)
     return converted
 
 
@@ -352,7 +390,8 @@ def step(
     sums.n_steps += 1
     told = Told(
         problem.model.product == "xor", semiring, code, damping,
-        np.float32(sums.n_steps * GOLDEN % 1.0), columns, column_moved, sums.columns.dtype,
+        int(sums.n_steps * GOLDEN % 1.0 * kernels.DAMPING_STEPS), columns, column_moved,
+        sums.columns.dtype,
     )  # fmt: skip
     if problem.cluster is not None:
         change, expected = problem.cluster.update(
@@ -381,7 +420,7 @@ def step(
         residual = change / code.steps
     else:  # one step is rounding
         residual = damping * max(0, change - 1) / sum_product_kernels.LOG_ODDS_STEPS
-    ones = sum(expected, np.zeros(2))
+    ones = sum(expected, np.zeros(2)) / sum_product_kernels.ONES_STEPS
     return residual, (float(ones[0]), float(ones[1]))
 
 
@@ -393,7 +432,7 @@ class Told:
     semiring: Literal["max-sum", "sum-product"]
     code: Code
     damping: float
-    phase: np.float32
+    phase: int  # in 0 … 127
     columns: NDArray[np.int16]  # (K, N) beliefs in units
     column_moved: NDArray[np.bool_]  # (N,)
     sum_type: np.dtype[Any]
@@ -410,7 +449,7 @@ class Member:
     to_row: NDArray[Any]
     to_column: NDArray[Any]
     still: NDArray[np.bool_]
-    ones: NDArray[np.float64]
+    ones: NDArray[np.int64]
 
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """The large arrays, which may be in files."""
@@ -427,35 +466,100 @@ def update(told: Told, members: list[Member]) -> tuple[int, NDArray[Any]]:
 
     This is what a thread does, and what a worker of a cluster does.
     """
-    code, max_sum, xor = told.code, told.semiring == "max-sum", told.xor
-    columns = told.columns
-    scratch = (kernels if max_sum else sum_product_kernels).scratch(len(columns))
-    steps = np.int16(max(1, round(told.damping * kernels.DAMPING_STEPS)))
-    max_sum_kernel: Any = kernels.max_sum_xor if xor else kernels.max_sum_or
-    sum_product_kernel: Any = sum_product_kernels.sum_product
-    some_sparse = any(not member.block.dense for member in members)
-    by_column = np.ascontiguousarray(columns.T) if some_sparse else columns[:, :0]
-    dense_sum = np.zeros(columns.shape, dtype=told.sum_type)
-    sparse_sum = np.zeros(by_column.shape, dtype=told.sum_type)
+    code, max_sum = told.code, told.semiring == "max-sum"
+    n_factors, n_columns = told.columns.shape
+    scratch = (kernels if max_sum else sum_product_kernels).scratch(n_factors)
+    steps, *rounding = kernels.rounding(told.damping)
+    xor = True if told.xor else None
+    changes = _ColumnChanges(told)
     change = 0
     for member in in_turn(members, Member.arrays):
         block = member.block
-        fixed = (block.dense, block.indptr, block.index, block.codes)
-        read = (member.rows, columns if block.dense else by_column)
+        dense = True if block.dense else None
+        row_sums = _flat(member.row_sums.size, told.sum_type)
+        fixed = (dense, n_columns, block.indptr, block.index, block.codes)
+        read = (n_factors, _with_slack(member.rows), changes.beliefs(block.dense))
         settled = (member.row_moved, told.column_moved, member.still)
-        kept = (member.to_row, member.to_column)
-        added = (member.row_sums, dense_sum if block.dense else sparse_sum)
+        kept = (member.to_row.reshape(-1), member.to_column.reshape(-1))
+        added = (row_sums, changes.sums(block))
         if max_sum:
-            moved = max_sum_kernel(
-                *fixed, code.bounds, steps, *read, *settled, *kept, *added, *scratch
+            moved = kernels.max_sum(
+                xor, *fixed, code.bounds, steps, *rounding, *read, *settled, *kept, *added, *scratch
             )
         else:
-            moved = sum_product_kernel(
-                xor, block.start, *fixed, code.small, np.float32(told.damping), told.phase, *read,
+            moved = sum_product_kernels.sum_product(
+                xor, block.start, *fixed, code.small, steps, np.int16(told.phase), *read,
                 *settled, member.ones, *kept, *added, *scratch,
             )  # fmt: skip
+        member.row_sums[...] += row_sums[: member.row_sums.size].reshape(member.row_sums.shape)
         change = max(change, int(moved))
-    return change, dense_sum + sparse_sum.T if some_sparse else dense_sum
+    return change, changes.total()
+
+
+class _ColumnChanges:
+    """Beliefs of the columns and the changes of their sums, laid out for dense and sparse blocks.
+
+    The changes of max-sum are added up in 16 bits as long as no sum can overflow.
+    """
+
+    def __init__(self, told: Told) -> None:
+        self.told = told
+        self.by_layout: dict[bool, NDArray[np.int16]] = {}
+        self.wide: dict[bool, NDArray[Any]] = {}
+        self.narrow: dict[bool, NDArray[np.int16]] = {}
+        self.reach = dict.fromkeys((True, False), 0)  # what a sum in 16 bits may have come to
+
+    def beliefs(self, dense: bool) -> NDArray[np.int16]:
+        """(K, N) if dense, else (N, K), flat."""
+        if dense not in self.by_layout:
+            columns = self.told.columns if dense else self.told.columns.T
+            self.by_layout[dense] = _with_slack(columns)
+        return self.by_layout[dense]
+
+    def sums(self, block: CompactBlock) -> NDArray[Any]:
+        """Where a block is to add its changes."""
+        size, dense = self.told.columns.size, block.dense
+        reach = block.most_in_column * kernels.LARGEST_MOVE
+        if self.told.semiring != "max-sum" or reach > NARROW:
+            if dense not in self.wide:
+                self.wide[dense] = _flat(size, self.told.sum_type)
+            return self.wide[dense]
+        if dense not in self.narrow:
+            self.narrow[dense] = _flat(size, np.int16)
+        if self.reach[dense] + reach > NARROW:
+            self._empty(dense)
+        self.reach[dense] += reach
+        return self.narrow[dense]
+
+    def _empty(self, dense: bool) -> None:
+        narrow = self.narrow[dense]
+        self.wide[dense] = self.wide.get(dense, 0) + narrow.astype(self.told.sum_type)
+        narrow[:] = 0
+        self.reach[dense] = 0
+
+    def total(self) -> NDArray[Any]:
+        """The changes of all blocks, (K, N)."""
+        n_factors, n_columns = self.told.columns.shape
+        total = np.zeros((n_factors, n_columns), dtype=self.told.sum_type)
+        for parts in (self.narrow, self.wide):
+            for dense, part in parts.items():
+                part = part[: total.size]
+                total += (
+                    part.reshape(total.shape) if dense else part.reshape(n_columns, n_factors).T
+                )
+        return total
+
+
+def _flat(size: int, kind: Any) -> NDArray[Any]:
+    """Zeros, with slack behind them."""
+    return np.zeros(size + kernels.SLACK, dtype=kind)
+
+
+def _with_slack(array: NDArray[np.int16]) -> NDArray[np.int16]:
+    """A flat copy with slack behind."""
+    flat = _flat(array.size, array.dtype)
+    flat[: array.size].reshape(array.shape)[...] = array
+    return flat
 
 
 def _moved(

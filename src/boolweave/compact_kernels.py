@@ -2,23 +2,50 @@
 
 Where an entry can be seen as 1 or as 0 but every 1 weighs the same and every 0 the same, messages
 and beliefs are whole numbers of one unit. Then sums are exact in whatever order they are taken,
-16 numbers fit in a vector register, and a message of max-sum, which lies between 0 and L, fits in a
-byte, as a share of L (XOR: between −L and L, stored with 128 added).
+16 numbers fit in a vector register, and a message of max-sum, which for an entry seen as 1 lies
+between 0 and L, fits in a byte. Seen as 0 it lies between −L and 0 and is stored with `OR_STEPS`
+added; for XOR, where it lies between −L and L, with `XOR_OFFSET` added.
 
-What a variable tells a factor only counts between −L and L, so beliefs are cut to 16 bits before
-the loops. As in `boolweave.kernels` one pass over a chunk is gather → exchange → scatter. A chunk
-always has `CHUNK` entries, the last one of a block padded with entries that say nothing: with
-lengths known to the compiler and all scratch rows in one array, whole loops stay in registers.
+Entries go by groups of 16, `LANES`. A group takes the beliefs of its rows and columns, updates its
+messages, and adds what they moved by to the sums of its rows and columns. What a variable tells a
+factor only counts between −L and L, so beliefs are cut to 16 bits before. A chunk of `GROUPS`
+groups is skipped if nothing in it would change.
 
-A block is sparse (an index of columns; column arrays are (N, K), so that an entry touches one
-place) or dense (all columns of its rows in order; column arrays are (K, N), contiguous).
+A block is dense (all columns of its rows in order, a row in whole groups; arrays by column are
+(K, N), contiguous for a group) or sparse (an index of columns; arrays by column are (N, K), and a
+group's are transposed in registers). Arrays are passed flat, with `SLACK` numbers behind: a vector
+may reach beyond what it is about. Options that are None or True, `xor` and `dense`, are types to
+numba: it compiles a kernel for those that are used, without what the others need.
 """
 
 import numpy as np
 
 from boolweave._jit import njit
+from boolweave._vectors import (
+    LANES,
+    TILE,
+    as_int16,
+    as_uint8,
+    gather_tile,
+    largest,
+    load,
+    maximum,
+    minimum,
+    pointer,
+    scatter_sorted_tile,
+    scatter_tile,
+    splat,
+    store,
+    total,
+    where,
+    widened,
+)
 
-CHUNK = 512
+# Groups in a chunk: few enough that chunks settle one by one, many enough not to be counted.
+GROUPS = 32
+
+# Numbers to keep behind the last of a flat array.
+SLACK = LANES
 
 # Codes of entries: seen as 0, seen as 1, not seen.
 MISSING = 2
@@ -31,347 +58,365 @@ XOR_OFFSET = 128
 # Beliefs beyond this are as good as certain: twice the largest message and more.
 MAX_SUM_LIMIT = 1023
 
+# The most that a message can move by in an iteration.
+LARGEST_MOVE = 255
+
 # Damping in 128ths: then 128 · 255 still fits in 16 bits.
 DAMPING_STEPS = 128
 
-# Rows of the scratch array of 16-bit numbers.
-_SIGN = 0
-_BOUND = CHUNK
-_FIRST = 2 * CHUNK
-_SECOND = 3 * CHUNK
-_TOTAL = 4 * CHUNK
-_CHANGE = 5 * CHUNK
-_ROWS = 6
-
-
-def scratch(n_factors):
-    """The scratch arrays of one thread: x, y and w below."""
-    cavities = [np.zeros((n_factors, CHUNK), np.int16) for _ in range(2)]
-    return [*cavities, np.zeros(_ROWS * CHUNK, np.int16)]
-
+# More than any sum of (Γ̂)₊, and still far from the end of 16 bits.
+_COVERED = 16000
+_NEVER = 32000
 
 _i16 = np.int16
 _i32 = np.int32
 _f32 = np.float32
 
 
-# ---------------------------------------------------------------- gather and scatter
+def scratch(n_factors):
+    """The scratch arrays of one thread: x, y, held, row_at, column_at and seen below."""
+    size = -(-n_factors // TILE) * TILE * LANES
+    factors = [np.zeros(size, np.int16) for _ in range(3)]
+    return [
+        *factors,
+        np.zeros(LANES, np.int64),
+        np.zeros(LANES, np.int64),
+        np.zeros(LANES, np.uint8),
+    ]
 
 
-@njit(nogil=True, cache=True)
-def _gather_rows(indptr, first_row, start, n, row_belief, out):
-    """out[k, j] = row_belief[row of entry j, k]; returns the last row seen."""
-    row = first_row
-    j = 0
-    while j < n:
-        while indptr[row + 1] <= start + j:
-            row += 1
-        stop = min(n, indptr[row + 1] - start)
-        for k in range(row_belief.shape[1]):
-            belief = row_belief[row, k]
-            for i in range(np.uint64(j), np.uint64(stop)):
-                out[k, i] = belief
-        j = stop
-    return row
+# ---------------------------------------------------------------- groups of entries
 
 
-@njit(nogil=True, cache=True)
-def _scatter_rows(indptr, first_row, start, n, messages, row_sum):
-    """row_sum[row of entry j, k] += messages[k, j]."""
-    row = first_row
-    j = 0
-    while j < n:
-        while indptr[row + 1] <= start + j:
-            row += 1
-        stop = min(n, indptr[row + 1] - start)
-        for k in range(row_sum.shape[1]):
-            total = _i32(0)
-            for i in range(np.uint64(j), np.uint64(stop)):
-                total += _i32(messages[k, i])
-            row_sum[row, k] += total
-        j = stop
+@njit(nogil=True, cache=True, error_model="numpy")
+def n_groups_of(dense, n_columns, n_rows, n_entries):
+    """Number of groups of a block."""
+    if dense is not None:
+        return n_rows * -(-n_columns // LANES)
+    return -(-n_entries // LANES)
 
 
-@njit(nogil=True, cache=True)
-def _gather_columns(dense, columns, start, n, column_belief, out):
-    """out[k, j] = belief of the column of entry j, from (K, N) if dense, else from (N, K)."""
-    if dense:
-        n_columns = column_belief.shape[1]
-        j = 0
-        while j < n:
-            first = (start + j) % n_columns
-            length = min(n - j, n_columns - first)
-            for k in range(column_belief.shape[0]):
-                source = column_belief[k, first : first + length]
-                target = out[k, j : j + length]
-                for i in range(length):
-                    target[i] = source[i]
-            j += length
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def find_group(dense, n_columns, indptr, n_entries, group, row):
+    """Row of the first entry, its column if dense, its number; how many entries, if of one row.
+
+    `row` is at most the row looked for.
+    """
+    if dense is not None:
+        per_row = -(-n_columns // LANES)
+        row = group // per_row
+        column = (group - row * per_row) * LANES
+        return row, column, row * n_columns + column, min(LANES, n_columns - column), True
+    start = group * LANES
+    n = min(LANES, n_entries - start)
+    while indptr[row + 1] <= start:
+        row += 1
+    return row, 0, start, n, indptr[row + 1] >= start + n
+
+
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def read_codes(codes, start, n, seen):
+    """Codes of a group; what is behind the end counts as not seen."""
+    if n == LANES:
+        return as_int16(load(codes, start))
+    for i in range(LANES):
+        seen[i] = codes[start + i] if i < n else np.uint8(MISSING)
+    return as_int16(load(seen, 0))
+
+
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def gather(
+    dense, n_columns, indptr, columns, row, column, start, n, one_row, n_factors, row_belief,
+    column_belief, x, y, row_at, column_at,
+):  # fmt: skip
+    """x[k], y[k] = beliefs of the rows and columns of a group; row_at, column_at: their places."""
+    if one_row:
+        for k in range(n_factors):
+            store(x, k * LANES, splat(row_belief[row * n_factors + k]))
     else:
-        for j in range(n):
-            column = columns[start + j]
-            for k in range(column_belief.shape[1]):
-                out[k, j] = column_belief[column, k]
-
-
-@njit(nogil=True, cache=True)
-def _scatter_columns(dense, columns, start, n, messages, column_sum):
-    """Add messages[k, j] to the sum of entry j's column, in (K, N) if dense, else in (N, K)."""
-    if dense:
-        n_columns = column_sum.shape[1]
-        j = 0
-        while j < n:
-            first = (start + j) % n_columns
-            length = min(n - j, n_columns - first)
-            for k in range(column_sum.shape[0]):
-                target = column_sum[k, first : first + length]
-                source = messages[k, j : j + length]
-                for i in range(length):
-                    target[i] += _i32(source[i])
-            j += length
+        for i in range(n):
+            while indptr[row + 1] <= start + i:
+                row += 1
+            row_at[i] = row * n_factors
+        for i in range(n, LANES):
+            row_at[i] = row * n_factors
+        for k in range(0, n_factors, TILE):
+            gather_tile(row_belief, row_at, k, x)
+    if dense is not None:
+        for k in range(n_factors):
+            store(y, k * LANES, load(column_belief, k * n_columns + column))
     else:
-        for j in range(n):
-            column = columns[start + j]
-            for k in range(column_sum.shape[1]):
-                column_sum[column, k] += _i32(messages[k, j])
+        for i in range(n):
+            column_at[i] = np.int64(columns[start + i]) * n_factors
+        for k in range(0, n_factors, TILE):
+            gather_tile(column_belief, column_at, k, y)
+
+
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def clear_rest(n_factors, x):
+    """x[k] = 0 for the k beyond the last factor in the last tile, where neighbours were read."""
+    for k in range(n_factors, -(-n_factors // TILE) * TILE):
+        store(x, k * LANES, splat(_i16(0)))
+
+
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def scatter_columns(dense, n_columns, column, n_factors, y, column_at, column_sum):
+    """Add y[k] to the sums of the columns of a group."""
+    if dense is not None:
+        for k in range(n_factors):
+            at = k * n_columns + column
+            store(column_sum, at, load(column_sum, at) + widened(load(y, k * LANES), column_sum))
+    else:
+        clear_rest(n_factors, y)
+        for k in range(0, n_factors, TILE):
+            scatter_tile(y, column_at, k, column_sum)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def settled(
+    dense, n_columns, n_rows, n_entries, indptr, columns, first, last, row, row_moved, column_moved
+):  # fmt: skip
+    """Whether no row and no column of the groups from first to last has moved."""
+    if dense is not None:
+        per_row = -(-n_columns // LANES)
+        for r in range(first // per_row, (last - 1) // per_row + 1):
+            if row_moved[r]:
+                return False
+        begin = first % per_row * LANES
+        for i in range(min(n_columns, (last - first) * LANES)):
+            if column_moved[(begin + i) % n_columns]:
+                return False
+        return True
+    stop = min(last * LANES, n_entries)
+    while row < n_rows and indptr[row] < stop:
+        if indptr[row + 1] > first * LANES and row_moved[row]:
+            return False
+        row += 1
+    for i in range(first * LANES, stop):  # noqa: SIM110
+        if column_moved[columns[i]]:
+            return False
+    return True
 
 
 # ---------------------------------------------------------------- max-sum
 
 
-@njit(nogil=True, cache=True)
-def _share(gap, damping):
-    """A damped step over a gap, rounded away from 0: messages end where they are going.
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def _damped(gap, damping, up, down):
+    """A damped step over a gap, in 128ths, rounded: `up` of them are added to what is above 0.
 
-    But for a gap of 1, which is rounded to nearest: else a message might go to and fro for ever.
+    `down` is None, or what is added to `up` below 0: with little damping messages would stop far
+    from where they are going if all were rounded to nearest.
     """
-    up = _i16(DAMPING_STEPS - 1) if gap > _i16(1) else _i16(0)
-    up = _i16(DAMPING_STEPS // 2) if _i16(-2) < gap and gap < _i16(2) else up
-    return _i16(_i16(_i16(gap * damping) + up) >> 7)
+    share = gap * damping
+    if down is None:
+        return (share + up) >> splat(_i16(7))
+    return (share + up + ((share >> splat(_i16(15))) & splat(down))) >> splat(_i16(7))
 
 
-@njit(nogil=True, cache=True)
-def _read_codes(codes, start, n, bound_of_zero, bound_of_one, w):
-    """Sign (±1) and bound |L| (0 for what says nothing) of the entries of a chunk."""
-    for j in range(n):
-        code = codes[start + j]
-        w[_SIGN + j] = _i16(1) if code == 1 else _i16(-1)
-        w[_BOUND + j] = bound_of_one if code == 1 else (bound_of_zero if code == 0 else _i16(0))
-    for j in range(n, CHUNK):
-        w[_SIGN + j] = _i16(1)
-        w[_BOUND + j] = _i16(0)
+def rounding(damping):
+    """`damping`, `up` and `down` of `_damped` for a damping in (0, 1].
 
-
-@njit(nogil=True, cache=True)
-def _or_exchange(damping, to_row, to_column, row_belief, column_belief, w):
-    """Damped update of one chunk, as `boolweave.kernels._max_sum_or_exchange` explains it.
-
-    to_row, to_column (K, CHUNK) uint8: |Φ| and |Ψ|, updated. row_belief, column_belief (K, CHUNK)
-    int16: in, the beliefs; out, what Φ and Ψ moved by.
+    To nearest, if then a gap of two units is closed. If not, a gap of 1 stays, as closing it might
+    go to and fro for ever, and one of 2 becomes 1.
     """
-    zero = _i16(0)
-    for j in range(CHUNK):
-        w[_FIRST + j] = _i16(-32000)
-        w[_SECOND + j] = _i16(-32000)
-        w[_TOTAL + j] = zero
-    for k in range(to_row.shape[0]):
-        for j in range(CHUNK):
-            sign = w[_SIGN + j]
-            x = _i16(row_belief[k, j] - _i16(sign * _i16(to_row[k, j])))
-            y = _i16(column_belief[k, j] - _i16(sign * _i16(to_column[k, j])))
-            both = min(_i16(x + y), min(x, y))
-            largest = w[_FIRST + j]
-            w[_SECOND + j] = max(w[_SECOND + j], min(largest, both))
-            w[_FIRST + j] = max(largest, both)
-            w[_TOTAL + j] = _i16(w[_TOTAL + j] + min(max(both, zero), w[_BOUND + j]))
-    for k in range(to_row.shape[0]):
-        for j in range(CHUNK):
-            sign = w[_SIGN + j]
-            bound = w[_BOUND + j]
-            largest = w[_FIRST + j]
-            second = w[_SECOND + j]
-            old_row = _i16(to_row[k, j])
-            old_column = _i16(to_column[k, j])
-            x = _i16(row_belief[k, j] - _i16(sign * old_row))
-            y = _i16(column_belief[k, j] - _i16(sign * old_column))
-            both = min(_i16(x + y), min(x, y))
-            others = second if both == largest else largest
-            if_one = min(max(_i16(-others), zero), bound)
-            others_sum = _i16(w[_TOTAL + j] - min(max(both, zero), bound))
-            if_zero = min(_i16(others_sum - bound), zero)
-            claim = if_one if sign > zero else if_zero
-            x_low = min(x, zero)
-            y_low = min(y, zero)
-            new_row = _i16(sign * max(_i16(claim + y_low), _i16(y_low - y)))
-            new_column = _i16(sign * max(_i16(claim + x_low), _i16(x_low - x)))
-            moved = _share(_i16(new_row - old_row), damping)
-            moved_column = _share(_i16(new_column - old_column), damping)
-            to_row[k, j] = np.uint8(_i16(old_row + moved))
-            to_column[k, j] = np.uint8(_i16(old_column + moved_column))
-            row_belief[k, j] = _i16(sign * moved)
-            column_belief[k, j] = _i16(sign * moved_column)
-            w[_CHANGE + j] = max(
-                w[_CHANGE + j],
-                max(max(moved, _i16(-moved)), max(moved_column, _i16(-moved_column))),
-            )
+    steps = max(1, round(damping * DAMPING_STEPS))
+    if 2 * steps > DAMPING_STEPS // 2:
+        return _i16(steps), _i16(DAMPING_STEPS // 2), None
+    up = DAMPING_STEPS - 1 - steps
+    return _i16(steps), _i16(up), _i16(steps - up)
 
 
-@njit(nogil=True, cache=True)
-def _xor_exchange(damping, to_row, to_column, row_belief, column_belief, w):
-    """As `_or_exchange` for XOR; messages have signs of their own and are stored with an offset."""
-    zero = _i16(0)
-    offset = _i16(XOR_OFFSET)
-    for j in range(CHUNK):
-        w[_FIRST + j] = _i16(32000)
-        w[_SECOND + j] = _i16(32000)
-        w[_TOTAL + j] = w[_SIGN + j]
-    for k in range(to_row.shape[0]):
-        for j in range(CHUNK):
-            x = _i16(row_belief[k, j] - _i16(_i16(to_row[k, j]) - offset))
-            y = _i16(column_belief[k, j] - _i16(_i16(to_column[k, j]) - offset))
-            both = min(_i16(x + y), min(x, y))
-            size = max(both, _i16(-both))
-            smallest = w[_FIRST + j]
-            w[_SECOND + j] = min(w[_SECOND + j], max(smallest, size))
-            w[_FIRST + j] = min(smallest, size)
-            turn = _i16(-1) if both > zero else _i16(1)
-            w[_TOTAL + j] = _i16(w[_TOTAL + j] * turn)
-    for k in range(to_row.shape[0]):
-        for j in range(CHUNK):
-            bound = w[_BOUND + j]
-            smallest = w[_FIRST + j]
-            second = w[_SECOND + j]
-            old_row = _i16(_i16(to_row[k, j]) - offset)
-            old_column = _i16(_i16(to_column[k, j]) - offset)
-            x = _i16(row_belief[k, j] - old_row)
-            y = _i16(column_belief[k, j] - old_column)
-            both = min(_i16(x + y), min(x, y))
-            size = max(both, _i16(-both))
-            others = min(second if size == smallest else smallest, bound)
-            turn = _i16(-1) if both > zero else _i16(1)
-            claim = _i16(others * _i16(w[_TOTAL + j] * turn))
-            x_low = min(x, zero)
-            y_low = min(y, zero)
-            new_row = max(_i16(claim + y_low), _i16(y_low - y))
-            new_column = max(_i16(claim + x_low), _i16(x_low - x))
-            moved = _share(_i16(new_row - old_row), damping)
-            moved_column = _share(_i16(new_column - old_column), damping)
-            to_row[k, j] = np.uint8(_i16(_i16(old_row + moved) + offset))
-            to_column[k, j] = np.uint8(_i16(_i16(old_column + moved_column) + offset))
-            row_belief[k, j] = moved
-            column_belief[k, j] = moved_column
-            w[_CHANGE + j] = max(
-                w[_CHANGE + j],
-                max(max(moved, _i16(-moved)), max(moved_column, _i16(-moved_column))),
-            )
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def _or_group(
+    n_factors, offset, bound, damping, up, down, first, to_row, to_column, x, y, change
+):  # fmt: skip
+    """Damped update of one group, as `boolweave.kernels._max_sum_or_exchange` explains it.
 
-
-@njit(nogil=True, cache=True)
-def _settled(dense, indptr, columns, first_row, start, n, row_moved, column_moved):
-    """Whether no row and no column of a chunk's entries has moved since the chunk was last seen."""
-    row = first_row
-    while row + 1 < indptr.shape[0] and indptr[row] < start + n:
-        if indptr[row + 1] > start and row_moved[row]:
-            return False
-        row += 1
-    if dense:
-        n_columns = column_moved.shape[0]
-        for j in range(min(n, n_columns)):
-            if column_moved[(start + j) % n_columns]:
-                return False
-    else:
-        for j in range(n):
-            if column_moved[columns[start + j]]:
-                return False
-    return True
-
-
-@njit(nogil=True, cache=True)
-def _largest_change(w):
-    change = _i16(0)
-    for j in range(CHUNK):
-        change = max(change, w[_CHANGE + j])
-        w[_CHANGE + j] = _i16(0)
+    Vectors: offset, what is added to a message to store it, 255 for a 0; bound, |L|. The messages
+    are those from `first` on. x, y (K, LANES): in, the beliefs; out, what the messages moved by.
+    Returns the larger of `change` and the largest of these.
+    """
+    zero = splat(_i16(0))
+    best = splat(_i16(-_NEVER))
+    second = best
+    covered = zero
+    for k in range(n_factors):
+        i = k * LANES
+        a = load(x, i) - (as_int16(load(to_row, first + i)) - offset)
+        b = load(y, i) - (as_int16(load(to_column, first + i)) - offset)
+        both = minimum(a + b, minimum(a, b))
+        second = maximum(second, minimum(best, both))
+        best = maximum(best, both)
+        covered = covered + minimum(maximum(both, zero), bound)
+    # What the others claim of a term: of an entry seen as 1 that no other is 1, of an entry seen
+    # as 0 that some other is. Either is 0 for the other kind.
+    seen_as_zero = offset > zero
+    covered = where(seen_as_zero, covered - bound, splat(_i16(_COVERED)))
+    if_best = where(seen_as_zero, zero, minimum(maximum(zero - second, zero), bound))
+    if_not = where(seen_as_zero, zero, minimum(maximum(zero - best, zero), bound))
+    for k in range(n_factors):
+        i = k * LANES
+        stored_row = as_int16(load(to_row, first + i))
+        stored_column = as_int16(load(to_column, first + i))
+        old_row = stored_row - offset
+        old_column = stored_column - offset
+        a = load(x, i) - old_row
+        b = load(y, i) - old_column
+        both = minimum(a + b, minimum(a, b))
+        claim = where(both == best, if_best, if_not) + minimum(
+            covered - minimum(maximum(both, zero), bound), zero
+        )
+        a_low = minimum(a, zero)
+        b_low = minimum(b, zero)
+        moved = _damped(maximum(claim + b_low, b_low - b) - old_row, damping, up, down)
+        moved_column = _damped(maximum(claim + a_low, a_low - a) - old_column, damping, up, down)
+        store(to_row, first + i, as_uint8(stored_row + moved))
+        store(to_column, first + i, as_uint8(stored_column + moved_column))
+        store(x, i, moved)
+        store(y, i, moved_column)
+        sizes = maximum(maximum(moved, zero - moved), maximum(moved_column, zero - moved_column))
+        change = maximum(change, sizes)
     return change
 
 
-@njit(nogil=True, cache=True)
-def max_sum_or(
-    dense, indptr, columns, codes, bounds, damping, row_belief, column_belief,
-    row_moved, column_moved, still, to_row, to_column, row_sum, column_sum, x, y, w,
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def _xor_group(
+    n_factors, sign, bound, damping, up, down, first, to_row, to_column, x, y, change
 ):  # fmt: skip
-    """One iteration of max-sum for the OR product over one block of rows.
+    """As `_or_group` for XOR; `sign` is +1 for an entry seen as 1, else −1."""
+    zero = splat(_i16(0))
+    offset = splat(_i16(XOR_OFFSET))
+    smallest = splat(_i16(_NEVER))
+    second = smallest
+    parity = sign
+    for k in range(n_factors):
+        i = k * LANES
+        a = load(x, i) - (as_int16(load(to_row, first + i)) - offset)
+        b = load(y, i) - (as_int16(load(to_column, first + i)) - offset)
+        both = minimum(a + b, minimum(a, b))
+        size = maximum(both, zero - both)
+        second = minimum(second, maximum(smallest, size))
+        smallest = minimum(smallest, size)
+        parity = where(both > zero, zero - parity, parity)
+    for k in range(n_factors):
+        i = k * LANES
+        stored_row = as_int16(load(to_row, first + i))
+        stored_column = as_int16(load(to_column, first + i))
+        old_row = stored_row - offset
+        old_column = stored_column - offset
+        a = load(x, i) - old_row
+        b = load(y, i) - old_column
+        both = minimum(a + b, minimum(a, b))
+        size = maximum(both, zero - both)
+        others = minimum(where(size == smallest, second, smallest), bound)
+        claim = others * where(both > zero, zero - parity, parity)
+        a_low = minimum(a, zero)
+        b_low = minimum(b, zero)
+        moved = _damped(maximum(claim + b_low, b_low - b) - old_row, damping, up, down)
+        moved_column = _damped(maximum(claim + a_low, a_low - a) - old_column, damping, up, down)
+        store(to_row, first + i, as_uint8(stored_row + moved))
+        store(to_column, first + i, as_uint8(stored_column + moved_column))
+        store(x, i, moved)
+        store(y, i, moved_column)
+        sizes = maximum(maximum(moved, zero - moved), maximum(moved_column, zero - moved_column))
+        change = maximum(change, sizes)
+    return change
 
-    Fixed: indptr (rows + 1,) from 0; columns (entries,) uint32, unused if dense; codes (entries,)
-    uint8; bounds (2,) int16, |L| of a 0 and of a 1 in units; damping in 128ths. Read: row_belief
-    (rows, K) and column_belief, (K, N) if dense, else (N, K), int16 in units; row_moved (rows,),
-    column_moved (N,), whether these changed since the last iteration. Updated: still (chunks,),
-    whether a chunk's messages stayed as they were; to_row, to_column (chunks, K, CHUNK) uint8. What
-    they moved by is added to row_sum (rows, K) and column_sum (as column_belief). x, y (K, CHUNK)
-    and w int16: scratch. A chunk that was still and none of whose beliefs moved is skipped: nothing
-    in it would change. Returns the largest change of a message in units.
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def max_sum(
+    xor, dense, n_columns, indptr, columns, codes, bounds, damping, up, down, n_factors, row_belief,
+    column_belief, row_moved, column_moved, still, to_row, to_column, row_sum, column_sum,
+    x, y, held, row_at, column_at, seen,
+):  # fmt: skip
+    """One iteration of max-sum over one block of rows.
+
+    Fixed: xor and dense, None or True; indptr (rows + 1,) from 0; columns (entries,) uint32, unused
+    if dense; codes (entries,) uint8; bounds (2,) int16, |L| of a 0 and of a 1 in units; damping, up
+    and down of `rounding`. Read: row_belief (rows, K) and column_belief, (K, N) if dense, else
+    (N, K), int16 in units; row_moved (rows,), column_moved (N,), whether these changed since the
+    last iteration. Updated: still (chunks,), whether a chunk's messages stayed as they were;
+    to_row, to_column (groups, K, LANES) uint8. What they moved by is added to row_sum (rows, K) and
+    column_sum (as column_belief). The rest is scratch. A chunk that was still and none of whose
+    beliefs moved is skipped: nothing in it would change. Returns the largest change in units.
     """
+    n_entries, n_rows = codes.shape[0], indptr.shape[0] - 1
+    n_groups = n_groups_of(dense, n_columns, n_rows, n_entries)
+    indptr, columns, codes = pointer(indptr), pointer(columns), pointer(codes)
+    row_belief, column_belief = pointer(row_belief), pointer(column_belief)
+    to_row, to_column = pointer(to_row), pointer(to_column)
+    row_sum, column_sum = pointer(row_sum), pointer(column_sum)
+    x, y, held, seen = pointer(x), pointer(y), pointer(held), pointer(seen)
+    row_at, column_at = pointer(row_at), pointer(column_at)
+    zero = splat(_i16(0))
+    steps = splat(damping)
+    bound_of_zero = splat(bounds[0])
+    bound_of_one = splat(bounds[1])
+    round_up = splat(up)
     residual = _i16(0)
     row = 0
-    for c in range(to_row.shape[0]):
-        start = c * CHUNK
-        n = min(CHUNK, codes.shape[0] - start)
-        while indptr[row + 1] <= start:
-            row += 1
-        if still[c] and _settled(dense, indptr, columns, row, start, n, row_moved, column_moved):
+    for c in range(still.shape[0]):
+        first = c * GROUPS
+        last = min(n_groups, first + GROUPS)
+        row = find_group(dense, n_columns, indptr, n_entries, first, row)[0]
+        if still[c] and settled(
+            dense, n_columns, n_rows, n_entries, indptr, columns, first, last, row, row_moved,
+            column_moved,
+        ):  # fmt: skip
             continue
-        _gather_rows(indptr, row, start, n, row_belief, x)
-        _gather_columns(dense, columns, start, n, column_belief, y)
-        _read_codes(codes, start, n, bounds[0], bounds[1], w)
-        _or_exchange(damping, to_row[c], to_column[c], x, y, w)
-        change = _largest_change(w)
-        residual = max(residual, change)
-        still[c] = change == 0
-        if change:
-            _scatter_rows(indptr, row, start, n, x, row_sum)
-            _scatter_columns(dense, columns, start, n, y, column_sum)
-    return residual
-
-
-@njit(nogil=True, cache=True)
-def max_sum_xor(
-    dense, indptr, columns, codes, bounds, damping, row_belief, column_belief,
-    row_moved, column_moved, still, to_row, to_column, row_sum, column_sum, x, y, w,
-):  # fmt: skip
-    """As `max_sum_or`, for the XOR product; written out, as each compiles only when it is used."""
-    residual = _i16(0)
-    row = 0
-    for c in range(to_row.shape[0]):
-        start = c * CHUNK
-        n = min(CHUNK, codes.shape[0] - start)
-        while indptr[row + 1] <= start:
-            row += 1
-        if still[c] and _settled(dense, indptr, columns, row, start, n, row_moved, column_moved):
-            continue
-        _gather_rows(indptr, row, start, n, row_belief, x)
-        _gather_columns(dense, columns, start, n, column_belief, y)
-        _read_codes(codes, start, n, bounds[0], bounds[1], w)
-        _xor_exchange(damping, to_row[c], to_column[c], x, y, w)
-        change = _largest_change(w)
-        residual = max(residual, change)
-        still[c] = change == 0
-        if change:
-            _scatter_rows(indptr, row, start, n, x, row_sum)
-            _scatter_columns(dense, columns, start, n, y, column_sum)
+        change = zero
+        for g in range(first, last):
+            row, column, start, n, one_row = find_group(dense, n_columns, indptr, n_entries, g, row)
+            gather(
+                dense, n_columns, indptr, columns, row, column, start, n, one_row, n_factors,
+                row_belief, column_belief, x, y, row_at, column_at,
+            )  # fmt: skip
+            code = read_codes(codes, start, n, seen)
+            seen_as_one = code == splat(_i16(1))
+            bound = where(code == zero, bound_of_zero, where(seen_as_one, bound_of_one, zero))
+            at = g * n_factors * LANES
+            if xor is None:
+                offset = where(code == zero, splat(_i16(OR_STEPS)), zero)
+                change = _or_group(
+                    n_factors, offset, bound, steps, round_up, down, at, to_row, to_column,
+                    x, y, change,
+                )  # fmt: skip
+            else:
+                sign = where(seen_as_one, splat(_i16(1)), splat(_i16(-1)))
+                change = _xor_group(
+                    n_factors, sign, bound, steps, round_up, down, at, to_row, to_column,
+                    x, y, change,
+                )  # fmt: skip
+            scatter_columns(dense, n_columns, column, n_factors, y, column_at, column_sum)
+            if one_row:
+                for k in range(n_factors):  # 32 moves of 255 at most: within 16 bits
+                    store(held, k * LANES, load(held, k * LANES) + load(x, k * LANES))
+                if g + 1 == last or indptr[row + 1] < start + n + LANES:  # the next is not its own
+                    for k in range(n_factors):
+                        row_sum[row * n_factors + k] += total(load(held, k * LANES))
+                        store(held, k * LANES, zero)
+            else:
+                clear_rest(n_factors, x)
+                for k in range(0, n_factors, TILE):
+                    scatter_sorted_tile(x, row_at, k, row_sum)
+        moved = largest(change)
+        still[c] = moved == 0
+        residual = max(residual, moved)
     return residual
 
 
 # ---------------------------------------------------------------- beliefs and bits
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def _floor(a):
     """The largest integer not above a float, int32."""
     whole = _i32(a)
     return _i32(whole - (_i32(1) if _f32(whole) > a else _i32(0)))
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def to_units(belief, scale, limit):
     """Log-odds (a, b) in units, rounded and cut to ±limit: int16 (a, b)."""
     out = np.empty(belief.shape, np.int16)
@@ -382,7 +427,7 @@ def to_units(belief, scale, limit):
     return out
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def to_log_odds(prior, sums, unit):
     """Prior + unit · sums, float32."""
     out = np.empty(prior.shape, np.float32)
@@ -392,7 +437,7 @@ def to_log_odds(prior, sums, unit):
     return out
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def covered(xor, dense, indptr, columns, codes, row_words, column_words):
     """How many entries of each code the decoded product makes 1, (3,).
 
