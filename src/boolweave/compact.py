@@ -471,6 +471,7 @@ def update(told: Told, members: list[Member]) -> tuple[int, NDArray[Any]]:
     scratch = (kernels if max_sum else sum_product_kernels).scratch(n_factors)
     steps, *rounding = kernels.rounding(told.damping)
     xor = True if told.xor else None
+    bounds, small = code.bounds, code.small
     changes = _ColumnChanges(told)
     change = 0
     for member in in_turn(members, Member.arrays):
@@ -484,11 +485,11 @@ def update(told: Told, members: list[Member]) -> tuple[int, NDArray[Any]]:
         added = (row_sums, changes.sums(block))
         if max_sum:
             moved = kernels.max_sum(
-                xor, *fixed, code.bounds, steps, *rounding, *read, *settled, *kept, *added, *scratch
+                xor, *fixed, bounds, steps, *rounding, *read, *settled, *kept, *added, *scratch
             )
         else:
             moved = sum_product_kernels.sum_product(
-                xor, block.start, *fixed, code.small, steps, np.int16(told.phase), *read,
+                xor, block.start, *fixed, small, steps, np.int16(told.phase), *read,
                 *settled, member.ones, *kept, *added, *scratch,
             )  # fmt: skip
         member.row_sums[...] += row_sums[: member.row_sums.size].reshape(member.row_sums.shape)
@@ -508,6 +509,7 @@ class _ColumnChanges:
         self.wide: dict[bool, NDArray[Any]] = {}
         self.narrow: dict[bool, NDArray[np.int16]] = {}
         self.reach = dict.fromkeys((True, False), 0)  # what a sum in 16 bits may have come to
+        self.move = int(kernels.LARGEST_MOVE * min(1.0, told.damping + 1 / 128)) + 1
 
     def beliefs(self, dense: bool) -> NDArray[np.int16]:
         """(K, N) if dense, else (N, K), flat."""
@@ -519,7 +521,7 @@ class _ColumnChanges:
     def sums(self, block: CompactBlock) -> NDArray[Any]:
         """Where a block is to add its changes."""
         size, dense = self.told.columns.size, block.dense
-        reach = block.most_in_column * kernels.LARGEST_MOVE
+        reach = block.most_in_column * self.move
         if self.told.semiring != "max-sum" or reach > NARROW:
             if dense not in self.wide:
                 self.wide[dense] = _flat(size, self.told.sum_type)
@@ -543,10 +545,10 @@ class _ColumnChanges:
         total = np.zeros((n_factors, n_columns), dtype=self.told.sum_type)
         for parts in (self.narrow, self.wide):
             for dense, part in parts.items():
-                part = part[: total.size]
-                total += (
-                    part.reshape(total.shape) if dense else part.reshape(n_columns, n_factors).T
-                )
+                if dense:
+                    total += part[: total.size].reshape(total.shape)
+                else:
+                    kernels.add_turned(part, total)
         return total
 
 
@@ -568,7 +570,10 @@ def _moved(
     """Which rows (M,) and columns (N,) changed what they tell since the last step."""
     if sums.last_rows is None or sums.last_columns is None:
         return np.ones(len(rows), dtype=bool), np.ones(columns.shape[1], dtype=bool)
-    return (rows != sums.last_rows).any(axis=1), (columns != sums.last_columns).any(axis=0)
+    return (
+        kernels.which_moved(rows, sums.last_rows, True),
+        kernels.which_moved(columns, sums.last_columns, False),
+    )
 
 
 def explained_evidence(
@@ -594,12 +599,12 @@ def covered(
 ) -> NDArray[np.int64]:
     """How many entries of each code the decoded product makes 1 in a block, (3,)."""
     counts = kernels.covered(
-        problem.model.product == "xor", block.dense, block.indptr, block.index, block.codes,
-        row_words, column_words,
+        True if problem.model.product == "xor" else None, True if block.dense else None,
+        block.indptr, block.index, block.codes, row_words, column_words,
     )  # fmt: skip
     for array in entries_of(block):
         release(array)
-    return counts
+    return np.array([*counts, 0])
 
 
 def log_probability_of_zeros(observations: Observations, model: Model) -> float:

@@ -438,25 +438,55 @@ def to_log_odds(prior, sums, unit):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def which_moved(units, last, by_row):
+    """Which rows, or else columns, of two arrays (a, b) differ."""
+    moved = np.zeros(units.shape[0 if by_row else 1], np.bool_)
+    for i in range(units.shape[0]):
+        for j in range(units.shape[1]):
+            if units[i, j] != last[i, j]:
+                moved[i if by_row else j] = True
+    return moved
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def add_turned(part, total):
+    """total[k, j] += part[j, k]; part (N, K) is flat, total (K, N)."""
+    n_factors, n_columns = total.shape
+    for j in range(n_columns):
+        for k in range(n_factors):
+            total[k, j] += part[j * n_factors + k]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def covered(xor, dense, indptr, columns, codes, row_words, column_words):
-    """How many entries of each code the decoded product makes 1, (3,).
+    """How many entries seen as 0, and as 1, the decoded product makes 1.
 
     row_words (rows, W), column_words (N, W): the decoded bits of the factors, 64 to a word.
     """
-    counts = np.zeros(3, np.int64)
     n_words = row_words.shape[1]
+    words = column_words.reshape(-1)
+    ones = 0
+    zeros = 0
     for row in range(row_words.shape[0]):
         start = indptr[row]
+        if n_words == 1 and xor is None:
+            word = row_words[row, 0]
+            for i in range(indptr[row + 1] - start):
+                column = i if dense is not None else np.int64(columns[start + i])
+                hit = (words[column] & word) != 0
+                ones += hit & (codes[start + i] == 1)
+                zeros += hit & (codes[start + i] == 0)
+            continue
         for i in range(indptr[row + 1] - start):
-            column = i if dense else np.int64(columns[start + i])
+            column = i if dense is not None else np.int64(columns[start + i])
             folded = np.uint64(0)
-            for word in range(n_words):
-                term = row_words[row, word] & column_words[column, word]
-                folded = folded ^ term if xor else folded | term
-            if xor:  # the parity of the bits
+            for w in range(n_words):
+                term = row_words[row, w] & words[column * n_words + w]
+                folded = folded | term if xor is None else folded ^ term
+            if xor is not None:  # the parity of the bits
                 for shift in (32, 16, 8, 4, 2, 1):
                     folded ^= folded >> np.uint64(shift)
                 folded &= np.uint64(1)
-            if folded:
-                counts[codes[start + i]] += 1
-    return counts
+            ones += (folded != 0) & (codes[start + i] == 1)
+            zeros += (folded != 0) & (codes[start + i] == 0)
+    return zeros, ones

@@ -339,3 +339,21 @@ def improve_rows(xor, indptr, columns, evidence, row_prior, column_bits, row_bit
             for j in range(terms.shape[0]):
                 if column_bits[columns[first + j], best]:
                     terms[j] += change
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def decoded(belief, prior, hard, by_row):
+    """Bits of log-odds (n, K), or (K, n), in words (n, ⌈K/64⌉), and the priors of what is 1.
+
+    A prior of `hard` and more stands for certainty and is not counted.
+    """
+    n, n_factors = belief.shape if by_row else (belief.shape[1], belief.shape[0])
+    words = np.zeros((n, -(-n_factors // 64)), np.uint64)
+    total = 0.0
+    for i in range(belief.shape[0]):
+        for j in range(belief.shape[1]):
+            one = belief[i, j] > 0
+            variable, k = (i, j) if by_row else (j, i)
+            words[variable, k >> 6] |= np.uint64(one) << np.uint64(k & 63)
+            total += prior[i, j] if one and prior[i, j] < hard else 0.0
+    return words, total

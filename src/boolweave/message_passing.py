@@ -18,7 +18,6 @@ from boolweave import compact, kernels, sum_product_kernels
 from boolweave.checkpoint import Recorder
 from boolweave.evidence import evidence_of
 from boolweave.model import HARD_BELIEF, Model
-from boolweave.products import as_words
 from boolweave.result import Result
 from boolweave.storage import Memory
 from boolweave.threads import run_all, threads
@@ -40,7 +39,7 @@ CHUNK = 512
 # More blocks than this do not help: a machine has not many more cores, and each block has a column
 # sum (K, N) of its own. Fewer entries than MIN_BLOCK are not worth a thread.
 MAX_BLOCKS = 32
-MIN_BLOCK = 4096
+MIN_BLOCK = 16384
 
 # Columns are numbered in 32 bits without sign; rows and entries in 64.
 MOST_COLUMNS = 2**32
@@ -402,25 +401,47 @@ def converged(state: State, tol: float) -> bool:
 
 def log_posterior(problem: Problem, state: State, pool: ThreadPoolExecutor | None = None) -> float:
     """log p(X) + log p(Y) + Σ log p(o|z) of the factors that the beliefs decode to."""
-    X, Y = state.row_belief > 0, state.column_belief > 0
-    row_words, column_words = as_words(X), as_words(Y.T)
+    return Scorer(problem, pool)(state)
 
-    def one_block(block: Block) -> float:
-        return kernels.explained_evidence(
-            problem.model.product == "xor", block.indptr, block.columns, block.evidence,
-            row_words[block.rows], column_words,
-        )  # fmt: skip
 
-    total = problem.log_probability_of_zeros
-    if problem.code is None:
-        total += sum(run_all(pool, one_block, problem.blocks))
-    else:
-        words = (row_words, column_words)
-        total += compact.explained_evidence(problem, *words, lambda f, b: run_all(pool, f, b))
-    for bits, odds in ((X, problem.row_prior), (Y, problem.column_prior)):
-        chosen = odds[bits]
-        total += float(chosen[chosen < HARD_BELIEF].sum(dtype=np.float64))
-    return total
+class Scorer:
+    """`log_posterior` of one state after another, counted anew only where a bit has changed."""
+
+    def __init__(self, problem: Problem, pool: ThreadPoolExecutor | None) -> None:
+        self.problem, self.pool = problem, pool
+        self.last: tuple[Any, Any, float] | None = None
+
+    def __call__(self, state: State) -> float:
+        """The log-posterior of what the beliefs of a state decode to."""
+        problem = self.problem
+        rows, of_rows = kernels.decoded(state.row_belief, problem.row_prior, HARD_BELIEF, True)
+        columns, of_columns = kernels.decoded(
+            state.column_belief, problem.column_prior, HARD_BELIEF, False
+        )
+        last = self.last
+        if last is not None and np.array_equal(rows, last[0]) and np.array_equal(columns, last[1]):
+            return last[2]
+        total = problem.log_probability_of_zeros + of_rows + of_columns
+        total += self._explained(rows, columns)
+        self.last = rows, columns, total
+        return total
+
+    def _explained(self, row_words: NDArray[Any], column_words: NDArray[Any]) -> float:
+        """Σ L over the entries that the decoded product makes 1."""
+        problem = self.problem
+        if problem.code is not None:
+            words = (row_words, column_words)
+            return compact.explained_evidence(
+                problem, *words, lambda f, b: run_all(self.pool, f, b)
+            )
+
+        def one_block(block: Block) -> float:
+            return kernels.explained_evidence(
+                problem.model.product == "xor", block.indptr, block.columns, block.evidence,
+                row_words[block.rows], column_words,
+            )  # fmt: skip
+
+        return sum(run_all(self.pool, one_block, problem.blocks))
 
 
 def run(
@@ -447,10 +468,11 @@ def run(
         recorder = Recorder()
     with threads(n_jobs) as pool, recorder.frame("run", lambda: Run(state)) as at:
         state = at.state
+        log_posterior_of = Scorer(problem, pool)
         try:
             while len(at.scores) < max_iter and not (at.scores and converged(state, tol)):
                 step(problem, state, damping, pool)
-                score = log_posterior(problem, state, pool)
+                score = log_posterior_of(state)
                 at.residuals.append(state.residual)
                 at.scores.append(score)
                 if marginal or score >= at.best[0]:

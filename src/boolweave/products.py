@@ -102,10 +102,3 @@ def boolean_product(X: ArrayLike, Y: ArrayLike, product: Product = "or") -> NDAr
         else:
             out[start : start + step] = np.mod(sums, 2)
     return out
-
-
-def as_words(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """Rows of bits (n, K) as 64-bit words (n, ⌈K/64⌉)."""
-    padded = np.zeros((bits.shape[0], -(-bits.shape[1] // 64) * 64), dtype=bool)
-    padded[:, : bits.shape[1]] = bits
-    return np.packbits(padded, axis=1).view(np.uint64)

@@ -179,6 +179,9 @@ def in_turn(
     Where arrays are in memory nothing is done.
     """
     waiting = list(items)
+    if not any(is_in_file(array) for item in waiting for array in arrays_of(item)):
+        yield from waiting
+        return
     for n, item in enumerate(waiting):
         for following in waiting[n + 1 : n + 2]:
             for array in arrays_of(following):
