@@ -297,8 +297,9 @@ class _Writer:
             return self._nodes[id(value)]
         if hasattr(value, "to_local"):  # arrays that are kept elsewhere
             local = value.to_local()
-            self._alive.append(local)
-            return self.node(local)
+            self._alive += [local, value]
+            self._nodes[id(value)] = self.node(local)
+            return self._nodes[id(value)]
         node: dict[str, Any]
         if isinstance(value, np.ndarray | np.generic):
             name = f"array-{len(self.arrays)}"

@@ -1,154 +1,82 @@
-"""Blocks of rows on the workers of a Dask cluster.
+"""Runs of rows on the workers of a Dask cluster.
 
-A worker has an actor, `Rows`, that keeps its blocks and their messages and runs `compact.update`
-on them, as a thread does. In each iteration it is told the beliefs of the columns and of its rows;
-the changes of the column sums, integers, are added up in a tree of workers.
+A worker has an actor, `Rows`, that keeps a run of consecutive rows: entries, messages, beliefs. For
+each iteration it is sent one short message and calls the engine on its rows as if they were the
+whole matrix; only the changes of the column sums, integers, are added up over all workers, in a
+tree, and every worker goes on with the same columns. What the client needs of all this, such as
+beliefs or a checkpoint, it fetches when it looks at it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from boolweave import compact
+from boolweave import compact, memory
+from boolweave import message_passing as engine
+from boolweave.cluster_worker import Rows
 from boolweave.observations import Observations
+from boolweave.posterior import Parts
 from boolweave.storage import Memory
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Seconds until the scheduler is sure to know that a worker is gone whose connection broke.
-PATIENCE = 20.0
+    from boolweave.message_passing import Problem, State
+    from boolweave.model import Model
+    from boolweave.result import Result
 
-PARTS = ("to_row", "to_column", "still", "ones")
+# Seconds until the scheduler is sure to know that a worker is gone whose connection broke, and
+# between two looks at the scheduler while an answer does not come.
+PATIENCE = 20.0
+GLANCE = 2.0
+
+_FIRST_ERROR = asyncio.FIRST_EXCEPTION
+
+# Of a State and of its Sums: one row of the array for each row of the matrix; a list with an item
+# for each block. The rest is the same on every worker.
+BY_ROW = ("rows", "last_rows", "row_belief")
+BY_BLOCK = ("to_row", "to_column", "still", "ones")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DealtObservations(Observations):
-    """Observations whose blocks of rows are with the workers of a cluster."""
+    """Observations whose rows are with the workers of a cluster, too."""
 
     cluster: Any = None
 
     @classmethod
     def to(cls, cluster: Cluster, observations: Observations) -> DealtObservations:
-        """The same observations; the workers get their blocks when there is a problem."""
+        """The same observations; the workers get their rows when there is a problem."""
         parts = {field.name: getattr(observations, field.name) for field in fields(Observations)}
         return cls(**parts, cluster=cluster)
+
+
+@dataclass(frozen=True, eq=False)
+class DealtBlock:
+    """As much of a block as the client knows."""
+
+    n_entries: int
+    n_observed: int
+    levels: NDArray[np.float64]
+    index: ClassVar[NDArray[Any]] = np.zeros(0)
+    codes: ClassVar[NDArray[Any]] = np.zeros(0)
 
 
 class WorkerLost(RuntimeError):
     """A worker is gone, and with it the messages that it kept."""
 
 
-class Rows:
-    """What lives on a worker: blocks, and for every state the messages of each block."""
-
-    def __init__(self, blocks: dict[int, compact.CompactBlock]) -> None:
-        self.blocks = {i: _as_made(block) for i, block in blocks.items()}
-        self.states: dict[int, dict[int, list[NDArray[Any]]]] = {}  # as in PARTS
-        self.total: NDArray[Any] = np.zeros((0, 0))
-
-    def begin(self, key: int, problem: Any) -> None:
-        """Messages that say nothing."""
-        problem.blocks = list(self.blocks.values())
-        to_row, to_column = compact.no_messages(problem), compact.no_messages(problem)
-        self._keep(key, to_row, to_column)
-
-    def _keep(self, key: int, to_row: list[Any], to_column: list[Any]) -> None:
-        self.states[key] = {
-            i: [
-                phi,
-                psi,
-                np.zeros(block.n_chunks, dtype=bool),
-                np.zeros((block.n_chunks, 2), np.int64),
-            ]
-            for (i, block), phi, psi in zip(self.blocks.items(), to_row, to_column, strict=True)
-        }
-
-    def put(self, key: int, parts: dict[int, list[NDArray[Any]]]) -> None:
-        """Messages from elsewhere."""
-        self.states[key] = {i: [np.array(part) for part in parts[i]] for i in self.blocks}
-
-    def get(self, key: int, part: int) -> dict[int, NDArray[Any]]:
-        """One of PARTS of all blocks."""
-        return {i: held[part] for i, held in self.states[key].items()}
-
-    def drop(self, key: int) -> None:
-        """Let the messages of a state go."""
-        self.states.pop(key, None)
-
-    def update(
-        self, key: int, told: compact.Told, rows: NDArray[Any], row_moved: NDArray[Any]
-    ) -> tuple[int, NDArray[Any], dict[int, NDArray[np.float64]]]:
-        """One iteration: largest change, changes of row sums, expected ones of each block.
-
-        `rows` and `row_moved` are those of all blocks here, one after the other.
-        """
-        told = replace(
-            told, columns=np.array(told.columns), column_moved=np.array(told.column_moved)
-        )
-        rows, row_moved = np.array(rows), np.array(row_moved)
-        row_sums = np.zeros(rows.shape, dtype=told.sum_type)
-        members, first = [], 0
-        for i, block in self.blocks.items():
-            here = slice(first, first + block.stop - block.start)
-            first = here.stop
-            members.append(
-                compact.Member(
-                    block, rows[here], row_moved[here], row_sums[here], *self.states[key][i]
-                )
-            )
-        change, self.total = compact.update(told, members)
-        return change, row_sums, {m: held[3].sum(axis=0) for m, held in self.states[key].items()}
-
-    def absorb(self, other: Any, last: bool) -> NDArray[Any] | None:
-        """Add the column sum of another worker to the one here; it is returned if it is whole."""
-        self.total = self.total + other.column_sum().result()
-        return self.total if last else None
-
-    def column_sum(self) -> NDArray[Any]:
-        """The change of the column sums, (K, N)."""
-        return self.total
-
-    def to_sum_product(self, key: int, new_key: int, problem: Any) -> NDArray[Any]:
-        """Go on with sum-product; the sums of the new messages by row of these blocks."""
-        problem.blocks = list(self.blocks.values())
-        sides = [[held[side] for held in self.states[key].values()] for side in (0, 1)]
-        to_row, to_column = (compact.to_sum_product(problem, side) for side in sides)
-        self._keep(new_key, to_row, to_column)
-        sums = compact.sums_of(problem, "sum-product", to_row, to_column)
-        self.total = sums.columns
-        return np.concatenate([sums.rows[block.rows] for block in problem.blocks])
-
-    def covered(self, problem: Any, row_words: Any, column_words: Any) -> NDArray[np.int64]:
-        """`compact.covered` of all blocks together."""
-        row_words, column_words = np.array(row_words), np.array(column_words)
-        total, first = np.zeros(3, dtype=np.int64), 0
-        for block in self.blocks.values():
-            last = first + block.stop - block.start
-            total += compact.covered(problem, block, row_words[first:last], column_words)
-            first = last
-        return total
-
-
-def _as_made(block: compact.CompactBlock) -> compact.CompactBlock:
-    """Arrays that may be written to where they may at home: kernels are compiled once."""
-    index, codes = np.array(block.index), np.array(block.codes)
-    for array in (index, codes):
-        array.flags.writeable = False
-    return replace(block, indptr=np.array(block.indptr), index=index, codes=codes)
-
-
 class Cluster:
-    """The same blocks on the workers of a Dask client, for one set of observations.
+    """The workers of a Dask client and the rows that they keep, for one set of observations.
 
     Parameters
     ----------
@@ -159,205 +87,366 @@ class Cluster:
         self.client = client
         self.workers: list[str] = []
         self.actors: list[Any] = []
-        self.shares: list[list[int]] = []  # the blocks of each worker
-        self._dealt: Any = None
+        self.peers: list[tuple[str, Any]] = []  # address and key of each actor
+        self.direct = True  # calls go to the workers, not by way of the scheduler
+        self.runs: list[slice] = []  # the rows of each worker
+        self.blocks: list[slice] = []  # and which of all blocks these are
+        self.gone: list[tuple[str, int]] = []  # what the workers need not keep any longer
+        self._cuts: list[tuple[int, int]] | None = None
+        self._room: dict[str, Any] = {}
         self._keys = itertools.count()
+        self._posed: weakref.WeakKeyDictionary[Problem, int] = weakref.WeakKeyDictionary()
 
-    def deal(self, blocks: tuple[Any, ...]) -> None:
-        """Give every worker blocks with about equally many entries."""
-        if self._dealt is not None and self._dealt is blocks[0].codes:
-            return
+    # ------------------------------------------------------------ dealing
+
+    def room(self, observations: Observations, n_components: int, **how: Any) -> Memory:
+        """What the workers may take; in how many blocks that is, at least, for the engine."""
+        self._room = how
+        if how["max_memory"] is None:
+            return Memory()
+        fixed = {name: value for name, value in how.items() if name != "max_memory"}
+        return Memory(
+            memory.blocks_within(
+                how["max_memory"], observations.shape, observations.n_observed, n_components,
+                n_jobs=1, **fixed,
+            )
+        )  # fmt: skip
+
+    def deal(
+        self, observations: Observations, code: compact.Code, cuts: list[tuple[int, int]]
+    ) -> tuple[DealtBlock, ...]:
+        """Give every worker a run of blocks, all with about equally many entries."""
+        n_entries = np.array([np.diff(observations.indptr[[*cut]])[0] for cut in cuts])
+        blocks = tuple(DealtBlock(int(n), int(n), code.levels) for n in n_entries)
+        if self._cuts == cuts:
+            return blocks
         found = sorted(self.client.scheduler_info(n_workers=-1)["workers"])
         if not found:
             raise RuntimeError("the Dask client has no workers; start some, or use n_jobs")
-        loads = [0] * min(len(found), len(blocks))
-        self.shares = [[] for _ in loads]
-        for i in sorted(range(len(blocks)), key=lambda i: -blocks[i].n_entries):
-            least = loads.index(min(loads))
-            loads[least] += blocks[i].n_entries
-            self.shares[least].append(i)
-        self.shares = [sorted(share) for share in self.shares]
-        self.workers = found[: len(loads)]
+        self.blocks = _share_out(n_entries, min(len(found), len(cuts)))
+        self.workers = found[: len(self.blocks)]
+        self.runs = [slice(cuts[b.start][0], cuts[b.stop - 1][1]) for b in self.blocks]
         with self._watched():
-            futures = [
-                self.client.submit(
-                    Rows, {i: blocks[i] for i in share}, actor=True, workers=[worker],
-                    allow_other_workers=False, pure=False,
-                )
-                for worker, share in zip(self.workers, self.shares, strict=True)
-            ]  # fmt: skip
+            futures = []
+            for run, share, worker in zip(self.runs, self.blocks, self.workers, strict=True):
+                own = [(start - run.start, stop - run.start) for start, stop in cuts[share]]
+                part = self._send(_rows_of(observations, run), worker)
+                futures.append(
+                    self.client.submit(
+                        Rows, part, own, run.start, observations.shape[0], actor=True,
+                        workers=[worker], allow_other_workers=False, pure=False,
+                    )
+                )  # fmt: skip
             self.actors = [future.result() for future in futures]
-        self._dealt = blocks[0].codes
+        self.peers = [(actor._address, actor.key) for actor in self.actors]
+        self._connect()
+        self._cuts = cuts
+        self._posed = weakref.WeakKeyDictionary()
+        return blocks
 
-    def begin(self, problem: Any) -> tuple[Part, Part, Part, Part]:
-        """Messages that say nothing, on the workers: as the four PARTS."""
-        self.deal(problem.blocks)
+    def _connect(self) -> None:
+        """Tell the workers of each other; find out whether they can be reached from here."""
+        arguments = [(rank, self.peers) for rank in range(len(self.peers))]
+        self.direct = True
+        try:
+            self.client.sync(self._ask, "connect", arguments)
+        except OSError:
+            self.direct = False
+            self._each("connect", arguments)
+
+    def _send(self, part: tuple[Any, ...], worker: str) -> Any:
+        """Bring something to a worker, not by way of the scheduler if it can be reached."""
+        try:
+            return self.client.scatter([part], workers=[worker], direct=True)[0]
+        except OSError:
+            return self.client.scatter([part], workers=[worker])[0]
+
+    def _pose(self, problem: Problem) -> int:
+        """Tell the workers of a problem, once; the number by which they know it."""
+        if problem not in self._posed:
+            key = next(self._keys)
+            shape = problem.shape
+            models = [_of_rows(problem.model, run, shape) for run in self.runs]
+            self._each("pose", [(key, model, problem.code, self._room) for model in models])
+            self._posed[problem] = key
+            weakref.finalize(problem, self.gone.append, ("problem", key))
+        return self._posed[problem]
+
+    # ------------------------------------------------------------ what the engine asks for
+
+    def begin(self, problem: Problem) -> State:
+        """Messages that say nothing, on the workers."""
         held = Held(self)
-        self._all("begin", held.key, _without_blocks(problem))
-        return held.parts()
+        self._all("begin", held.key, self._pose(problem))
+        return self._state_of(held, "max-sum", problem.row_prior, problem.column_prior)
 
-    def adopt(self, problem: Any, state: Any) -> None:
-        """Send messages that are here, such as those of a checkpoint, to the workers."""
-        self.deal(problem.blocks)
-        if isinstance(state.to_row, Part):
-            return
-        held = Held(self)
-        parts = (state.to_row, state.to_column, state.sums.still, state.sums.ones)
-        by_block = [list(part) for part in zip(*parts, strict=True)]
-        shares = [{i: by_block[i] for i in share} for share in self.shares]
-        self._each("put", [(held.key, share) for share in shares])
-        state.to_row, state.to_column, state.sums.still, state.sums.ones = held.parts()
+    def to_sum_product(self, problem: Problem, state: State) -> State:
+        """The messages of a state as sum-product ones."""
+        old, new = self._adopted(problem, state), Held(self)
+        self._all("to_sum_product", old.key, new.key, self._pose(problem))
+        after = self._state_of(new, "sum-product", state.row_belief, state.column_belief)
+        kept = ("n_iter", "residual", "expected_ones")
+        return replace(after, **{name: getattr(state, name) for name in kept})
 
-    def to_sum_product(self, problem: Any, state: Any) -> tuple[Part, Part, compact.Sums]:
-        """The messages of a state as sum-product ones, and their sums."""
-        self.adopt(problem, state)
-        new = Held(self)
-        known = _without_blocks(problem)
-        parts = self._all("to_sum_product", state.to_row.held.key, new.key, known)
-        to_row, to_column, still, ones = new.parts()
-        known.blocks = []
-        sums = compact.no_sums(known)
-        self._scatter_rows(problem.blocks, sums.rows, parts)
-        columns: Any = sums.columns + self._column_sum()
-        held: Any = {"still": still, "ones": ones}
-        return to_row, to_column, replace(sums, columns=columns, **held)
+    def step(self, problem: Problem, state: State, damping: float) -> None:
+        """One iteration; the state's beliefs are then with the workers."""
+        held = self._adopted(problem, state)
+        view = Snapshot(self)
+        gone = self.gone[: len(self.gone)]
+        del self.gone[: len(gone)]
+        key = self._pose(problem)
+        answers = self._all("step", held.key, key, damping, view.key, gone)
+        state.residual = max(answer[0] for answer in answers)
+        ones = np.sum([answer[1] for answer in answers], axis=0).tolist()
+        state.expected_ones = (ones[0], ones[1])
+        view.parts = key, _added([answer[2] for answer in answers])
+        state.row_belief = Distant(view, "row_belief")  # type: ignore[assignment]
+        state.column_belief = Distant(view, "column_belief")  # type: ignore[assignment]
+        held.view = weakref.ref(view)
+        state.n_iter += 1
 
-    def update(
-        self, blocks: tuple[Any, ...], told: compact.Told, to_row: Any, rows: Any,
-        row_moved: Any, sums: Any,
-    ) -> tuple[int, list[NDArray[np.float64]]]:  # fmt: skip
-        """One iteration: the largest change, and the expected ones of each block."""
-        key = to_row.held.key
-        parts = self._each(
-            "update",
-            [
-                (key, told, self._of(blocks, share, rows), self._of(blocks, share, row_moved))
-                for share in self.shares
-            ],
-        )
-        self._scatter_rows(blocks, sums.rows, [part[1] for part in parts])
-        sums.columns += self._column_sum()
-        ones = {i: value for part in parts for i, value in part[2].items()}
-        return max(part[0] for part in parts), [ones[i] for i in sorted(ones)]
+    def parts(self, problem: Problem, state: State) -> Parts:
+        """The parts of the log-posterior, of all rows."""
+        key, view = self._pose(problem), getattr(state.row_belief, "owner", None)
+        if view is not None and view.parts[0] == key:
+            return view.parts[1]
+        held = self._adopted(problem, state)
+        return _added(self._all("parts", held.key, key))
 
-    def covered(self, problem: Any, row_words: Any, column_words: Any) -> NDArray[np.int64]:
-        """How many entries of each code the decoded product makes 1, (3,)."""
-        self.deal(problem.blocks)
-        known = _without_blocks(problem)
-        words = [self._of(problem.blocks, share, row_words) for share in self.shares]
-        parts = self._each("covered", [(known, part, column_words) for part in words])
-        return np.sum(parts, axis=0)
+    def counts(self, result: Result) -> NDArray[np.int64]:
+        """`Result.counts` of all rows."""
+        slim = replace(result, observations=None, history={}, stability=None)  # type: ignore[arg-type]
+        shape = len(slim.row_log_odds), slim.column_log_odds.shape[1]
+        parts = [
+            replace(
+                slim, model=_of_rows(slim.model, run, shape), row_log_odds=slim.row_log_odds[run]
+            )
+            for run in self.runs
+        ]
+        return np.sum(self._each("counts", [(part,) for part in parts]), axis=0)
+
+    # ------------------------------------------------------------ states, here and there
+
+    def _state_of(self, held: Held, semiring: Any, rows: Any, columns: Any) -> State:
+        to_row, to_column, sums = (Distant(held, name) for name in ("to_row", "to_column", "sums"))
+        parts: dict[str, Any] = {"to_row": to_row, "to_column": to_column, "sums": sums}
+        return engine.State(semiring, row_belief=rows, column_belief=columns, **parts)
+
+    def _adopted(self, problem: Problem, state: State) -> Held:
+        """The workers' messages of a state; what is here, as after a checkpoint, goes there."""
+        messages: Any = state.to_row
+        if not isinstance(messages, Distant):
+            held = Held(self)
+            nothing: dict[str, Any] = {"row_belief": None, "column_belief": None}
+            whole = replace(state, **nothing)
+            parts = [self._part_of(whole, n) for n in range(len(self.runs))]
+            self._each("put", [(held.key, part) for part in parts])
+            there = self._state_of(held, state.semiring, state.row_belief, state.column_belief)
+            for name in ("to_row", "to_column", "sums"):
+                setattr(state, name, getattr(there, name))
+        else:
+            held = messages.owner
+        view = getattr(state.row_belief, "owner", None)
+        if view is None or held.view() is not view:
+            rows, columns = np.asarray(state.row_belief), np.asarray(state.column_belief)
+            self._each("believe", [(held.key, rows[run], columns) for run in self.runs])
+        return held
+
+    def _part_of(self, whole: Any, n: int) -> Any:
+        """What worker `n` keeps of a State or of its Sums."""
+        parts = {}
+        for field in fields(whole):
+            value = getattr(whole, field.name)
+            if field.name == "sums" and value is not None:
+                value = self._part_of(value, n)
+            elif field.name in BY_BLOCK:
+                value = value[self.blocks[n]]
+            elif field.name in BY_ROW and value is not None:
+                value = value[self.runs[n]]
+            parts[field.name] = value
+        return type(whole)(**parts)
 
     @staticmethod
-    def _of(blocks: Any, share: list[int], array: Any) -> Any:
-        return np.concatenate([array[blocks[i].rows] for i in share])
+    def joined(name: str, parts: list[Any]) -> Any:
+        """Inverse of `_part_of`, of what is called `name`."""
+        if name in BY_BLOCK:
+            return [np.array(array) for part in parts for array in part]
+        if name in BY_ROW and parts[0] is not None:
+            return np.concatenate(parts)
+        if name != "sums":
+            return np.array(parts[0]) if isinstance(parts[0], np.ndarray) else parts[0]
+        names = [field.name for field in fields(parts[0])]
+        return type(parts[0])(
+            **{
+                name: Cluster.joined(name, [getattr(part, name) for part in parts])
+                for name in names
+            }
+        )
 
-    def _scatter_rows(self, blocks: Any, sums: NDArray[Any], parts: list[NDArray[Any]]) -> None:
-        for share, part in zip(self.shares, parts, strict=True):
-            first = 0
-            for i in share:
-                last = first + blocks[i].stop - blocks[i].start
-                sums[blocks[i].rows] += part[first:last]
-                first = last
-
-    def _column_sum(self) -> NDArray[Any]:
-        """The sum over the workers, in a tree: each round half of them take over another's."""
-        if len(self.actors) == 1:
-            return self._all("column_sum")[0]
-        stride, n = 1, len(self.actors)
-        while True:
-            last = 2 * stride >= n
-            first = range(0, n - stride, 2 * stride)
-            pairs = [(self.actors[a], self.actors[a + stride]) for a in first]
-            with self._watched():
-                waiting = [into.absorb(other, last) for into, other in pairs]
-                totals = [future.result() for future in waiting]
-            if last:
-                return totals[0]
-            stride *= 2
+    # ------------------------------------------------------------ talking to the workers
 
     def _all(self, method: str, *arguments: Any) -> list[Any]:
         return self._each(method, [arguments] * len(self.actors))
 
     def _each(self, method: str, arguments: Sequence[Any]) -> list[Any]:
         with self._watched():
-            pairs = zip(self.actors, arguments, strict=True)
-            waiting = [getattr(actor, method)(*given) for actor, given in pairs]
-            return [future.result() for future in waiting]
+            return self.client.sync(self._ask, method, arguments)
+
+    async def _ask(self, method: str, arguments: Sequence[Any]) -> list[Any]:
+        """What the actors answer; an error of one of them is raised at once."""
+        calls = [asyncio.ensure_future(self._call(n, method, a)) for n, a in enumerate(arguments)]
+        waiting: set[asyncio.Future[Any]] = set(calls)
+        while waiting:
+            done, waiting = await asyncio.wait(waiting, timeout=GLANCE, return_when=_FIRST_ERROR)
+            for call in done:
+                call.result()
+            if waiting and not done:
+                info = await self.client.scheduler.identity(n_workers=-1)
+                if lost := [worker for worker in self.workers if worker not in info["workers"]]:
+                    raise WorkerLost(f"lost {', '.join(lost)}")
+        return [call.result() for call in calls]
+
+    async def _call(self, n: int, method: str, arguments: Sequence[Any]) -> Any:
+        from distributed.protocol import to_serialize
+
+        address, key = self.peers[n]
+        given = [to_serialize(argument) for argument in arguments]
+        message = {"function": method, "actor": key, "args": given, "kwargs": {}}
+        if self.direct:
+            answer = await self.client.rpc(address).actor_execute(**message)
+        else:
+            message["op"] = "actor_execute"
+            answer = await self.client.scheduler.proxy(worker=address, msg=message)
+        if answer["status"] != "OK":
+            raise answer["exception"]
+        return answer["result"]
+
+    def _lost(self) -> list[str]:
+        left = self.client.scheduler_info(n_workers=-1)["workers"]
+        return [worker for worker in self.workers if worker not in left]
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
         """Turn whatever fails because a worker is gone into `WorkerLost`."""
         try:
             yield
+        except WorkerLost:
+            self._abandon()
+            raise
         except Exception as error:
             until = time.monotonic() + PATIENCE
-            while True:
-                left = self.client.scheduler_info(n_workers=-1)["workers"]
-                lost = [worker for worker in self.workers if worker not in left]
-                if lost:
-                    raise WorkerLost(f"lost {', '.join(lost)}") from error
+            while not (lost := self._lost()):
                 if not _connection_broke(error) or time.monotonic() > until:
+                    self._abandon()
                     raise
                 time.sleep(0.1)
+            self._abandon()
+            raise WorkerLost(f"lost {', '.join(lost)}") from error
+
+    def _abandon(self) -> None:
+        """Those who wait for a lost worker wait in vain."""
+        lost = self._lost()
+        for worker, actor in zip(self.workers, self.actors, strict=False):
+            if worker not in lost:
+                actor.abandon()  # no answer is waited for
 
 
 def _connection_broke(error: BaseException) -> bool:
-    lost = "actor" in str(error).lower() or "lost" in str(error).lower()
+    lost = any(word in str(error).lower() for word in ("actor", "lost", "abandoned"))
     return lost or isinstance(error, OSError | TimeoutError) or "Killed" in type(error).__name__
+
+
+def _share_out(n_entries: NDArray[np.int64], n_workers: int) -> list[slice]:
+    """Which blocks each worker gets: runs of them, none empty, with about equally many entries."""
+    middles = np.cumsum(n_entries) - n_entries / 2
+    total = max(int(n_entries.sum()), 1)
+    cuts = np.searchsorted(middles, np.arange(1, n_workers) * (total / n_workers)).tolist()
+    for n in range(len(cuts)):  # at least one block each
+        cuts[n] = min(
+            max(cuts[n], (cuts[n - 1] if n else 0) + 1), len(n_entries) - n_workers + n + 1
+        )
+    return [slice(a, b) for a, b in itertools.pairwise([0, *cuts, len(n_entries)])]
+
+
+def _rows_of(observations: Observations, run: slice) -> tuple[Any, ...]:
+    """Shape, indptr, columns and values of some rows."""
+    first, last = observations.indptr[[run.start, run.stop]]
+    shape = (run.stop - run.start, observations.shape[1])
+    indptr = observations.indptr[run.start : run.stop + 1] - first
+    return shape, indptr, observations.indices[first:last], observations.values[first:last]
+
+
+def _of_rows(model: Model, run: slice, shape: tuple[int, int]) -> Model:
+    """The same model for some of the rows."""
+    prior = np.asarray(model.row_prior)
+    by_row = prior.ndim == 2 and prior.shape[0] == shape[0] > 1
+    return replace(model, row_prior=prior[run]) if by_row else model
+
+
+def _added(parts: list[Parts]) -> Parts:
+    """The columns' part is the same on all workers."""
+    covered, rows = (
+        np.sum([getattr(p, name) for p in parts], axis=0) for name in ("covered", "rows")
+    )
+    return Parts(covered, rows, parts[0].columns)
+
+
+# ---------------------------------------------------------------- what is with the workers
 
 
 class Held:
     """The messages of a state, kept by the workers for as long as this lives."""
 
+    kind = "state"
+
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.key = next(cluster._keys)
-        weakref.finalize(self, _let_go, list(cluster.actors), self.key)
-
-    def parts(self) -> tuple[Part, Part, Part, Part]:
-        """The four PARTS."""
-        return Part(self, 0), Part(self, 1), Part(self, 2), Part(self, 3)
+        self.view: Any = lambda: None  # of the beliefs that the workers have with them
+        weakref.finalize(self, cluster.gone.append, (self.kind, self.key))
 
 
-def _let_go(actors: list[Any], key: int) -> None:
-    for actor in actors:
-        try:
-            actor.drop(key)
-        except Exception:  # gone, and the messages with it
-            return
+class Snapshot(Held):
+    """Beliefs after an iteration, kept likewise."""
+
+    kind = "view"
+    parts: tuple[int, Any] = (-1, None)  # of the log-posterior, and for which problem
 
 
-class Part(Sequence[Any]):
-    """One of PARTS of every block: fetched when it is looked at."""
+class Distant:
+    """Something that the workers keep, each its part; fetched when it is looked at, once."""
 
-    def __init__(self, held: Held, part: int) -> None:
-        self.held = held
-        self.part = part
+    def __init__(self, owner: Held, name: str) -> None:
+        self.owner = owner
+        self.name = name
+        self._here: Any = None
 
-    def to_local(self) -> list[NDArray[Any]]:
-        """The arrays of all blocks, in order."""
-        found: dict[int, NDArray[Any]] = {}
-        for part in self.held.cluster._all("get", self.held.key, self.part):
-            found.update(part)
-        return [np.array(found[i]) for i in sorted(found)]
+    def to_local(self) -> Any:
+        """The whole of it."""
+        if self.owner.kind == "state":  # it changes with every iteration
+            return self._fetch()
+        if self._here is None:
+            self._here = self._fetch()
+        return self._here
+
+    def _fetch(self) -> Any:
+        cluster = self.owner.cluster
+        parts = cluster._all("get", self.owner.kind, self.owner.key, self.name)
+        return cluster.joined(self.name, parts)
+
+    @property
+    def T(self) -> Any:
+        """The array, transposed."""
+        return self.to_local().T
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self.to_local(), dtype=dtype)
 
     def __len__(self) -> int:
-        return sum(len(share) for share in self.held.cluster.shares)
+        return len(self.to_local())
 
     def __getitem__(self, index: Any) -> Any:
         return self.to_local()[index]
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.to_local())
-
-
-def _without_blocks(problem: Any) -> SimpleNamespace:
-    """What a worker needs to know of a problem; it has its blocks."""
-    return SimpleNamespace(
-        code=problem.code,
-        shape=problem.shape,
-        n_components=problem.n_components,
-        model=SimpleNamespace(product=problem.model.product),
-        store=Memory(),
-    )

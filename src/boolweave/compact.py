@@ -86,6 +86,7 @@ class CompactBlock:
     n_columns: int
     most_in_column: int  # no column has more entries than this
     levels: NDArray[np.float64]
+    top: int = 0  # rows of the matrix above those of the problem: on a cluster it is a part
 
     @property
     def rows(self) -> slice:
@@ -313,6 +314,8 @@ def _sum_type(problem: Any) -> type[np.signedinteger[Any]]:
     """int32, unless the messages of a row or column, all at their limit and turning, overflow."""
     in_row = max((int(np.diff(block.indptr).max(initial=0)) for block in problem.blocks), default=0)
     in_column = sum(block.most_in_column for block in problem.blocks)
+    if problem.share is not None:  # columns go on elsewhere
+        in_column = problem.share.n_rows
     largest = 2 * LARGEST_EVIDENCE * sum_product_kernels.LOG_ODDS_STEPS
     return np.int32 if max(in_row, in_column) * largest < 2**31 else np.int64
 
@@ -329,6 +332,8 @@ def sums_of(problem: Any, semiring: str, to_row: list[Any], to_column: list[Any]
             values = block.from_lanes(array) - offsets
             for k in range(problem.n_components):
                 out[k] += np.bincount(at, values[:, k], out.shape[1]).astype(out.dtype)
+    if problem.share is not None:
+        sums.columns = problem.share.reduce(sums.columns)
     return sums
 
 
@@ -371,11 +376,12 @@ def step(
     run_all: Callable[[Callable[[list[int]], Any], list[list[int]]], Iterable[Any]],
     n_groups: int,
 ) -> tuple[float, tuple[float, float]]:
-    """One iteration; messages and `sums` are updated, here or on the problem's cluster.
+    """One iteration; messages and `sums` are updated.
 
-    The blocks are dealt to `n_groups` groups with one column sum each; `run_all` maps a function
-    over them. Integer sums do not depend on the grouping. Returns the largest change, as a share
-    of L (max-sum) or in log-odds, and the expected ones of `State`.
+    Where the rows are a share of those on a cluster, columns are summed over all of it. The blocks
+    are dealt to `n_groups` groups with one column sum each; `run_all` maps a function over them.
+    Integer sums do not depend on the grouping. Returns the largest change, as a share of L
+    (max-sum) or in log-odds, and the expected ones of `State`.
     """
     code, max_sum = problem.code, semiring == "max-sum"
     limit = kernels.MAX_SUM_LIMIT if max_sum else sum_product_kernels.SUM_PRODUCT_LIMIT
@@ -393,28 +399,26 @@ def step(
         int(sums.n_steps * GOLDEN % 1.0 * kernels.DAMPING_STEPS), columns, column_moved,
         sums.columns.dtype,
     )  # fmt: skip
-    if problem.cluster is not None:
-        change, expected = problem.cluster.update(
-            problem.blocks, told, to_row, rows, row_moved, sums
-        )
-    else:
 
-        def one_group(numbers: list[int]) -> tuple[int, Any]:
-            return update(told, [
-                Member(
-                    problem.blocks[i], rows[problem.blocks[i].rows],
-                    row_moved[problem.blocks[i].rows], sums.rows[problem.blocks[i].rows],
-                    to_row[i], to_column[i], sums.still[i], sums.ones[i],
-                )
-                for i in numbers
-            ])  # fmt: skip
+    def one_group(numbers: list[int]) -> tuple[int, Any]:
+        return update(told, [
+            Member(
+                problem.blocks[i], rows[problem.blocks[i].rows],
+                row_moved[problem.blocks[i].rows], sums.rows[problem.blocks[i].rows],
+                to_row[i], to_column[i], sums.still[i], sums.ones[i],
+            )
+            for i in numbers
+        ])  # fmt: skip
 
-        change = 0
-        groups = [list(range(g, len(problem.blocks), n_groups)) for g in range(n_groups)]
-        for moved, column_sum in run_all(one_group, groups):
-            change = max(change, moved)
-            sums.columns += column_sum
-        expected = [ones.sum(axis=0) for ones in sums.ones]
+    change, column_sums = 0, np.zeros_like(sums.columns)
+    groups = [list(range(g, len(problem.blocks), n_groups)) for g in range(n_groups)]
+    for moved, column_sum in run_all(one_group, groups):
+        change = max(change, moved)
+        column_sums += column_sum
+    if problem.share is not None:
+        column_sums = problem.share.reduce(column_sums)
+    sums.columns += column_sums
+    expected = [ones.sum(axis=0) for ones in sums.ones]
     sums.last_rows, sums.last_columns = rows, columns
     if max_sum:
         residual = change / code.steps
@@ -489,7 +493,7 @@ def update(told: Told, members: list[Member]) -> tuple[int, NDArray[Any]]:
             )
         else:
             moved = sum_product_kernels.sum_product(
-                xor, block.start, *fixed, small, steps, np.int16(told.phase), *read,
+                xor, block.top + block.start, *fixed, small, steps, np.int16(told.phase), *read,
                 *settled, member.ones, *kept, *added, *scratch,
             )  # fmt: skip
         member.row_sums[...] += row_sums[: member.row_sums.size].reshape(member.row_sums.shape)
@@ -574,24 +578,6 @@ def _moved(
         kernels.which_moved(rows, sums.last_rows, True),
         kernels.which_moved(columns, sums.last_columns, False),
     )
-
-
-def explained_evidence(
-    problem: Any,
-    row_words: Any,
-    column_words: Any,
-    run_all: Callable[[Callable[[CompactBlock], Any], Iterable[CompactBlock]], Iterable[Any]],
-) -> float:
-    """Sum of L over the entries at which the decoded product is 1; `run_all` maps over blocks."""
-
-    def one_block(block: CompactBlock) -> NDArray[np.int64]:
-        return covered(problem, block, row_words[block.rows], column_words)
-
-    if problem.cluster is not None:
-        counts = problem.cluster.covered(problem, row_words, column_words)
-    else:
-        counts = sum(run_all(one_block, problem.blocks), np.zeros(3, dtype=np.int64))
-    return float(counts @ problem.code.levels)
 
 
 def covered(

@@ -341,19 +341,31 @@ def improve_rows(xor, indptr, columns, evidence, row_prior, column_bits, row_bit
                     terms[j] += change
 
 
+# Steps in which prior log-odds are added up; below −LARGEST_PRIOR they are as good as certain.
+COARSE = 2.0**12
+FINE = 2.0**36
+LARGEST_PRIOR = 2.0**20
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def decoded(belief, prior, hard, by_row):
     """Bits of log-odds (n, K), or (K, n), in words (n, ⌈K/64⌉), and the priors of what is 1.
 
-    A prior of `hard` and more stands for certainty and is not counted.
+    A prior of `hard` and more stands for certainty and is not counted. The priors are added up in
+    two parts, in steps of 1/COARSE and of 1/FINE: whole numbers, whose sums are exact in whatever
+    order, on however many machines.
     """
     n, n_factors = belief.shape if by_row else (belief.shape[1], belief.shape[0])
     words = np.zeros((n, -(-n_factors // 64)), np.uint64)
-    total = 0.0
+    coarse, fine = np.int64(0), np.int64(0)
     for i in range(belief.shape[0]):
         for j in range(belief.shape[1]):
             one = belief[i, j] > 0
             variable, k = (i, j) if by_row else (j, i)
             words[variable, k >> 6] |= np.uint64(one) << np.uint64(k & 63)
-            total += prior[i, j] if one and prior[i, j] < hard else 0.0
-    return words, total
+            if one and prior[i, j] < hard:
+                odds = max(np.float64(prior[i, j]), -LARGEST_PRIOR)
+                whole = np.floor(odds * COARSE + 0.5)
+                coarse += np.int64(whole)
+                fine += np.int64(np.floor((odds - whole / COARSE) * FINE + 0.5))
+    return words, coarse, fine

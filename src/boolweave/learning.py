@@ -145,17 +145,19 @@ def fit(
     Result
     """
     this = _Fit(observations, settings, on_iteration, recorder or Recorder())
-    if getattr(observations, "cluster", None) is None:  # else the messages are not kept here
-        this.store = memory.store_for(
-            observations,
-            settings.n_components,
-            max_memory=settings.max_memory,
-            messages="float32" if this.code is None else "uint8",
-            method=settings.method,
-            learns=settings.learns_any,
-            n_init=settings.n_init,
-            n_jobs=effective_jobs(settings.n_jobs),
-        )
+    how: dict[str, Any] = {
+        "max_memory": settings.max_memory,
+        "messages": "float32" if this.code is None else "uint8",
+        "method": settings.method,
+        "learns": settings.learns_any,
+        "n_init": settings.n_init,
+    }
+    cluster = getattr(observations, "cluster", None)
+    if cluster is None:
+        how["n_jobs"] = effective_jobs(settings.n_jobs)
+        this.store = memory.store_for(observations, settings.n_components, **how)
+    else:  # the messages are not kept here
+        this.store = cluster.room(observations, settings.n_components, **how)
     this.recorder.store = this.store
     return this.run(random)
 

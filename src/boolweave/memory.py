@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from boolweave import compact
 from boolweave.candidates import N_FINALISTS
@@ -207,23 +207,17 @@ def store_for(
         f"{n_components} factors need about {in_words(total)} of memory"
     )
     if max_memory is not None and total > max_memory:
-        rest = needed(n_entries=0)
-        left = max_memory - rest
         if messages == "float32":
             raise MemoryError(
                 f"{problem}, more than max_memory={in_words(max_memory)}; messages can be kept in "
                 "files only if they are integers, but here they are floats"
             )
-        least = LEAST_ROOM * n_components * MIN_BLOCK
-        if left < least:
-            raise MemoryError(
-                f"{problem}; {in_words(rest + least)} of it for the factors and a block of "
-                f"messages, more than max_memory={in_words(max_memory)}: raise it, or take fewer "
-                "factors"
-            )
-        in_files = total - rest
+        n_blocks = blocks_within(
+            max_memory, shape, n_entries, n_components, messages=messages, method=method,
+            learns=learns, n_init=n_init, n_jobs=n_jobs,
+        )  # fmt: skip
+        in_files = total - needed(n_entries=0)
         check_disk(in_files)
-        n_blocks = -(-_held(shape, n_entries) * LEAST_ROOM * n_components // left)
         return Files(n_blocks, cached=free is None or in_files <= free // 2)
     if free is None or needed() <= free:
         return Memory()
@@ -236,6 +230,25 @@ def store_for(
         f"{problem}, but {in_words(free)} are "
         f"free; try {', '.join(remedies)}, or boolweave.distributed on several machines"
     )
+
+
+def blocks_within(
+    max_memory: int, shape: tuple[int, int], n_entries: int, n_components: int, **how: Any
+) -> int:
+    """In how many blocks the rows are to be cut for messages in files; the rest as in `estimate`.
+
+    Raises MemoryError if what cannot be in files takes more than `max_memory`.
+    """
+    rest = estimate(shape, 0, n_components, **how)
+    least = LEAST_ROOM * n_components * MIN_BLOCK
+    if max_memory < rest + least:
+        raise MemoryError(
+            f"{shape[0]} rows × {shape[1]} columns and {n_components} factors need "
+            f"{in_words(rest + least)} of memory for the factors and a block of messages, more "
+            f"than max_memory={in_words(max_memory)}: raise it, or take fewer factors"
+        )
+    room = _held(shape, n_entries) * LEAST_ROOM * n_components
+    return -(-room // (max_memory - rest))
 
 
 def _read_from_files(observations: Observations) -> int:

@@ -18,6 +18,7 @@ from boolweave import compact, kernels, sum_product_kernels
 from boolweave.checkpoint import Recorder
 from boolweave.evidence import evidence_of
 from boolweave.model import HARD_BELIEF, Model
+from boolweave.posterior import Scorer, log_posterior
 from boolweave.result import Result
 from boolweave.storage import Memory
 from boolweave.threads import run_all, threads
@@ -37,9 +38,11 @@ Semiring = Literal["max-sum", "sum-product"]
 CHUNK = 512
 
 # More blocks than this do not help: a machine has not many more cores, and each block has a column
-# sum (K, N) of its own. Fewer entries than MIN_BLOCK are not worth a thread.
+# sum (K, N) of its own. Fewer entries than MIN_BLOCK are not worth a thread; more than MAX_BLOCK
+# are cut further, for a cluster to deal them out.
 MAX_BLOCKS = 32
 MIN_BLOCK = 16384
+MAX_BLOCK = 2**24
 
 # Columns are numbered in 32 bits without sign; rows and entries in 64.
 MOST_COLUMNS = 2**32
@@ -82,7 +85,8 @@ class Problem:
     # log p(X = 0, Y = 0, O | Z = 0), from where log-posteriors are counted
     log_probability_of_zeros: float
     code: compact.Code | None = None  # messages are small integers; None: floats
-    cluster: Any = None  # who keeps the messages and runs the blocks; None: the threads here
+    cluster: Any = None  # who keeps the messages and does the work; None: it is done here
+    share: Any = None  # on a worker of a cluster: who adds up columns over all of them
     store: Memory = field(default_factory=Memory)  # where messages are kept
 
     @property
@@ -158,10 +162,12 @@ def make_problem(
             raise ValueError("a cluster needs messages that are integers; here they are floats")
         indptr, columns, evidence, base = evidence_of(observations, model)
     else:
-        base = compact.log_probability_of_zeros(observations, model)
         cuts = split_rows(observations.indptr, store.n_blocks)
-        parts = compact.make_blocks(observations, code, cuts, store)
-        return _with_priors(observations.shape, model, parts, base, dtype, code, cluster, store)
+        if cluster is not None:
+            parts = cluster.deal(observations, code, cuts)
+        else:
+            parts = compact.make_blocks(observations, code, cuts, store)
+        return problem_of(observations, model, parts, code, dtype, cluster=cluster, store=store)
     blocks = []
     for start, stop in split_rows(indptr):
         first, last = indptr[start], indptr[stop]
@@ -174,28 +180,29 @@ def make_problem(
                 evidence[first:last].astype(dtype),
             )
         )
-    return _with_priors(observations.shape, model, tuple(blocks), base, dtype, None)
+    return problem_of(observations, model, tuple(blocks), None, dtype, base)
 
 
-def _with_priors(
-    shape: tuple[int, int],
+def problem_of(
+    observations: Observations,
     model: Model,
     blocks: tuple[Any, ...],
-    base: float,
-    dtype: type[np.floating[Any]],
     code: compact.Code | None,
-    cluster: Any = None,
-    store: Memory | None = None,
+    dtype: type[np.floating[Any]] = np.float32,
+    base: float | None = None,
+    **where: Any,
 ) -> Problem:
     """Add the priors; `base` is the log-probability of the observations where Z = 0."""
+    shape = observations.shape
+    if base is None:
+        base = compact.log_probability_of_zeros(observations, model)
     row_prior, column_prior = (
         np.ascontiguousarray(odds, dtype=dtype) for odds in model.prior_log_odds(shape)
     )
     for odds in (row_prior, column_prior):
         soft = np.abs(odds) < HARD_BELIEF
         base -= float(np.logaddexp(0.0, odds[soft], dtype=np.float64).sum())
-    fixed = (model, shape, blocks, row_prior, column_prior, base, code, cluster)
-    return Problem(*fixed, store or Memory())
+    return Problem(model, shape, blocks, row_prior, column_prior, base, code, **where)
 
 
 def with_model(problem: Problem, observations: Observations, model: Model) -> Problem:
@@ -204,19 +211,18 @@ def with_model(problem: Problem, observations: Observations, model: Model) -> Pr
         return make_problem(observations, model, problem.dtype.type)
     code = compact.code_of(model)
     blocks = tuple(replace(block, levels=code.levels) for block in problem.blocks)
-    base = compact.log_probability_of_zeros(observations, model)
-    kind = (problem.dtype.type, code, problem.cluster, problem.store)
-    return _with_priors(observations.shape, model, blocks, base, *kind)
+    where = {"cluster": problem.cluster, "share": problem.share, "store": problem.store}
+    return problem_of(observations, model, blocks, code, problem.dtype.type, **where)
 
 
 def split_rows(indptr: NDArray[np.int64], at_least: int = 1) -> list[tuple[int, int]]:
     """Cut the rows into blocks of about equally many entries, however many threads there are.
 
-    There will be more than MAX_BLOCKS where `at_least` asks for them.
+    There will be more than MAX_BLOCKS where `at_least` asks for them, or where they would be large.
     """
     n_rows = len(indptr) - 1
     n_entries = int(indptr[-1])
-    n_blocks = max(1, min(MAX_BLOCKS, n_entries // MIN_BLOCK))
+    n_blocks = max(1, min(MAX_BLOCKS, n_entries // MIN_BLOCK), n_entries // MAX_BLOCK)
     n_blocks = min(max(n_blocks, at_least), max(n_rows, 1))
     targets = np.arange(1, n_blocks) * (n_entries / n_blocks)
     cuts = [0, *(int(cut) for cut in np.searchsorted(indptr, targets)), n_rows]
@@ -271,14 +277,12 @@ def init(problem: Problem, random_state: np.random.Generator) -> State:
 
 def init_neutral(problem: Problem) -> State:
     """Messages that say nothing, beliefs that are the priors."""
+    if problem.cluster is not None:
+        return problem.cluster.begin(problem)
     if problem.code is not None:
-        sums: Any = compact.no_sums(problem)
+        sides = compact.no_messages(problem), compact.no_messages(problem)
         priors = problem.row_prior, problem.column_prior
-        if problem.cluster is None:
-            to_row, to_column = compact.no_messages(problem), compact.no_messages(problem)
-        else:
-            to_row, to_column, sums.still, sums.ones = problem.cluster.begin(problem)
-        return State("max-sum", to_row, to_column, *priors, sums=sums)
+        return State("max-sum", *sides, *priors, sums=compact.no_sums(problem))
     nothing = np.zeros((problem.n_entries, problem.n_components))
     return state_from_messages(problem, pack(problem, nothing), pack(problem, nothing))
 
@@ -299,8 +303,8 @@ def to_sum_product(problem: Problem, state: State) -> State:
     to_row: Any
     to_column: Any
     if problem.cluster is not None:
-        to_row, to_column, sums = problem.cluster.to_sum_product(problem, state)
-    elif state.sums is not None:
+        return problem.cluster.to_sum_product(problem, state)
+    if state.sums is not None:
         sides = (state.to_row, state.to_column)
         to_row, to_column = (compact.to_sum_product(problem, side) for side in sides)
         sums = compact.sums_of(problem, "sum-product", to_row, to_column)
@@ -333,6 +337,9 @@ def step(
     problem: Problem, state: State, damping: float, pool: ThreadPoolExecutor | None = None
 ) -> None:
     """One iteration over all of Ω; `state` is replaced by the next."""
+    if problem.cluster is not None:
+        problem.cluster.step(problem, state, damping)
+        return
     if problem.code is not None:
         _compact_step(problem, state, damping, pool)
         return
@@ -373,8 +380,6 @@ def _compact_step(
     problem: Problem, state: State, damping: float, pool: ThreadPoolExecutor | None
 ) -> None:
     assert state.sums is not None
-    if problem.cluster is not None:
-        problem.cluster.adopt(problem, state)
     n_threads = 1 if pool is None else pool._max_workers
     n_groups = max(1, min(n_threads, problem.store.most_threads, len(problem.blocks)))
     state.residual, state.expected_ones = compact.step(
@@ -397,51 +402,6 @@ def _odds(belief: Floats) -> Floats:
 def converged(state: State, tol: float) -> bool:
     """Whether no message changed by more than `tol` of its bound in the last step."""
     return state.residual <= tol
-
-
-def log_posterior(problem: Problem, state: State, pool: ThreadPoolExecutor | None = None) -> float:
-    """log p(X) + log p(Y) + Σ log p(o|z) of the factors that the beliefs decode to."""
-    return Scorer(problem, pool)(state)
-
-
-class Scorer:
-    """`log_posterior` of one state after another, counted anew only where a bit has changed."""
-
-    def __init__(self, problem: Problem, pool: ThreadPoolExecutor | None) -> None:
-        self.problem, self.pool = problem, pool
-        self.last: tuple[Any, Any, float] | None = None
-
-    def __call__(self, state: State) -> float:
-        """The log-posterior of what the beliefs of a state decode to."""
-        problem = self.problem
-        rows, of_rows = kernels.decoded(state.row_belief, problem.row_prior, HARD_BELIEF, True)
-        columns, of_columns = kernels.decoded(
-            state.column_belief, problem.column_prior, HARD_BELIEF, False
-        )
-        last = self.last
-        if last is not None and np.array_equal(rows, last[0]) and np.array_equal(columns, last[1]):
-            return last[2]
-        total = problem.log_probability_of_zeros + of_rows + of_columns
-        total += self._explained(rows, columns)
-        self.last = rows, columns, total
-        return total
-
-    def _explained(self, row_words: NDArray[Any], column_words: NDArray[Any]) -> float:
-        """Σ L over the entries that the decoded product makes 1."""
-        problem = self.problem
-        if problem.code is not None:
-            words = (row_words, column_words)
-            return compact.explained_evidence(
-                problem, *words, lambda f, b: run_all(self.pool, f, b)
-            )
-
-        def one_block(block: Block) -> float:
-            return kernels.explained_evidence(
-                problem.model.product == "xor", block.indptr, block.columns, block.evidence,
-                row_words[block.rows], column_words,
-            )  # fmt: skip
-
-        return sum(run_all(self.pool, one_block, problem.blocks))
 
 
 def run(

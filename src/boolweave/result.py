@@ -90,6 +90,8 @@ class Result:
 
     def counts(self, observations: Observations) -> NDArray[np.int64]:
         """How often 0 was seen where `Z` is 0 and where it is 1, and 1 likewise: (2, 2)."""
+        if getattr(observations, "cluster", None) is not None:
+            return observations.cluster.counts(self)  # type: ignore[attr-defined]
         total = np.zeros(4, dtype=np.int64)
         for start, stop, columns, values in observations.in_pieces():
             rows = np.repeat(

@@ -1,0 +1,211 @@
+"""What a worker of a Dask cluster does with its run of rows.
+
+`Rows` lives in a worker as an actor. It calls the engine on its rows as if they were the whole
+matrix. The changes of the column sums are added up over all workers in a tree: every second worker
+gives its sum to the one before it, then every fourth, and so on; the whole goes back the same way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from boolweave import compact, memory
+from boolweave import message_passing as engine
+from boolweave.observations import Observations
+from boolweave.posterior import Parts, Scorer
+from boolweave.storage import Memory
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from boolweave.message_passing import Problem, State
+    from boolweave.model import Model
+    from boolweave.result import Result
+
+
+class Rows:
+    """A run of rows on a worker, and the states of their messages.
+
+    Parameters
+    ----------
+    part : tuple
+        Shape, indptr, columns and values of the rows.
+    cuts : list of (int, int)
+        Their blocks.
+    top : int
+        How many rows of the matrix are above them.
+    n_rows : int
+        How many rows the matrix has.
+    """
+
+    def __init__(
+        self, part: tuple[Any, ...], cuts: list[tuple[int, int]], top: int, n_rows: int
+    ) -> None:
+        from distributed import get_worker
+
+        self.worker: Any = get_worker()
+        n_threads = self.worker.state.nthreads
+        self.pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
+        self.observations = Observations(part[0], *(np.array(array) for array in part[1:]))
+        self.cuts, self.top, self.n_rows = cuts, top, n_rows
+        self.rank = 0
+        self.peers: list[tuple[str, Any]] = []
+        self.blocks: tuple[compact.CompactBlock, ...] = ()
+        self.stores: dict[int, Memory] = {}  # by the number of factors
+        self.problems: dict[int, Problem] = {}
+        self.scorers: dict[int, Scorer] = {}
+        self.states: dict[int, State] = {}
+        self.views: dict[int, dict[str, NDArray[Any]]] = {}
+        self._kept: dict[str, tuple[dict[int, Any], ...]] = {
+            "problem": (self.problems, self.scorers), "state": (self.states,),
+            "view": (self.views,),
+        }  # fmt: skip
+        self._waiting: dict[tuple[int, int], asyncio.Future[Any]] = {}
+        self._sending: set[asyncio.Future[None]] = set()
+        self._n_reduced = 0
+        self._abandoned = False
+
+    # ------------------------------------------------------------ problems and states
+
+    def connect(self, rank: int, peers: list[tuple[str, Any]]) -> None:
+        """Address and key of all actors, and which of them this is."""
+        self.rank, self.peers = rank, peers
+
+    def pose(self, key: int, model: Model, code: compact.Code, room: dict[str, Any]) -> None:
+        """A problem: the rows are the same, the model is another."""
+        K = model.n_components
+        if K not in self.stores:
+            n_jobs = 1 if self.pool is None else self.pool._max_workers
+            self.stores[K] = memory.store_for(self.observations, K, n_jobs=n_jobs, **room)
+        if not self.blocks:
+            made = compact.make_blocks(self.observations, code, self.cuts, self.stores[K])
+            self.blocks = tuple(replace(block, top=self.top) for block in made)
+        blocks = tuple(replace(block, levels=code.levels) for block in self.blocks)
+        problem = engine.problem_of(self.observations, model, blocks, code, store=self.stores[K])
+        self.problems[key] = replace(problem, share=self)
+        self.scorers[key] = Scorer(self.problems[key], self.pool)
+
+    def begin(self, key: int, problem: int) -> None:
+        """Messages that say nothing."""
+        self.states[key] = engine.init_neutral(self.problems[problem])
+
+    def to_sum_product(self, key: int, new_key: int, problem: int) -> None:
+        """Go on with sum-product."""
+        self.states[new_key] = engine.to_sum_product(self.problems[problem], self.states[key])
+
+    def put(self, key: int, state: State) -> None:
+        """A state from elsewhere."""
+        assert state.sums is not None
+        sums = replace(
+            state.sums, **{name: _own(value) for name, value in vars(state.sums).items()}
+        )
+        messages = {"to_row": _own(state.to_row), "to_column": _own(state.to_column)}
+        self.states[key] = replace(state, sums=sums, **messages)
+
+    def believe(self, key: int, rows: NDArray[Any], columns: NDArray[Any]) -> None:
+        """Beliefs from elsewhere."""
+        state = self.states[key]
+        state.row_belief, state.column_belief = np.array(rows), np.array(columns)
+
+    def get(self, kind: str, key: int, name: str) -> Any:
+        """A part of a state or of a view; what is the same on all workers, from the first."""
+        if kind == "state":
+            return getattr(self.states[key], name)
+        return None if name == "column_belief" and self.rank else self.views[key][name]
+
+    # ------------------------------------------------------------ work
+
+    def step(
+        self, key: int, problem: int, damping: float, view: int, gone: list[tuple[str, int]]
+    ) -> tuple[float, tuple[float, float], Parts]:
+        """One iteration: residual, expected ones and the parts of the log-posterior."""
+        for kind, number in gone:
+            for kept in self._kept[kind]:
+                kept.pop(number, None)
+        state, posed = self.states[key], self.problems[problem]
+        engine.step(posed, state, damping, self.pool)
+        self.views[view] = {
+            "row_belief": state.row_belief, "column_belief": state.column_belief
+        }  # fmt: skip
+        return state.residual, state.expected_ones, self.scorers[problem].parts(state)
+
+    def parts(self, key: int, problem: int) -> Parts:
+        """The parts of the log-posterior."""
+        return self.scorers[problem].parts(self.states[key])
+
+    def counts(self, result: Result) -> NDArray[np.int64]:
+        """`Result.counts` of the rows here."""
+        return result.counts(self.observations)
+
+    # ------------------------------------------------------------ sums over all workers
+
+    def reduce(self, array: NDArray[Any]) -> NDArray[Any]:
+        """The sum over all workers, for each of them; the engine calls it."""
+        self._n_reduced += 1
+        if len(self.peers) == 1:
+            return array
+        loop = self.worker.loop.asyncio_loop
+        return asyncio.run_coroutine_threadsafe(self._reduce(array, self._n_reduced), loop).result()
+
+    async def _reduce(self, array: NDArray[Any], n: int) -> NDArray[Any]:
+        stride, below = 1, []
+        while stride < len(self.peers):
+            if self.rank % (2 * stride):
+                above = self.rank - stride
+                sent = self._send(above, n, array)
+                _, whole = await asyncio.gather(sent, self._receive(above, n))
+                array = np.array(whole)
+                break
+            if self.rank + stride < len(self.peers):
+                array = array + await self._receive(self.rank + stride, n)
+                below.append(self.rank + stride)
+            stride *= 2
+        # If one of them is gone it is the client that will notice.
+        self._sending = {asyncio.ensure_future(self._send(to, n, array)) for to in reversed(below)}
+        return array
+
+    async def _send(self, to: int, n: int, array: NDArray[Any]) -> None:
+        from distributed.protocol import to_serialize
+
+        address, key = self.peers[to]
+        arguments = [to_serialize(part) for part in (self.rank, n, array)]
+        answer = await self.worker.rpc(address).actor_execute(
+            function="take", actor=key, args=arguments, kwargs={}
+        )
+        if answer["status"] != "OK":
+            raise answer["exception"]
+
+    async def _receive(self, sender: int, n: int) -> Any:
+        found = await self._slot(sender, n)
+        del self._waiting[sender, n]
+        return found
+
+    async def take(self, sender: int, n: int, array: NDArray[Any]) -> None:
+        """A sum from another worker."""
+        self._slot(sender, n).set_result(array)
+
+    def _slot(self, sender: int, n: int) -> asyncio.Future[Any]:
+        if self._abandoned:
+            raise RuntimeError("abandoned: a worker was lost")
+        if (sender, n) not in self._waiting:
+            self._waiting[sender, n] = asyncio.get_running_loop().create_future()
+        return self._waiting[sender, n]
+
+    async def abandon(self) -> None:
+        """Another worker is gone; what waits for it waits in vain."""
+        self._abandoned = True
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(RuntimeError("abandoned: a worker was lost"))
+
+
+def _own(value: Any) -> Any:
+    """Arrays that came over the network can be read only; those of a state are written to."""
+    if isinstance(value, list):
+        return [_own(item) for item in value]
+    return np.array(value) if isinstance(value, np.ndarray) else value
