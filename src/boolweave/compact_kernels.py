@@ -97,15 +97,26 @@ def n_groups_of(dense, n_columns, n_rows, n_entries):
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def find_group(dense, n_columns, indptr, n_entries, group, row):
-    """Row of the first entry, its column if dense, its number; how many entries, if of one row.
-
-    `row` is at most the row looked for.
-    """
+def first_entry(dense, n_columns, indptr, group, row):
+    """Row and column (0 if sparse) of the first entry of a group; `row` is not beyond it."""
     if dense is not None:
         per_row = -(-n_columns // LANES)
-        row = group // per_row
-        column = (group - row * per_row) * LANES
+        return group // per_row, group % per_row * LANES
+    while indptr[row + 1] <= group * LANES:
+        row += 1
+    return row, 0
+
+
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def find_group(dense, n_columns, indptr, n_entries, group, row, column):
+    """Row and column of a group's first entry, its number; how many entries, if all of one row.
+
+    `row` and `column`: those of the group before, the column one group further; or its own.
+    """
+    if dense is not None:
+        if column >= n_columns:
+            row += 1
+            column = 0
         return row, column, row * n_columns + column, min(LANES, n_columns - column), True
     start = group * LANES
     n = min(LANES, n_entries - start)
@@ -359,7 +370,7 @@ def max_sum(
     for c in range(still.shape[0]):
         first = c * GROUPS
         last = min(n_groups, first + GROUPS)
-        row = find_group(dense, n_columns, indptr, n_entries, first, row)[0]
+        row, column = first_entry(dense, n_columns, indptr, first, row)
         if still[c] and settled(
             dense, n_columns, n_rows, n_entries, indptr, columns, first, last, row, row_moved,
             column_moved,
@@ -367,7 +378,9 @@ def max_sum(
             continue
         change = zero
         for g in range(first, last):
-            row, column, start, n, one_row = find_group(dense, n_columns, indptr, n_entries, g, row)
+            row, column, start, n, one_row = find_group(
+                dense, n_columns, indptr, n_entries, g, row, column
+            )
             gather(
                 dense, n_columns, indptr, columns, row, column, start, n, one_row, n_factors,
                 row_belief, column_belief, x, y, row_at, column_at,
@@ -400,6 +413,7 @@ def max_sum(
                 clear_rest(n_factors, x)
                 for k in range(0, n_factors, TILE):
                     scatter_sorted_tile(x, row_at, k, row_sum)
+            column += LANES
         moved = largest(change)
         still[c] = moved == 0
         residual = max(residual, moved)

@@ -31,6 +31,7 @@ from boolweave.compact_kernels import (
     GROUPS,
     clear_rest,
     find_group,
+    first_entry,
     gather,
     n_groups_of,
     read_codes,
@@ -216,7 +217,7 @@ def sum_product(
     for c in range(still.shape[0]):
         first = c * GROUPS
         last = min(n_groups, first + GROUPS)
-        row = find_group(dense, n_columns, indptr, n_entries, first, row)[0]
+        row, column = first_entry(dense, n_columns, indptr, first, row)
         if still[c] and settled(
             dense, n_columns, n_rows, n_entries, indptr, columns, first, last, row, row_moved,
             column_moved,
@@ -226,7 +227,9 @@ def sum_product(
         ones_of_one = none
         ones_of_zero = none
         for g in range(first, last):
-            row, column, start, n, one_row = find_group(dense, n_columns, indptr, n_entries, g, row)
+            row, column, start, n, one_row = find_group(
+                dense, n_columns, indptr, n_entries, g, row, column
+            )
             gather(
                 dense, n_columns, indptr, columns, row, column, start, n, one_row, n_factors,
                 row_belief, column_belief, x, y, row_at, column_at,
@@ -267,6 +270,7 @@ def sum_product(
                 clear_rest(n_factors, x)
                 for k in range(0, n_factors, TILE):
                     scatter_sorted_tile(x, row_at, k, row_sum)
+            column += LANES
         ones[c, 0] = total(ones_of_one)
         ones[c, 1] = total(ones_of_zero)
         moved = largest(change)
