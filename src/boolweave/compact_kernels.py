@@ -64,7 +64,7 @@ LARGEST_MOVE = 255
 # Damping in 128ths: then 128 · 255 still fits in 16 bits.
 DAMPING_STEPS = 128
 
-# More than any sum of (Γ̂)₊, and still far from the end of 16 bits.
+# More than any (Γ̂)₊ and than any message less a belief, and not near the end of 16 bits.
 _COVERED = 16000
 _NEVER = 32000
 
