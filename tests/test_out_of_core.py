@@ -24,7 +24,7 @@ needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="rea
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(memory, "MIN_BLOCK", 16)
+    monkeypatch.setattr(memory, "SMALLEST_BLOCK", 16)
 
 
 @pytest.fixture(scope="module")

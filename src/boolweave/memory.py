@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from boolweave import compact
 from boolweave.candidates import N_FINALISTS
-from boolweave.message_passing import MIN_BLOCK
 from boolweave.storage import Files, Memory, check_disk, is_in_file
 
 if TYPE_CHECKING:
@@ -43,6 +42,9 @@ _LEFT_BEHIND = 4
 # Where messages are in files: bytes of memory for each entry and factor of a block. Eight threads
 # have a block and the next one in memory, at four bytes.
 LEAST_ROOM = 64
+
+# Entries in a block, where messages are in files, at the least: fewer take too many of them.
+SMALLEST_BLOCK = 4096
 
 
 def estimate(
@@ -240,7 +242,7 @@ def blocks_within(
     Raises MemoryError if what cannot be in files takes more than `max_memory`.
     """
     rest = estimate(shape, 0, n_components, **how)
-    least = LEAST_ROOM * n_components * MIN_BLOCK
+    least = LEAST_ROOM * n_components * SMALLEST_BLOCK
     if max_memory < rest + least:
         raise MemoryError(
             f"{shape[0]} rows × {shape[1]} columns and {n_components} factors need "

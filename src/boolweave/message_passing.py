@@ -41,7 +41,7 @@ CHUNK = 512
 # sum (K, N) of its own. Fewer entries than MIN_BLOCK are not worth a thread; more than MAX_BLOCK
 # are cut further, for a cluster to deal them out.
 MAX_BLOCKS = 32
-MIN_BLOCK = 16384
+MIN_BLOCK = 2**16
 MAX_BLOCK = 2**24
 
 # Columns are numbered in 32 bits without sign; rows and entries in 64.
