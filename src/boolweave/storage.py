@@ -215,6 +215,8 @@ def is_in_file(array: NDArray[Any]) -> bool:
 
 def _mapping_of(array: Any) -> mmap.mmap | None:
     """The mapping of which an array is a part, if its pages can be given back without loss."""
+    while type(array) is np.ndarray:
+        array = array.base
     while isinstance(array, np.ndarray):
         if isinstance(array, np.memmap) and array.mode == "c":  # changes are in memory only
             return None
