@@ -73,16 +73,28 @@ _i32 = np.int32
 _f32 = np.float32
 
 
-def scratch(n_factors):
+def arrays_apart(wanted):
+    """Zeros of (size, type), each on cache lines of its own, away from those of other threads.
+
+    Small arrays one by one would be neighbours, and threads that write to them slow one another.
+    """
+    line = 128
+    sizes = [-(-size * np.dtype(kind).itemsize // line) * line for size, kind in wanted]
+    buffer = np.zeros(sum(sizes) + 2 * line, np.uint8)
+    at = -buffer.ctypes.data % line
+    arrays = []
+    for n_bytes, (size, kind) in zip(sizes, wanted, strict=True):
+        arrays.append(buffer[at : at + n_bytes].view(kind)[:size])
+        at += n_bytes
+    return arrays
+
+
+def scratch(n_factors, more=()):
     """The scratch arrays of one thread: x, y, held, row_at, column_at and seen below."""
     size = -(-n_factors // TILE) * TILE * LANES
-    factors = [np.zeros(size, np.int16) for _ in range(3)]
-    return [
-        *factors,
-        np.zeros(LANES, np.int64),
-        np.zeros(LANES, np.int64),
-        np.zeros(LANES, np.uint8),
-    ]
+    factors = [(size, np.int16)] * 3
+    places = [(LANES, np.int64)] * 2
+    return arrays_apart([*factors, *places, (LANES, np.uint8), *more])
 
 
 # ---------------------------------------------------------------- groups of entries

@@ -58,8 +58,8 @@ _f32 = np.float32
 def scratch(n_factors):
     """The scratch arrays of one thread: of max-sum, row_odds, column_odds, after and spread."""
     size = -(-n_factors // TILE) * TILE * LANES
-    floats = [np.zeros(size + extra, np.float32) for extra in (0, 0, LANES)]
-    return [*compact_kernels.scratch(n_factors), *floats, np.zeros(LANES, np.uint32)]
+    floats = [(size + extra, np.float32) for extra in (0, 0, LANES)]
+    return compact_kernels.scratch(n_factors, [*floats, (LANES, np.uint32)])
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
