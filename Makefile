@@ -18,7 +18,7 @@ demo: .venv/demo.stamp  ## complete the hidden votes of the 107th Senate
 
 test: lint  ## lint, the kernels as plain Python with coverage, then all tests
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/test_kernels.py tests/test_sum_product.py \
-	    tests/test_compact.py tests/test_compact_sum_product.py -q \
+	    tests/test_compact.py tests/test_compact_sum_product.py tests/test_vectors.py -q \
 	    -W error::RuntimeWarning:boolweave.compact_kernels \
 	    -W error::RuntimeWarning:boolweave.compact_sum_product_kernels \
 	    --cov=boolweave.kernels --cov=boolweave.sum_product_kernels --cov=boolweave.compact_kernels \
