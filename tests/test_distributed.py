@@ -7,11 +7,12 @@ import warnings
 import numpy as np
 import pytest
 
-from boolweave import BooleanMatrixFactorization, Channel, Observations, load
+from boolweave import BooleanMatrixFactorization, Channel, Observations, load, memory
 from boolweave import message_passing as engine
 from boolweave.checkpoint import Checkpoint, Recorder
 from boolweave.datasets import make_boolean
 from boolweave.distributed import DaskBooleanMatrixFactorization
+from boolweave.remote import RemoteObservations
 from test_checkpoint import assert_same
 
 distributed = pytest.importorskip("distributed")
@@ -187,23 +188,148 @@ def test_a_dask_array(client, planted, tmp_path):
     np.testing.assert_array_equal(lazy_z.compute(), here.predict(rows, columns))
 
 
+def triples_of(seen, labels=False):
+    rows, columns = seen.rows_of_entries(), seen.indices
+    if labels:
+        rows, columns = (
+            [f"{name}{n}" for n in side] for name, side in (("r", rows), ("c", columns))
+        )
+    return {"user": rows, "item": columns, "liked": seen.values}
+
+
+def in_files(table, folder, n_files=3):
+    import polars
+
+    files = []
+    for n in range(n_files):
+        files.append(folder / f"{n}.parquet")
+        polars.DataFrame({name: part[n::n_files] for name, part in table.items()}).write_parquet(
+            files[-1]
+        )
+    return files
+
+
 def test_triples(client, planted, tmp_path):
     import dask.dataframe
     import pandas
-    import polars
 
     seen = planted.observations
-    triples = {"user": seen.rows_of_entries(), "item": seen.indices, "liked": seen.values}
-    halves = [{name: part[half::2] for name, part in triples.items()} for half in (0, 1)]
-    files = []
-    for n, half in enumerate(halves):
-        files.append(tmp_path / f"{n}.parquet")
-        polars.DataFrame(half).write_parquet(files[-1])
-    frame = dask.dataframe.from_pandas(pandas.DataFrame(triples), npartitions=3)
+    files = in_files(triples_of(seen), tmp_path)
+    frame = dask.dataframe.from_pandas(pandas.DataFrame(triples_of(seen)), npartitions=3)
     model = DaskBooleanMatrixFactorization(2, client=client)
     for given in (files, [str(file) for file in files], frame):
         found = model._observe(given, reset=True)
-        assert isinstance(found, Observations)
+        assert isinstance(found, RemoteObservations)
+        assert (found.shape, found.n_observed, found.n_ones) == (
+            seen.shape, seen.n_observed, seen.n_ones
+        )  # fmt: skip
+        np.testing.assert_array_equal(found.indptr, seen.indptr)
         np.testing.assert_array_equal(found.to_dense(), seen.to_dense())
     with pytest.raises(ValueError, match=r"three columns, row, column and value, got 2"):
         model._observe(frame[["user", "item"]], reset=True)
+
+
+@pytest.mark.filterwarnings("ignore:the messages still changed")
+@pytest.mark.parametrize(
+    "parameters",
+    [{"n_init": 2}, {"product": "xor", "n_components": 2}, {"n_components": "auto"}],
+    ids=str,
+)
+def test_entries_that_never_pass_through_the_client(
+    client, planted, tmp_path, monkeypatch, parameters
+):
+    how = {"n_components": 3, "random_state": 0, "n_init": 1, "max_iter": 40, **parameters}
+    seen = planted.observations
+    here = BooleanMatrixFactorization(**how).fit(seen)
+    files = in_files(triples_of(seen), tmp_path)
+    fetched = []
+    to_local = RemoteObservations.to_local
+    monkeypatch.setattr(
+        RemoteObservations, "to_local", lambda self: fetched.append(1) or to_local(self)
+    )
+    there = DaskBooleanMatrixFactorization(client=client, **how).fit(files)
+    assert_same(here, there)
+    rows, columns = seen.rows_of_entries()[:50], seen.indices[:50]
+    np.testing.assert_array_equal(
+        there.predict_proba(rows, columns), here.predict_proba(rows, columns)
+    )
+    assert fetched == []
+    there.save(tmp_path / "model.npz")
+    assert fetched
+    loaded = load(tmp_path / "model.npz")
+    assert_same(here, loaded)
+    np.testing.assert_array_equal(loaded.observations_.to_dense(), seen.to_dense())
+
+
+def test_labels_and_repeated_entries(client, planted, tmp_path):
+    seen = planted.observations
+    table = triples_of(seen, labels=True)
+    twice = {name: np.concatenate([part, part[:99]]) for name, part in table.items()}
+    files = in_files(twice, tmp_path)
+    how = {"n_components": 3, "random_state": 0, "n_init": 1, "max_iter": 30}
+    there = DaskBooleanMatrixFactorization(client=client, **how)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        there.fit(files)
+        found = there.observations_
+        local = found.to_local()
+        here = BooleanMatrixFactorization(**how).fit(local)
+    assert found.n_observed == seen.n_observed and found.n_ones == seen.n_ones
+    assert sorted(local.row_labels) == sorted(set(table["user"]))
+    order = [int(label[1:]) for label in local.row_labels]
+    across = [int(label[1:]) for label in local.column_labels]
+    np.testing.assert_array_equal(local.to_dense(), seen.to_dense()[np.ix_(order, across)])
+    assert_same(here, there)
+    some = found.take_rows([69, 3, 40, 3])
+    np.testing.assert_array_equal(some.to_dense(), local.to_dense()[[69, 3, 40, 3]])
+    files = in_files({**twice, "liked": np.append(seen.values, 1 - seen.values[:99])}, tmp_path)
+    with pytest.raises(ValueError, match="given as both 0 and 1"):
+        DaskBooleanMatrixFactorization(client=client, **how).fit(files)
+    files = in_files({**table, "liked": seen.values + 1}, tmp_path)
+    with pytest.raises(ValueError, match="2"):
+        DaskBooleanMatrixFactorization(client=client, **how).fit(files)
+
+
+@pytest.mark.filterwarnings("ignore:the messages still changed")
+def test_a_worker_that_dies_with_its_entries(client, planted, tmp_path, monkeypatch):
+    seen = planted.observations
+    here = BooleanMatrixFactorization(**LONG).fit(seen)
+    files = in_files(triples_of(seen), tmp_path)
+    kill_a_worker_in_step(monkeypatch, client, 30)
+    place = Checkpoint(tmp_path / "run", interval=0, share=1)
+    there = DaskBooleanMatrixFactorization(client=client, checkpoint=place, **LONG)
+    with pytest.warns(UserWarning, match="lost tcp://.*; the run goes on with the others"):
+        there.fit(files)
+    assert_same(here, there)
+    client.wait_for_workers(2)
+
+
+def test_messages_of_workers_in_files(client, planted, monkeypatch):
+    seen = planted.observations
+    how = {"n_components": 3, "random_state": 0, "n_init": 1, "max_iter": 40}
+    monkeypatch.setattr(memory, "MIN_BLOCK", 16)
+    least = memory.estimate(seen.shape, 0, 3, n_init=1) + 64 * 3 * 100
+    with pytest.raises(MemoryError, match="for the factors and a block of messages"):
+        DaskBooleanMatrixFactorization(client=client, **how, max_memory=1000).fit(seen)
+
+    def lower():
+        memory.MIN_BLOCK = 16
+
+    client.run(lower)
+    here, there = both(seen, client, **how, max_memory=least)
+    assert_same(here, there)
+
+
+def test_shares_of_blocks():
+    from boolweave.cluster import _share_out
+
+    random = np.random.default_rng(0)
+    for n_blocks in (1, 2, 5, 32, 100):
+        for n_workers in range(1, min(n_blocks, 40) + 1):
+            n_entries = random.integers(0, 1000, n_blocks)
+            shares = _share_out(n_entries, n_workers)
+            assert [b.start for b in shares] == [0, *(b.stop for b in shares[:-1])]
+            assert shares[-1].stop == n_blocks and len(shares) == n_workers
+            assert all(b.stop > b.start for b in shares)
+    equal = _share_out(np.full(32, 10), 4)
+    assert [b.stop for b in equal] == [8, 16, 24, 32]

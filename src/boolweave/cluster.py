@@ -116,21 +116,28 @@ class Cluster:
         self, observations: Observations, code: compact.Code, cuts: list[tuple[int, int]]
     ) -> tuple[DealtBlock, ...]:
         """Give every worker a run of blocks, all with about equally many entries."""
-        n_entries = np.array([np.diff(observations.indptr[[*cut]])[0] for cut in cuts])
-        blocks = tuple(DealtBlock(int(n), int(n), code.levels) for n in n_entries)
-        if self._cuts == cuts:
-            return blocks
+        if self._cuts != cuts:
+            self._deal(observations, cuts)
+        n_entries = _per_block(observations, cuts).tolist()
+        return tuple(DealtBlock(n, n, code.levels) for n in n_entries)
+
+    def _deal(self, observations: Observations, cuts: list[tuple[int, int]]) -> None:
         found = sorted(self.client.scheduler_info(n_workers=-1)["workers"])
         if not found:
             raise RuntimeError("the Dask client has no workers; start some, or use n_jobs")
-        self.blocks = _share_out(n_entries, min(len(found), len(cuts)))
+        self.blocks = _share_out(_per_block(observations, cuts), min(len(found), len(cuts)))
         self.workers = found[: len(self.blocks)]
         self.runs = [slice(cuts[b.start][0], cuts[b.stop - 1][1]) for b in self.blocks]
         with self._watched():
             futures = []
-            for run, share, worker in zip(self.runs, self.blocks, self.workers, strict=True):
+            remote: Any = observations if hasattr(observations, "rows_for") else None
+            parts = [None] * len(self.runs) if remote is None else remote.rows_for(self.runs)
+            for run, share, worker, part in zip(
+                self.runs, self.blocks, self.workers, parts, strict=True
+            ):
                 own = [(start - run.start, stop - run.start) for start, stop in cuts[share]]
-                part = self._send(_rows_of(observations, run), worker)
+                if part is None:
+                    part = self._send(_rows_of(observations, run), worker)
                 futures.append(
                     self.client.submit(
                         Rows, part, own, run.start, observations.shape[0], actor=True,
@@ -140,9 +147,11 @@ class Cluster:
             self.actors = [future.result() for future in futures]
         self.peers = [(actor._address, actor.key) for actor in self.actors]
         self._connect()
+        if remote is not None:
+            per_row, n_ones = zip(*self._all("sizes"), strict=True)
+            remote.dealt(list(per_row), list(n_ones))
         self._cuts = cuts
         self._posed = weakref.WeakKeyDictionary()
-        return blocks
 
     def _connect(self) -> None:
         """Tell the workers of each other; find out whether they can be reached from here."""
@@ -354,6 +363,12 @@ class Cluster:
 def _connection_broke(error: BaseException) -> bool:
     lost = any(word in str(error).lower() for word in ("actor", "lost", "abandoned"))
     return lost or isinstance(error, OSError | TimeoutError) or "Killed" in type(error).__name__
+
+
+def _per_block(observations: Observations, cuts: list[tuple[int, int]]) -> NDArray[np.int64]:
+    """Number of entries of each block."""
+    indptr = observations.indptr
+    return np.array([indptr[stop] - indptr[start] for start, stop in cuts], dtype=np.int64)
 
 
 def _share_out(n_entries: NDArray[np.int64], n_workers: int) -> list[slice]:

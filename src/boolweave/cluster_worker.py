@@ -17,6 +17,7 @@ import numpy as np
 from boolweave import compact, memory
 from boolweave import message_passing as engine
 from boolweave.observations import Observations
+from boolweave.packed import unpacked
 from boolweave.posterior import Parts, Scorer
 from boolweave.storage import Memory
 
@@ -34,7 +35,8 @@ class Rows:
     Parameters
     ----------
     part : tuple
-        Shape, indptr, columns and values of the rows.
+        Shape, indptr, columns and values of the rows; or "packed", shape, rows above, and arrays
+        of packed entries.
     cuts : list of (int, int)
         Their blocks.
     top : int
@@ -51,6 +53,8 @@ class Rows:
         self.worker: Any = get_worker()
         n_threads = self.worker.state.nthreads
         self.pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
+        if part[0] == "packed":
+            part = unpacked(*part[1:])
         self.observations = Observations(part[0], *(np.array(array) for array in part[1:]))
         self.cuts, self.top, self.n_rows = cuts, top, n_rows
         self.rank = 0
@@ -75,6 +79,15 @@ class Rows:
     def connect(self, rank: int, peers: list[tuple[str, Any]]) -> None:
         """Address and key of all actors, and which of them this is."""
         self.rank, self.peers = rank, peers
+
+    def sizes(self) -> tuple[NDArray[np.int64], int]:
+        """Number of entries of each row, and of ones."""
+        return np.diff(self.observations.indptr), self.observations.n_ones
+
+    def entries(self, rows: NDArray[np.int64] | None = None) -> tuple[Any, Any]:
+        """Columns and values, of all rows or of some."""
+        seen = self.observations if rows is None else self.observations.take_rows(np.array(rows))
+        return seen.indices, seen.values
 
     def pose(self, key: int, model: Model, code: compact.Code, room: dict[str, Any]) -> None:
         """A problem: the rows are the same, the model is another."""

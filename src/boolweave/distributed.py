@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from boolweave.cluster import Cluster, DealtObservations, WorkerLost
 from boolweave.estimator import BooleanMatrixFactorization
 from boolweave.observations import Observations
+from boolweave.remote import RemoteObservations, is_dask_array, observed
 
 if TYPE_CHECKING:
     from boolweave.rank import RankSelection
@@ -35,9 +36,11 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
     Parquet files of triples; `transform`, `predict` and `predict_proba` of dask arrays give dask
     arrays.
 
-    The observed entries pass through this process, which also keeps the beliefs; the messages, the
-    larger part by far, are with the workers only. Messages are integers: a channel that differs
-    from entry to entry, which needs floats, is for one machine.
+    Of dask collections and Parquet files, which the workers must be able to read, the entries do
+    not pass through this process: workers read them and deal them out by rows. Messages, the
+    larger part by far, and beliefs are with the workers only. Messages are integers: a channel that
+    differs from entry to entry, which needs floats, is for one machine. `max_memory` is that of
+    each worker.
 
     Parameters
     ----------
@@ -77,7 +80,11 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
             self.random_state = int(check_random_state(given).randint(2**31))
         try:
             while True:
-                dealt = DealtObservations.to(Cluster(self._client()), observations)
+                cluster = Cluster(self._client())
+                if isinstance(observations, RemoteObservations):
+                    dealt: Any = observations.dealt_to(cluster)
+                else:
+                    dealt = DealtObservations.to(cluster, observations)
                 try:
                     result, selection, n_dropped = super()._run(dealt)
                     return replace(result, observations=observations), selection, n_dropped
@@ -96,11 +103,11 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
     # ------------------------------------------------------------ dask collections
 
     def _observe(self, X: Any, *, reset: bool) -> Observations:
-        return super()._observe(_gathered(X, self.absent), reset=reset)
+        return super()._observe(observed(X, self._client, self.absent), reset=reset)
 
     def transform(self, X: Any) -> Any:
         """Row factors (rows, K) of new rows; of a dask array lazily, as a dask array."""
-        if not _is_dask_array(X):
+        if not is_dask_array(X):
             return super().transform(X)
         chunks = (X.chunks[0], (len(self.components_),))
         rows = X.rechunk({1: -1})
@@ -108,14 +115,14 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
 
     def predict(self, rows: Any, cols: Any = None) -> Any:
         """The decoded value of the true matrix; of dask arrays of positions, as a dask array."""
-        if not _is_dask_array(rows) or cols is None:
+        if not is_dask_array(rows) or cols is None:
             return super().predict(rows, cols)
         slim = self._slim()
         return _map_pairs(slim.predict, rows, cols, np.uint8)
 
     def predict_proba(self, rows: Any, cols: Any = None, kind: Any = "observed") -> Any:
         """Probability of a one; of dask arrays of positions, as a dask array."""
-        if not _is_dask_array(rows) or cols is None:
+        if not is_dask_array(rows) or cols is None:
             return super().predict_proba(rows, cols, kind)
         slim = self._slim()
         return _map_pairs(partial(slim.predict_proba, kind=kind), rows, cols, np.float64)
@@ -127,7 +134,8 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
     def to_local(self) -> BooleanMatrixFactorization:
         """The fitted model as a `BooleanMatrixFactorization`, which needs no client."""
         local = self._slim()
-        local.observations_ = self.observations_
+        seen = self.observations_
+        local.observations_ = seen.to_local() if isinstance(seen, RemoteObservations) else seen
         local.set_params(n_jobs=self.n_jobs, checkpoint=self.checkpoint)
         return local
 
@@ -159,52 +167,3 @@ def _map_pairs(function: Any, rows: Any, cols: Any, dtype: Any) -> Any:
     return dask.array.map_blocks(
         function, rows, cols, dtype=dtype, meta=np.zeros(0, dtype=dtype)
     )  # fmt: skip
-
-
-def _is_dask_array(X: Any) -> bool:
-    return type(X).__module__.startswith("dask.array")
-
-
-def _gathered(X: Any, absent: Any) -> Any:
-    """Dask collections and lists of Parquet files as observations; anything else as it is."""
-    if _is_dask_array(X):
-        return _from_dask_array(X, absent)
-    if type(X).__module__.startswith("dask.dataframe"):
-        return _from_triples(X.compute())
-    files = isinstance(X, list | tuple) and len(X) > 0 and all(_is_path(path) for path in X)
-    if files:
-        import polars
-
-        return _from_triples(polars.concat([polars.read_parquet(path) for path in X]))
-    return X
-
-
-def _is_path(value: Any) -> bool:
-    return isinstance(value, str | os.PathLike) and os.fspath(value).endswith(".parquet")
-
-
-def _from_triples(table: Any) -> Observations:
-    names = list(table.columns)
-    if len(names) != 3:
-        raise ValueError(
-            f"triples need three columns, row, column and value, got {len(names)}: {names}"
-        )
-    return Observations.from_triples(*(table[name].to_numpy() for name in names))
-
-
-def _from_dask_array(X: Any, absent: Any) -> Observations:
-    """Blocks of rows become observations on the workers; here they are put together."""
-    import dask
-
-    if X.ndim != 2:
-        raise ValueError(f"expected a matrix, got {X.ndim} dimensions")
-    blocks = X.rechunk({1: -1}).to_delayed().ravel()
-    convert = dask.delayed(Observations.from_data)
-    parts = dask.compute(*[convert(block, absent=absent) for block in blocks])
-    counts = np.concatenate([np.diff(part.indptr) for part in parts])
-    return Observations(
-        (len(counts), parts[0].shape[1]),
-        np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        np.concatenate([part.indices for part in parts]),
-        np.concatenate([part.values for part in parts]),
-    )

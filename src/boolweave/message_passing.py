@@ -162,7 +162,8 @@ def make_problem(
             raise ValueError("a cluster needs messages that are integers; here they are floats")
         indptr, columns, evidence, base = evidence_of(observations, model)
     else:
-        cuts = split_rows(observations.indptr, store.n_blocks)
+        indptr = getattr(observations, "entries_by_row", observations.indptr)
+        cuts = split_rows(indptr, store.n_blocks)
         if cluster is not None:
             parts = cluster.deal(observations, code, cuts)
         else:
