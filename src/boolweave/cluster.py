@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 PATIENCE = 20.0
 GLANCE = 2.0
 
-_FIRST_ERROR = asyncio.FIRST_EXCEPTION
-
 # Of a State and of its Sums: one row of the array for each row of the matrix; a list with an item
 # for each block. The rest is the same on every worker.
 BY_ROW = ("rows", "last_rows", "row_belief")
@@ -305,14 +303,21 @@ class Cluster:
         """What the actors answer; an error of one of them is raised at once."""
         calls = [asyncio.ensure_future(self._call(n, method, a)) for n, a in enumerate(arguments)]
         waiting: set[asyncio.Future[Any]] = set(calls)
-        while waiting:
-            done, waiting = await asyncio.wait(waiting, timeout=GLANCE, return_when=_FIRST_ERROR)
-            for call in done:
-                call.result()
-            if waiting and not done:
-                info = await self.client.scheduler.identity(n_workers=-1)
-                if lost := [worker for worker in self.workers if worker not in info["workers"]]:
-                    raise WorkerLost(f"lost {', '.join(lost)}")
+        try:
+            while waiting:
+                done, waiting = await asyncio.wait(
+                    waiting, timeout=GLANCE, return_when=asyncio.FIRST_EXCEPTION
+                )
+                for call in done:
+                    call.result()
+                if waiting and not done:
+                    info = await self.client.scheduler.identity(n_workers=-1)
+                    if lost := [worker for worker in self.workers if worker not in info["workers"]]:
+                        raise WorkerLost(f"lost {', '.join(lost)}")
+        finally:
+            for call in waiting:
+                call.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)
         return [call.result() for call in calls]
 
     async def _call(self, n: int, method: str, arguments: Sequence[Any]) -> Any:

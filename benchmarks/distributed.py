@@ -1,0 +1,337 @@
+"""Past one machine, and through failures: what a cluster, a checkpoint and files cost.
+
+    python benchmarks/distributed.py [--quick] [--only overhead,speed_up,kills,checkpoint,files]
+
+- overhead: an iteration with two workers beyond one with two threads, K = 10, N = 10⁴
+- speed_up: 2·10⁷ entries, K = 10, one-thread workers, one to four of them
+- kills: ten runs, in each of which a worker is killed at a random moment; ten right answers?
+- checkpoint: share of the time that writing takes at the default interval
+- files: messages of four times the memory allowed, against the same in memory
+
+Results that should be the same bit for bit are compared; the script fails if they are not. Numbers
+go to benchmarks/results/distributed.json, but for those of --quick, which is for trying it out.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+# This file is called like a package that it needs.
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:] = [path for path in sys.path if os.path.abspath(path or ".") != HERE]
+
+import argparse  # noqa: E402
+import contextlib  # noqa: E402
+import json  # noqa: E402
+import signal  # noqa: E402
+import statistics  # noqa: E402
+import subprocess  # noqa: E402
+import tempfile  # noqa: E402
+import threading  # noqa: E402
+import time  # noqa: E402
+import warnings  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+import numpy as np  # noqa: E402
+
+from boolweave import BooleanMatrixFactorization, Observations, memory  # noqa: E402
+from boolweave.checkpoint import Checkpoint, Recorder  # noqa: E402
+from boolweave.planted import make_boolean  # noqa: E402
+
+RESULTS = Path(HERE) / "results" / "distributed.json"
+K = 10
+MAX_SUM = {"n_components": K, "method": "max-sum", "tol": 0.0, "random_state": 0}
+# What is asked for; the first number may not be above it, the second not below.
+ASKED = {
+    "overhead_ms": (15, None), "speed_up_2": (None, 1.6), "right_of_10_kills": (None, 10),
+    "checkpoint_share": (0.03, None), "files_ratio": (3, None), "files_uncached_ratio": (3, None),
+}  # fmt: skip
+
+
+class Clock:
+    """Time of every iteration but the first few, which compile and send the entries."""
+
+    def __init__(self) -> None:
+        self.at: list[float] = []
+
+    def __call__(self, *_: float) -> None:
+        self.at.append(time.perf_counter())
+
+    @property
+    def seconds(self) -> float:
+        return statistics.median(np.diff(self.at)[5:])
+
+
+def timed(model: BooleanMatrixFactorization, observations) -> tuple[float, np.ndarray]:
+    """Median seconds per iteration, and the log-odds at the end."""
+    from boolweave import learning
+
+    clock, fit = Clock(), learning.fit
+
+    def watched(observations, settings, random, on_iteration=None, recorder=None):
+        return fit(observations, settings, random, clock, recorder)
+
+    learning.fit = watched
+    try:
+        quietly(model, observations)
+    finally:
+        learning.fit = fit
+    return clock.seconds, model.row_log_odds_
+
+
+def quietly(model, observations):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(observations)
+
+
+def cluster_of(n_workers: int):
+    from distributed import LocalCluster
+
+    return LocalCluster(
+        n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None
+    )
+
+
+def on_cluster(n_workers: int, observations, parameters) -> tuple[float, np.ndarray]:
+    from boolweave.distributed import DaskBooleanMatrixFactorization
+    from distributed import Client
+
+    with cluster_of(n_workers) as cluster, Client(cluster) as client:
+        return timed(DaskBooleanMatrixFactorization(client=client, **parameters), observations)
+
+
+# ---------------------------------------------------------------- what is measured
+
+
+def overhead(quick: bool) -> dict[str, float]:
+    parameters = {**MAX_SUM, "max_iter": 30 if quick else 100}
+    seen = make_boolean(300, 10_000, K, flip=0.1, observed=0.1, random_state=0).observations
+    here, odds = timed(BooleanMatrixFactorization(n_jobs=2, **parameters), seen)
+    there, same = on_cluster(2, seen, parameters)
+    np.testing.assert_array_equal(odds, same)
+    return {
+        "threads_ms": 1000 * here, "workers_ms": 1000 * there,
+        "overhead_ms": 1000 * (there - here), **round_trips(),
+    }  # fmt: skip
+
+
+class Echo:
+    def answer(self) -> None:
+        pass
+
+
+def nothing(_: int) -> None:
+    pass
+
+
+def round_trips() -> dict[str, float]:
+    """What one call to each of two workers costs by itself: to actors, or as new tasks."""
+    from distributed import Client
+
+    with cluster_of(2) as cluster, Client(cluster) as client:
+        workers = list(client.scheduler_info(n_workers=-1)["workers"])
+        actors = [
+            client.submit(Echo, actor=True, workers=[w], pure=False).result() for w in workers
+        ]
+
+        def by_actors() -> None:
+            for future in [actor.answer() for actor in actors]:
+                future.result()
+
+        def by_tasks() -> None:
+            client.gather(
+                [client.submit(nothing, n, workers=[w], pure=False) for n, w in enumerate(workers)]
+            )
+
+        found = {}
+        for name, call in (("actor_call_ms", by_actors), ("task_call_ms", by_tasks)):
+            times = []
+            for _ in range(60):
+                began = time.perf_counter()
+                call()
+                times.append(time.perf_counter() - began)
+            found[name] = 1000 * statistics.median(times[10:])
+        return found
+
+
+def speed_up(quick: bool) -> dict[str, float]:
+    n_rows = 100 if quick else 2000
+    seen = make_boolean(n_rows, 10_000, K, flip=0.1, random_state=0).observations
+    parameters = {**MAX_SUM, "max_iter": 16}
+    found: dict[str, float] = {"entries": seen.n_observed}
+    odds = {}
+    for n_workers in (1, 2) if quick else (1, 2, 3, 4):
+        seconds, odds[n_workers] = on_cluster(n_workers, seen, parameters)
+        found[f"seconds_{n_workers}"] = seconds
+        np.testing.assert_array_equal(odds[1], odds[n_workers])
+        if n_workers > 1:
+            found[f"speed_up_{n_workers}"] = found["seconds_1"] / seconds
+    return found
+
+
+def kills(quick: bool) -> dict[str, float]:
+    from boolweave.distributed import DaskBooleanMatrixFactorization
+    from distributed import Client
+
+    seen = make_boolean(400, 1000, 5, flip=0.1, observed=0.5, random_state=0).observations
+    how = {"n_components": 5, "n_init": 2, "max_iter": 150, "tol": 0.0, "random_state": 0}
+    right = quietly(BooleanMatrixFactorization(n_jobs=2, **how), seen)
+    random, n_right, n_killed, n_lost = np.random.default_rng(0), 0, 0, 0
+    with (
+        cluster_of(2) as cluster,
+        Client(cluster) as client,
+        tempfile.TemporaryDirectory() as place,
+    ):
+        model = DaskBooleanMatrixFactorization(client=client, **how)
+        began = time.perf_counter()
+        quietly(model, seen)
+        length = time.perf_counter() - began
+        for n in range(2 if quick else 10):
+            client.wait_for_workers(2)
+            pids = list(client.run(os.getpid).values())
+            delay = random.uniform(0.1, 0.9) * length
+            killer = threading.Timer(delay, os.kill, (int(random.choice(pids)), signal.SIGKILL))
+            model = DaskBooleanMatrixFactorization(
+                client=client, checkpoint=Checkpoint(f"{place}/{n}", interval=0.5, share=0.5), **how
+            )
+            killer.start()
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                model.fit(seen)
+            n_killed += not killer.is_alive()
+            killer.cancel()
+            n_lost += any("goes on with the others" in str(w.message) for w in caught)
+            names = ("row_log_odds_", "column_log_odds_", "components_")
+            n_right += all(
+                np.array_equal(getattr(model, name), getattr(right, name)) for name in names
+            )
+    return {"kills": n_killed, "noticed": n_lost, "right_of_10_kills": n_right, "run_s": length}
+
+
+def checkpoint(quick: bool) -> dict[str, float]:
+    """In a run that lasts somewhat longer than the default interval."""
+    n_rows = 100 if quick else 2000
+    seen = make_boolean(n_rows, 10_000, K, flip=0.1, random_state=0).observations
+    interval = 2.0 if quick else Checkpoint("").interval
+    spent, save = [], Recorder.save
+
+    def timed_save(self) -> None:
+        began = time.perf_counter()
+        save(self)
+        spent.append(time.perf_counter() - began)
+
+    class Enough(Exception):
+        pass
+
+    began = time.perf_counter()
+
+    def watch(*_: float) -> None:
+        if time.perf_counter() - began > 1.25 * interval:
+            raise Enough
+
+    from boolweave import learning
+
+    fit = learning.fit
+    learning.fit = lambda o, s, r, _=None, recorder=None: fit(o, s, r, watch, recorder)
+    Recorder.save = timed_save
+    try:
+        with tempfile.TemporaryDirectory() as place:
+            model = BooleanMatrixFactorization(
+                n_jobs=2, max_iter=10**6, checkpoint=Checkpoint(place, interval=interval), **MAX_SUM
+            )
+            with contextlib.suppress(Enough):
+                quietly(model, seen)
+            size = max(file.stat().st_size for file in Path(place).iterdir())
+    finally:
+        learning.fit, Recorder.save = fit, save
+    return {
+        "interval_s": interval, "checkpoint_s": statistics.median(spent),
+        "checkpoint_MB": size / 1e6,
+        "checkpoint_share": statistics.median(spent) / (interval + statistics.median(spent)),
+    }  # fmt: skip
+
+
+def files(quick: bool) -> dict[str, float]:
+    """Each run in a process of its own, which reads the entries from disk."""
+    shape = (4000, 5000) if quick else (4000, 20_000)
+    seen = make_boolean(*shape, K, flip=0.1, observed=0.25, random_state=0).observations
+    needed = memory.estimate(shape, seen.n_observed, K, method="max-sum", learns=False)
+    found: dict[str, float] = {"entries": seen.n_observed, "allowed_MB": needed / 4e6}
+    with tempfile.TemporaryDirectory() as place:
+        for name in ("indptr", "indices", "values"):
+            np.save(f"{place}/{name}.npy", getattr(seen, name))
+        np.save(f"{place}/shape.npy", seen.shape)
+        for kind in ("memory", "files", "files_uncached"):
+            command = [sys.executable, __file__, "--one-run", place, kind, str(needed // 4)]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            found |= {f"{kind}_{name}": v for name, v in json.loads(done.stdout).items()}
+    assert len({found.pop(f"{kind}_sum") for kind in ("memory", "files", "files_uncached")}) == 1
+    for kind in ("files", "files_uncached"):
+        found[f"{kind}_ratio"] = found[f"{kind}_ns_per_entry"] / found["memory_ns_per_entry"]
+    return found
+
+
+def one_run(place: str, kind: str, allowed: int) -> None:
+    arrays = [
+        np.load(f"{place}/{name}.npy", mmap_mode="r") for name in ("indptr", "indices", "values")
+    ]
+    shape = tuple(np.load(f"{place}/shape.npy").tolist())
+    quietly(BooleanMatrixFactorization(max_iter=2, **MAX_SUM), np.eye(30))  # compiled
+    Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
+    before = peak()
+    seen = Observations(shape, *arrays)
+    if kind == "files_uncached":
+        memory.free_memory = lambda: 1
+    limit = None if kind == "memory" else allowed
+    model = BooleanMatrixFactorization(max_iter=14, max_memory=limit, **MAX_SUM)
+    seconds, odds = timed(model, seen)
+    print(json.dumps({
+        "ns_per_entry": 1e9 * seconds / seen.n_observed, "peak_MB": (peak() - before) / 1e6,
+        "sum": float(odds.sum(dtype=np.float64)),
+    }))  # fmt: skip
+
+
+def peak() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+
+
+# ---------------------------------------------------------------- all of it
+
+
+PARTS = {"overhead": overhead, "speed_up": speed_up, "kills": kills, "checkpoint": checkpoint,
+         "files": files}  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sizes, to try it out")
+    parser.add_argument("--only", default=",".join(PARTS), help="some of the parts")
+    parser.add_argument("--one-run", nargs=3, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one_run:
+        one_run(given.one_run[0], given.one_run[1], int(given.one_run[2]))
+        return
+    found: dict[str, dict[str, float]] = {}
+    for name in given.only.split(","):
+        load = os.getloadavg()[0]
+        found[name] = PARTS[name](given.quick) | {"load_before": load}
+        print(name)
+        for what, value in found[name].items():
+            most, least = ASKED.get(what, (None, None))
+            asked = f"  (at most {most})" if most is not None else ""
+            asked = f"  (at least {least})" if least is not None else asked
+            print(f"  {what:<28}{value:>14.4g}{asked}", flush=True)
+    if not given.quick:
+        old = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        rounded = {
+            name: {what: float(f"{value:.4g}") for what, value in part.items()}
+            for name, part in found.items()
+        }
+        RESULTS.write_text(json.dumps(old | rounded, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
