@@ -307,13 +307,13 @@ def test_a_worker_that_dies_with_its_entries(client, planted, tmp_path, monkeypa
 def test_messages_of_workers_in_files(client, planted, monkeypatch):
     seen = planted.observations
     how = {"n_components": 3, "random_state": 0, "n_init": 1, "max_iter": 40}
-    monkeypatch.setattr(memory, "MIN_BLOCK", 16)
+    monkeypatch.setattr(memory, "SMALLEST_BLOCK", 16)
     least = memory.estimate(seen.shape, 0, 3, n_init=1) + 64 * 3 * 100
     with pytest.raises(MemoryError, match="for the factors and a block of messages"):
         DaskBooleanMatrixFactorization(client=client, **how, max_memory=1000).fit(seen)
 
     def lower():
-        memory.MIN_BLOCK = 16
+        memory.SMALLEST_BLOCK = 16
 
     client.run(lower)
     here, there = both(seen, client, **how, max_memory=least)
