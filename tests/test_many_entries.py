@@ -14,6 +14,7 @@ from boolweave import (
     Channel,
     Observations,
     compact,
+    compact_step,
     observations,
     storage,
 )
@@ -116,16 +117,16 @@ def test_a_block_of_more_entries_than_the_limit(tmp_path, monkeypatch):
         sums = compact.no_sums(engine.replace(problem, blocks=()))
         still = np.ones(block.n_chunks, dtype=bool)
         still[-8 * 4096 // (LANES * compact.kernels.GROUPS) :] = False
-        told = compact.Told(
+        told = compact_step.Told(
             False, "max-sum", code, 0.4, 0, columns, np.zeros(4096, dtype=bool),
             np.dtype(np.int32),
         )  # fmt: skip
         moved = np.zeros(seen.n_rows, dtype=bool)
-        member = compact.Member(
+        member = compact_step.Member(
             block, rows, moved, sums.rows, to_row, to_column, still,
             np.zeros((block.n_chunks, 2), dtype=np.int64),
         )  # fmt: skip
-        change, column_sum = compact.update(told, [member])
+        change, column_sum = compact_step.update(told, [member])
         assert not sums.rows[:-8].any()
         n_last = 8 * 4096 // LANES
         messages = (to_row[-n_last:], to_column[-n_last:])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from boolweave import compact, kernels, sum_product_kernels
+from boolweave import compact, compact_step, kernels, sum_product_kernels
 from boolweave.checkpoint import Recorder
 from boolweave.evidence import evidence_of
 from boolweave.model import HARD_BELIEF, Model
@@ -383,7 +383,7 @@ def _compact_step(
     assert state.sums is not None
     n_threads = 1 if pool is None else pool._max_workers
     n_groups = max(1, min(n_threads, problem.store.most_threads, len(problem.blocks)))
-    state.residual, state.expected_ones = compact.step(
+    state.residual, state.expected_ones = compact_step.step(
         problem, state.semiring, state.to_row, state.to_column, state.row_belief,
         state.column_belief, state.sums, damping,
         lambda function, groups: run_all(pool, function, groups), n_groups,
