@@ -128,7 +128,9 @@ def test_messages_take_a_byte_each():
 def test_sums_that_need_more_than_32_bits(monkeypatch):
     """A column of many strong messages: 64 bits where 32 might not do, with the same numbers."""
     few, many = (
-        SimpleNamespace(blocks=[SimpleNamespace(indptr=np.array([0, n]), most_in_column=n)])
+        SimpleNamespace(
+            blocks=[SimpleNamespace(indptr=np.array([0, n]), most_in_column=n)], share=None
+        )
         for n in (20, 10**6)
     )
     assert compact._sum_type(few) is np.int32

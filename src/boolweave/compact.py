@@ -1,4 +1,4 @@
-"""The engine on small integers: which problems allow it, their blocks, one step.
+"""The engine on small integers: which problems allow it, their blocks and messages.
 
 The Python side of `boolweave.compact_kernels`. `boolweave.message_passing` calls it for problems
 whose entries weigh the same wherever they are; beliefs leave it as log-odds, as everywhere else.
