@@ -63,6 +63,14 @@ def test_the_same_bits(client, planted, parameters):
     assert_same(*both(planted.observations, client, **parameters))
 
 
+def test_priors_of_rows_and_columns(client, planted):
+    rows, columns = np.linspace(0.2, 0.8, 70)[:, None], np.linspace(0.7, 0.3, 60)[None]
+    rows[3], columns[0, 5] = 0, 1  # known
+    priors = {"row_prior": np.repeat(rows, 3, axis=1), "column_prior": columns}
+    for method in ("max-sum", "sum-product"):
+        assert_same(*both(planted.observations, client, method=method, n_init=1, **priors))
+
+
 def test_sparse_blocks_and_the_current_client(client):
     sparse = make_boolean(90, 80, 2, flip=0.05, observed=0.3, random_state=1)
     assert_same(*both(sparse.observations, None, n_components=2, n_init=1))

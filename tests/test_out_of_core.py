@@ -96,11 +96,14 @@ def test_without_the_cache_of_the_system(planted, monkeypatch):
     how = {"n_components": 3, "random_state": 0, "n_init": 1}
     here = BooleanMatrixFactorization(**how).fit(planted)
     monkeypatch.setattr(memory, "free_memory", lambda: 1)
-    dropped = []
+    dropped, written = [], []
     monkeypatch.setattr(os, "posix_fadvise", lambda *part: dropped.append(part))
+    monkeypatch.setattr(os, "fdatasync", lambda file: written.append(file))
+    monkeypatch.setattr(storage, "WRITTEN_LATER", 1 << 16)
     there = BooleanMatrixFactorization(**how, max_memory=tight(planted.shape, **how)).fit(planted)
     assert_same(here, there)
     assert len(dropped) > 1000
+    assert sum(part[1:3] == (0, 0) for part in dropped) == len(written) > 3  # the whole file
 
 
 @needs_proc

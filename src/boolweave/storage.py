@@ -31,6 +31,9 @@ Item = TypeVar("Item")
 # Items that are looked at in one go.
 PIECE = 1 << 18
 
+# Bytes that the system may have yet to write, where its cache is to forget them.
+WRITTEN_LATER = 1 << 28
+
 _PAGE = mmap.ALLOCATIONGRANULARITY
 
 
@@ -119,7 +122,7 @@ class _Mapping(mmap.mmap):
 
     file: BinaryIO
     cached: bool
-    last: tuple[int, int] | None
+    dropped: int  # bytes since all was written
 
     @classmethod
     def of_size(cls, n_bytes: int, cached: bool) -> _Mapping:
@@ -135,20 +138,24 @@ class _Mapping(mmap.mmap):
                 tempfile.gettempdir(),
             ) from None
         mapping = cls(file.fileno(), n_bytes)
-        mapping.file, mapping.cached, mapping.last = file, cached, None
+        mapping.file, mapping.cached, mapping.dropped = file, cached, 0
         return mapping
 
     def drop(self, start: int, length: int) -> None:
-        """Let the system's cache forget a part, and what was still on its way to the disk before.
+        """Let the system's cache forget a part.
 
-        Pages that are not written yet stay for now; this call sets off their writing.
+        Pages that are not written yet stay; the call sets off their writing. When many have come
+        together it is waited for, and they are forgotten, too.
         """
         if self.cached or not hasattr(os, "posix_fadvise"):
             return
-        for part in (self.last, (start, length)):
-            if part is not None:
-                os.posix_fadvise(self.file.fileno(), *part, os.POSIX_FADV_DONTNEED)
-        self.last = start, length
+        file = self.file.fileno()
+        os.posix_fadvise(file, start, length, os.POSIX_FADV_DONTNEED)
+        self.dropped += length
+        if self.dropped > WRITTEN_LATER:
+            os.fdatasync(file)
+            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+            self.dropped = 0
 
 
 def _allocate(file: BinaryIO, n_bytes: int) -> None:
