@@ -3,6 +3,7 @@
 import json
 import socket
 import sys
+import time
 
 import numpy as np
 import polars as pl
@@ -148,14 +149,16 @@ def test_a_scheduler(frame, tmp_path):
     frame.write_parquet(tmp_path / "all.parquet")
     here = answer("complete", "all.parquet", *QUICK, "-q", cwd=tmp_path)
     with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None
     ) as cluster:
-        address = cluster.scheduler_address
-        if address.startswith("tcp"):
-            there = answer(
-                "complete", "all.parquet", *QUICK, "-q", "--scheduler", address, cwd=tmp_path
-            )
-            assert there == here
+        given = ("--scheduler", cluster.scheduler_address)
+        done = run("complete", "all.parquet", *QUICK, *given, cwd=tmp_path)
+        assert done.returncode == 0 and done.stdout.decode() == here
+        assert "dashboard: " in done.stderr.decode()
+        cluster.scale(0)
+        while cluster.scheduler.workers:
+            time.sleep(0.1)
+        assert "has no workers" in refused("complete", "all.parquet", *given, cwd=tmp_path)
 
 
 def test_no_scheduler(frame, tmp_path):

@@ -199,10 +199,8 @@ class Cluster:
         """One iteration; the state's beliefs are then with the workers."""
         held = self._adopted(problem, state)
         view = Snapshot(self)
-        gone = self.gone[: len(self.gone)]
-        del self.gone[: len(gone)]
         key = self._pose(problem)
-        answers = self._all("step", held.key, key, damping, view.key, gone)
+        answers = self._all("step", held.key, key, damping, view.key, self._taken())
         state.residual = max(answer[0] for answer in answers)
         ones = np.sum([answer[1] for answer in answers], axis=0).tolist()
         state.expected_ones = (ones[0], ones[1])
@@ -211,6 +209,16 @@ class Cluster:
         state.column_belief = Distant(view, "column_belief")  # type: ignore[assignment]
         held.view = weakref.ref(view)
         state.n_iter += 1
+
+    def tidy(self) -> None:
+        """Let the workers forget what nobody needs any longer, as they do in every step."""
+        if self.actors:
+            self._all("forget", self._taken())
+
+    def _taken(self) -> list[tuple[str, int]]:
+        taken = self.gone[: len(self.gone)]
+        del self.gone[: len(taken)]
+        return taken
 
     def parts(self, problem: Problem, state: State) -> Parts:
         """The parts of the log-posterior, of all rows."""

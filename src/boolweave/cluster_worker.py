@@ -131,15 +131,23 @@ class Rows:
             return getattr(self.states[key], name)
         return None if name == "column_belief" and self.rank else self.views[key][name]
 
+    def held(self) -> int:
+        """Number of states whose messages are kept."""
+        return len(self.states)
+
+    def forget(self, gone: list[tuple[str, int]]) -> None:
+        """What nobody needs any longer."""
+        for kind, number in gone:
+            for kept in self._kept[kind]:
+                kept.pop(number, None)
+
     # ------------------------------------------------------------ work
 
     def step(
         self, key: int, problem: int, damping: float, view: int, gone: list[tuple[str, int]]
     ) -> tuple[float, tuple[float, float], Parts]:
         """One iteration: residual, expected ones and the parts of the log-posterior."""
-        for kind, number in gone:
-            for kept in self._kept[kind]:
-                kept.pop(number, None)
+        self.forget(gone)
         state, posed = self.states[key], self.problems[problem]
         engine.step(posed, state, damping, self.pool)
         self.views[view] = {

@@ -87,6 +87,7 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
                     dealt = DealtObservations.to(cluster, observations)
                 try:
                     result, selection, n_dropped = super()._run(dealt)
+                    cluster.tidy()
                     return replace(result, observations=observations), selection, n_dropped
                 except WorkerLost as lost:
                     warnings.warn(f"{lost}; the run goes on with the others", stacklevel=3)
