@@ -22,7 +22,7 @@ import numpy as np
 
 from boolweave import compact, memory
 from boolweave import message_passing as engine
-from boolweave.cluster_worker import Rows
+from boolweave.cluster_worker import Rows, on_wire
 from boolweave.observations import Observations
 from boolweave.posterior import Parts
 from boolweave.storage import Memory
@@ -329,11 +329,8 @@ class Cluster:
         return [call.result() for call in calls]
 
     async def _call(self, n: int, method: str, arguments: Sequence[Any]) -> Any:
-        from distributed.protocol import to_serialize
-
         address, key = self.peers[n]
-        given = [to_serialize(argument) for argument in arguments]
-        message = {"function": method, "actor": key, "args": given, "kwargs": {}}
+        message = {"function": method, "actor": key, "args": on_wire(arguments), "kwargs": {}}
         if self.direct:
             answer = await self.client.rpc(address).actor_execute(**message)
         else:
