@@ -1,0 +1,74 @@
+"""Fill docs/speed.md from what `benchmarks/speed.py` measured.
+
+Between ``<!-- table name -->`` and ``<!-- end -->`` whatever stands is replaced.
+
+    python benchmarks/speed.py && python scripts/speed_table.py
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results" / "speed.json"
+PAGE = ROOT / "docs" / "speed.md"
+PICTURE = ROOT / "docs" / "pictures" / "speed.png"
+BLOCK = re.compile(r"<!-- table (\w+) -->\n.*?<!-- end -->", re.DOTALL)
+
+
+def markdown(head: list[str], rows: list[list[str]]) -> str:
+    """A table; the first column is text, the others numbers."""
+    lines = [head, ["---", *("---:" for _ in head[1:])], *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def steps(report: dict) -> str:
+    rows = []
+    for step in report["steps"]:
+        if "failed" in step:
+            rows.append([step["label"], str(step["K"]), step["failed"], *[""] * 6])
+            continue
+        one, two = (step["threads"][n] for n in ("1", "2"))
+        max_sum = one["max-sum"]
+        gain = max_sum["wall_s"] / two["max-sum"]["wall_s"]
+        rows.append([
+            step["label"], str(step["K"]), f"{max_sum['best_s'] * 1e3:.3g}",
+            f"{max_sum['ns_each']:.2f}", f"{one['triad_ns']:.2f}", f"{max_sum['triads']:.1f}",
+            f"{one['sum-product']['ns_each']:.2f}", f"{gain:.2f}", f"{step['bytes_each']:.1f}",
+        ])  # fmt: skip
+    head = ["problem", "K", "ms", "ns", "triad, ns", "triads", "sum-product, ns", "two threads"]
+    return markdown([*head, "bytes"], rows)
+
+
+def planted(report: dict) -> str:
+    ours = report["planted"]["boolweave, 1 thread"]["time_s"]
+    rows = []
+    for name, result in report["planted"].items():
+        seconds = result.get("time_s", result.get("longer_than_s"))
+        if seconds is None:
+            rows.append([name, result.get("failed", "–"), "", ""])
+            continue
+        error = f"{result['arrived']} runs ≤ 0.001" if "runs" in result else ""
+        if result.get("error") is not None:
+            error = f"{result['error']:.4f}"
+        scaled = " (scaled to 200 iterations)" if result.get("scaled_from") else ""
+        rows.append([name + scaled, f"{seconds:.3g}", error, f"{seconds / ours:.3g}"])
+    return markdown(["program", "seconds", "error", "times boolweave's"], rows)
+
+
+def main() -> None:
+    report = json.loads(RESULTS.read_text())
+    tables = {"steps": steps(report), "planted": planted(report)}
+    page = BLOCK.sub(
+        lambda found: f"<!-- table {found[1]} -->\n\n{tables[found[1]]}\n\n<!-- end -->",
+        PAGE.read_text(),
+    )
+    PAGE.write_text(page)
+    shutil.copy(RESULTS.with_suffix(".png"), PICTURE)
+
+
+if __name__ == "__main__":
+    main()
