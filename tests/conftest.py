@@ -10,6 +10,7 @@ IN_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
 # What a CI machine may lack. A test skipped for any other reason fails the session there.
 ALLOWED_SKIPS = (
     "needs BOOLWEAVE_DATA",  # real data that is not shipped with the package
+    "needs BOOLWEAVE_BIG",  # tens of gigabytes of disk
 )
 
 # No deadline: the first example of a test may compile a kernel.

@@ -172,7 +172,7 @@ def test_too_many_columns():
 @pytest.mark.timeout(3600)
 @pytest.mark.skipif(
     not os.environ.get("BOOLWEAVE_BIG"),
-    reason="writes 17 GB to the directory for temporary files; set BOOLWEAVE_BIG=1 to run it",
+    reason="needs BOOLWEAVE_BIG=1: writes 17 GB to the directory for temporary files",
 )
 @pytest.mark.filterwarnings("ignore:the messages still changed")
 def test_a_real_one(tmp_path):
