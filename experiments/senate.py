@@ -77,10 +77,10 @@ def main() -> None:
         for share in shares for repeat in range(repeats[share]) for congress in congresses
         for method in methods for rank in ranks
     ]  # fmt: skip
-    rows = run_all(run, one, tasks)
-    rows += [
+    ran = run_all(run, one, tasks)
+    rows = ran + [
         {**row, "method": name, "answers": row["answers"][i : i + 1]}
-        for name, i in ONE_BY_ONE.items() for row in rows if row["method"] == "GLRM hinge"
+        for name, i in ONE_BY_ONE.items() for row in ran if row["method"] == "GLRM hinge"
     ]  # fmt: skip
     best = []
     for (congress, share, method, _), group in grouped(
@@ -107,7 +107,7 @@ def main() -> None:
     ]  # fmt: skip
     write_csv(run, table)
     draw(run, table)
-    say(run, verdict(table), extent(rows[: len(tasks)], tasks))
+    say(run, verdict(table), extent(ran, tasks))
 
 
 def verdict(table: list[dict]) -> str:

@@ -66,22 +66,47 @@ def phase() -> str:
     for row in rows:
         row["times the bound"] = f"{float(row['times_bound']):.1f}"
         row["method and rank"] = f"{row['method']}, K = {row['rank']}"
+    rows += [
+        {**row, "error": row["expected"], "method and rank": f"expected by auto, K = {row['rank']}"}
+        for row in rows if row["expected"]
+    ]  # fmt: skip
     return wide(rows, "method and rank", "times the bound", "error", ".4f")
 
 
 def senate() -> str:
     rows = rows_of("senate")
     for row in rows:
-        row["case"] = f"{row['congress']}th, {float(row['observed']):.0%}"
+        row["case"] = f"{ordinal(row['congress'])}, {float(row['observed']):.0%}"
         both = (float(row["error"]), float(row["error_best_by_result"]))
         row["both"] = f"{both[0]:.3f} / {both[1]:.3f}"
-    methods = list(dict.fromkeys(row["method"] for row in rows))
+    methods = [name for name in unique(rows, "method") if "strength" not in name]
     cells = {(row["case"], row["method"]): row["both"] for row in rows}
-    cases = list(dict.fromkeys(row["case"] for row in rows))
     return markdown(
         ["Congress, votes seen", *methods],
-        [[case, *(cells[case, method] for method in methods)] for case in cases],
+        [[case, *(cells[case, method] for method in methods)] for case in unique(rows, "case")],
     )
+
+
+def senate_ratios() -> str:
+    """Error of max-sum over that of hinge, by its strength: 5% seen, K by the result."""
+    rows = [row for row in rows_of("senate") if row["observed"] == "0.05"]
+    errors = {(r["congress"], r["method"]): float(r["error_best_by_result"]) for r in rows}
+    congresses = unique(rows, "congress")
+    table = []
+    for peer in (name for name in unique(rows, "method") if name.startswith("GLRM hinge")):
+        ratios = [errors[c, "max-sum"] / errors[c, peer] for c in congresses]
+        half = sum(ratio <= 0.5 for ratio in ratios)
+        name = "GLRM hinge, the best strength" if peer == "GLRM hinge" else peer
+        table.append([name, *(f"{ratio:.2f}" for ratio in ratios), str(half)])
+    return markdown(["against", *map(ordinal, congresses), "at most half"], table)
+
+
+def unique(rows: list[dict[str, str]], name: str) -> list[str]:
+    return list(dict.fromkeys(row[name] for row in rows))
+
+
+def ordinal(number: str) -> str:
+    return number + {"1": "st", "2": "nd", "3": "rd"}.get(number[-1], "th")
 
 
 def movielens() -> str:
@@ -119,7 +144,8 @@ def histogram() -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    "flips": flips, "phase": phase, "senate": senate, "movielens": movielens,
+    "flips": flips, "phase": phase, "senate": senate, "senate_ratios": senate_ratios,
+    "movielens": movielens,
     "circles": circles, "histogram": histogram,
 }  # fmt: skip
 
