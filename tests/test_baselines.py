@@ -300,6 +300,21 @@ def test_losses_by_hand():
     assert kernels.loss_of(kernels.ORDINAL, 3.0, 3.0, 5)[0] == 0
 
 
+@pytest.mark.parametrize("size", [1.0, 8.0, 40.0])
+@pytest.mark.parametrize("kind", [0, 1, 2, 3])
+def test_losses_of_a_row(kind, size):
+    """The same as entry by entry, to the last digits of however small a sum."""
+    rng = np.random.default_rng(0)
+    n = 1300  # several products of the logistic loss
+    targets = rng.integers(0, 5, n).astype(float) if kind == 3 else rng.choice([-1.0, 1.0], n)
+    fixed, linear = np.full(n, 0.01), size * targets * (1 + rng.random(n))
+    slopes = np.zeros(n)
+    total = kernels.losses_of_row(kind, 5, n, fixed, linear, targets, slopes)
+    each = [kernels.loss_of(kind, v, t, 5) for v, t in zip(fixed + linear, targets, strict=True)]
+    assert total == pytest.approx(sum(loss for loss, _ in each), rel=1e-11, abs=0)
+    np.testing.assert_allclose(slopes, [slope for _, slope in each], rtol=1e-11, atol=1e-300)
+
+
 def plain_objective(kind, seen, targets, own, other, strength):
     """Of one row: its losses and its regularisation, entry by entry."""
     scores = 0.3 + own[-1] + other[seen, -1] + other[seen, :-1] @ own[:-1]

@@ -64,21 +64,23 @@ def losses_of_row(kind, n_levels, n, fixed, linear, targets, slopes):
 
     The hinge has no branch here, so that its loop is compiled to vectors: with c = t between 0 and
     the corner's width w, the rounded max(0, t) is c² / 2w + max(0, t − w). The logistic loss
-    log(1 + e^t) = max(0, t) + log(1 + e^−|t|) takes one logarithm for many entries, of a product.
+    log(1 + e^t) = max(0, t) + log(1 + e^−|t|) takes one logarithm for many entries, of a product,
+    which is kept as its excess over 1: the losses of entries that fit are far below rounding at 1,
+    and without regularisation there is nothing else to go by.
     """
     total = 0.0
     if kind == LOGISTIC:
-        product = 1.0
+        excess = 0.0
         for e in range(n):
             t = -targets[e] * (fixed[e] + linear[e])
             small = np.exp(-abs(t))
             total += max(t, 0.0)
-            product *= 1.0 + small
+            excess += small + excess * small
             if e % FACTORS == FACTORS - 1:
-                total += np.log(product)
-                product = 1.0
+                total += np.log1p(excess)
+                excess = 0.0
             slopes[e] = -targets[e] * (1.0 if t > 0.0 else small) / (1.0 + small)
-        return total + np.log(product)
+        return total + np.log1p(excess)
     if kind == HINGE:
         for e in range(n):
             t = 1.0 - targets[e] * (fixed[e] + linear[e])
