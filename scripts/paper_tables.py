@@ -26,7 +26,12 @@ MISSING = "Not run yet: `make figures` writes this."
 
 
 def result(name: str) -> Path:
-    """A file that an experiment wrote: the full one if there is one."""
+    """A file that an experiment wrote: the full one if there is one, unless its quick one is named.
+
+    The full phase diagram is of our methods alone; that of the others is called phase_quick.
+    """
+    if "_quick." in name:
+        return RESULTS / "quick" / name.replace("_quick.", ".")
     full = RESULTS / "full" / name
     return full if full.exists() else RESULTS / "quick" / name
 
@@ -173,7 +178,8 @@ def main() -> None:
         sys.exit(behind if new != page else 0)
     PAGE.write_text(new, encoding="utf-8")
     PICTURES.mkdir(exist_ok=True)
-    for name in sorted({picture.name for picture in RESULTS.glob("*/*.png")}):
+    names = {picture.name for picture in RESULTS.glob("*/*.png")} | {"phase_quick.png"}
+    for name in sorted(names):
         shutil.copyfile(result(name), PICTURES / name)
 
 
