@@ -23,7 +23,7 @@ test: lint  ## lint, the kernels as plain Python with coverage, then all tests
 	    -W error::RuntimeWarning:boolweave.compact_sum_product_kernels \
 	    --cov=boolweave.kernels --cov=boolweave.sum_product_kernels --cov=boolweave.compact_kernels \
 	    --cov=boolweave.compact_sum_product_kernels --cov-report=term-missing
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist worksteal --durations=25
 
 lint: .venv/dev.stamp  ## style, types and the direction of imports
 	$(BIN)/ruff check .
