@@ -403,3 +403,11 @@ def test_an_interrupt_between_two_runs_keeps_what_is_finished(planted, monkeypat
     begun = itertools.count(2)
     with pytest.raises(KeyboardInterrupt):  # nothing to return yet
         fit(planted.observations, Settings(3), generator())
+
+
+def test_many_factors_do_not_begin_by_covering_everything():
+    """Factors that are half ones make a product of ones alone, from which nothing is learned."""
+    planted = make_boolean(400, 400, 40, observed=0.6, random_state=0)
+    model = BooleanMatrixFactorization(40, random_state=0).fit(planted.observations)
+    rows, columns = np.divmod(np.arange(400 * 400), 400)
+    assert np.mean(model.predict(rows, columns) != planted.Z.ravel()) < 0.02

@@ -52,6 +52,10 @@ if TYPE_CHECKING:
 PAPER_FLIP = 0.1
 PAPER_PRIOR = 0.5
 
+# With more factors than this, factors that are half ones cover next to everything, and messages
+# that begin there end there. Learned priors then begin where they explain the share of ones.
+MANY_FACTORS = 16
+
 # "auto": so many starts of so many iterations, fewer if some agree; the best go on with sum-product
 # for so many iterations; the best of those is finished. In all at most four times 200 iterations of
 # max-sum.
@@ -109,13 +113,20 @@ class Settings:
         """Whether anything is to be learned."""
         return any(self.learns(name) for name in ("noise", "row_prior", "column_prior"))
 
-    def first_model(self) -> Model:
-        """The model to begin with: what is given, and the paper's values for what is learned."""
+    def first_model(self, share_of_ones: float = 0.5) -> Model:
+        """The model to begin with: what is given, and the paper's values for what is learned.
+
+        With many factors, priors that make as many ones as were seen: d = 1 − (1 − p²)^K.
+        """
+        prior = PAPER_PRIOR
+        if self.product == "or" and self.n_components > MANY_FACTORS:
+            share = min(max(share_of_ones, 0.01), 0.99)
+            prior = float(np.sqrt(1 - (1 - share) ** (1 / self.n_components)))
         return Model(
             n_components=self.n_components,
             channel=Channel.symmetric(PAPER_FLIP) if self.learns("noise") else self.noise,  # type: ignore[arg-type]
-            row_prior=PAPER_PRIOR if self.learns("row_prior") else self.row_prior,
-            column_prior=PAPER_PRIOR if self.learns("column_prior") else self.column_prior,
+            row_prior=prior if self.learns("row_prior") else self.row_prior,
+            column_prior=prior if self.learns("column_prior") else self.column_prior,
             product=self.product,
         )
 
@@ -231,9 +242,9 @@ class _Fit:
     @cached_property
     def first_problem(self) -> Problem:
         """The problem to begin with."""
-        return engine.make_problem(
-            self.observations, self.settings.first_model(), code=self.code, store=self.store
-        )
+        seen = self.observations
+        model = self.settings.first_model(seen.n_ones / max(1, seen.n_observed))
+        return engine.make_problem(seen, model, code=self.code, store=self.store)
 
     def _problem(self, model: Model) -> Problem:
         return engine.with_model(self.first_problem, self.observations, model)
