@@ -33,9 +33,10 @@ def steps(report: dict) -> str:
             continue
         one, two = (step["threads"][n] for n in ("1", "2"))
         max_sum = one["max-sum"]
+        ms = max_sum["best_s"] * 1e3
         gain = max_sum["wall_s"] / two["max-sum"]["wall_s"]
         rows.append([
-            step["label"], str(step["K"]), f"{max_sum['best_s'] * 1e3:.3g}",
+            step["label"], str(step["K"]), f"{ms:.3g}" if ms < 1000 else f"{ms:.0f}",
             f"{max_sum['ns_each']:.2f}", f"{one['triad_ns']:.2f}", f"{max_sum['triads']:.1f}",
             f"{one['sum-product']['ns_each']:.2f}", f"{gain:.2f}", f"{step['bytes_each']:.1f}",
         ])  # fmt: skip
