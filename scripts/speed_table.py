@@ -56,7 +56,9 @@ def planted(report: dict) -> str:
         if result.get("error") is not None:
             error = f"{result['error']:.4f}"
         scaled = " (scaled to 200 iterations)" if result.get("scaled_from") else ""
-        rows.append([name + scaled, f"{seconds:.3g}", error, f"{seconds / ours:.3g}"])
+        more = "more than " if "time_s" not in result else ""
+        ratio = f"{more}{seconds / ours:.0f}" if seconds > 10 * ours else f"{seconds / ours:.1f}"
+        rows.append([name + scaled, f"{more}{seconds:.3g}", error, ratio])
     return markdown(["program", "seconds", "error", "times boolweave's"], rows)
 
 
