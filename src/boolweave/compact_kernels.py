@@ -251,6 +251,19 @@ def rounding(damping):
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def _send(claim, other, old, damping, up, down, at, messages, i, moves):
+    """Damped update of messages towards (claim + other)₊ − (other)₊; returns how far they moved.
+
+    The messages are those stored from `at` on; what they moved by goes to `moves` from `i` on.
+    """
+    low = minimum(other, splat(_i16(0)))
+    moved = _damped(maximum(claim + low, low - other) - old, damping, up, down)
+    store(messages, at, as_uint8(as_int16(load(messages, at)) + moved))
+    store(moves, i, moved)
+    return maximum(moved, splat(_i16(0)) - moved)
+
+
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _or_group(
     n_factors, offset, bound, damping, up, down, first, to_row, to_column, x, y, change
 ):  # fmt: skip
@@ -280,26 +293,17 @@ def _or_group(
     if_not = where(seen_as_zero, zero, minimum(maximum(zero - best, zero), bound))
     for k in range(n_factors):
         i = k * LANES
-        stored_row = as_int16(load(to_row, first + i))
-        stored_column = as_int16(load(to_column, first + i))
-        old_row = stored_row - offset
-        old_column = stored_column - offset
+        old_row = as_int16(load(to_row, first + i)) - offset
+        old_column = as_int16(load(to_column, first + i)) - offset
         a = load(x, i) - old_row
         b = load(y, i) - old_column
         both = minimum(a + b, minimum(a, b))
         claim = where(both == best, if_best, if_not) + minimum(
             covered - minimum(maximum(both, zero), bound), zero
         )
-        a_low = minimum(a, zero)
-        b_low = minimum(b, zero)
-        moved = _damped(maximum(claim + b_low, b_low - b) - old_row, damping, up, down)
-        moved_column = _damped(maximum(claim + a_low, a_low - a) - old_column, damping, up, down)
-        store(to_row, first + i, as_uint8(stored_row + moved))
-        store(to_column, first + i, as_uint8(stored_column + moved_column))
-        store(x, i, moved)
-        store(y, i, moved_column)
-        sizes = maximum(maximum(moved, zero - moved), maximum(moved_column, zero - moved_column))
-        change = maximum(change, sizes)
+        moved = _send(claim, b, old_row, damping, up, down, first + i, to_row, i, x)
+        moved_column = _send(claim, a, old_column, damping, up, down, first + i, to_column, i, y)
+        change = maximum(change, maximum(moved, moved_column))
     return change
 
 
@@ -324,26 +328,17 @@ def _xor_group(
         parity = where(both > zero, zero - parity, parity)
     for k in range(n_factors):
         i = k * LANES
-        stored_row = as_int16(load(to_row, first + i))
-        stored_column = as_int16(load(to_column, first + i))
-        old_row = stored_row - offset
-        old_column = stored_column - offset
+        old_row = as_int16(load(to_row, first + i)) - offset
+        old_column = as_int16(load(to_column, first + i)) - offset
         a = load(x, i) - old_row
         b = load(y, i) - old_column
         both = minimum(a + b, minimum(a, b))
         size = maximum(both, zero - both)
         others = minimum(where(size == smallest, second, smallest), bound)
         claim = others * where(both > zero, zero - parity, parity)
-        a_low = minimum(a, zero)
-        b_low = minimum(b, zero)
-        moved = _damped(maximum(claim + b_low, b_low - b) - old_row, damping, up, down)
-        moved_column = _damped(maximum(claim + a_low, a_low - a) - old_column, damping, up, down)
-        store(to_row, first + i, as_uint8(stored_row + moved))
-        store(to_column, first + i, as_uint8(stored_column + moved_column))
-        store(x, i, moved)
-        store(y, i, moved_column)
-        sizes = maximum(maximum(moved, zero - moved), maximum(moved_column, zero - moved_column))
-        change = maximum(change, sizes)
+        moved = _send(claim, b, old_row, damping, up, down, first + i, to_row, i, x)
+        moved_column = _send(claim, a, old_column, damping, up, down, first + i, to_column, i, y)
+        change = maximum(change, maximum(moved, moved_column))
     return change
 
 

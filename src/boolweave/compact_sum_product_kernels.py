@@ -56,10 +56,11 @@ _f32 = np.float32
 
 
 def scratch(n_factors):
-    """The scratch arrays of one thread: of max-sum, row_odds, column_odds, after and spread."""
+    """The scratch arrays of one thread: x, y, …, seen of max-sum, then those of this kernel."""
     size = -(-n_factors // TILE) * TILE * LANES
     floats = [(size + extra, np.float32) for extra in (0, 0, LANES)]
-    return compact_kernels.scratch(n_factors, [*floats, (LANES, np.uint32)])
+    x, y, _, *rest = compact_kernels.scratch(n_factors, [*floats, (LANES, np.uint32)])
+    return [x, y, *rest]
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
@@ -188,7 +189,7 @@ def _read_spread(dense, columns, top, row, column, start, n, one_row, n_factors,
 def sum_product(
     xor, top, dense, n_columns, indptr, columns, codes, small, damping, phase, n_factors,
     row_belief, column_belief, row_moved, column_moved, still, ones, to_row, to_column, row_sum,
-    column_sum, x, y, held, row_at, column_at, seen, row_odds, column_odds, after, spread,
+    column_sum, x, y, row_at, column_at, seen, row_odds, column_odds, after, spread,
 ):  # fmt: skip
     """One iteration of sum-product over one block of rows.
 
