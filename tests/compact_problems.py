@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, settings
 
 import compact_reference as twin
 from boolweave import compact
+from boolweave.compact_beliefs import as_table
 from boolweave.message_passing import init, make_problem, messages_of, step, to_sum_product
 from boolweave.model import sigmoid
 from problems import Small
@@ -95,9 +96,15 @@ def in_matrix(problem, state):
     return sides
 
 
+def row_sums(problem, state):
+    """The sums of rows, (M, K)."""
+    parts = [as_table(rows, problem.n_components) for rows in state.sums.rows]
+    return np.concatenate(parts)
+
+
 def assert_sums_are_those_of_the_messages(problem, state):
     to_row, to_column = in_matrix(problem, state)
-    np.testing.assert_array_equal(state.sums.rows, to_row.sum(axis=1))
+    np.testing.assert_array_equal(row_sums(problem, state), to_row.sum(axis=1))
     np.testing.assert_array_equal(state.sums.columns, to_column.sum(axis=0).T)
 
 
@@ -106,8 +113,8 @@ def trajectory(problem, state, n_iter, damping=0.4, pool=None):
     out = []
     for _ in range(n_iter):
         step(problem, state, damping, pool)
-        out += [*in_matrix(problem, state), state.sums.rows.copy(), state.sums.columns.copy()]
-        out += [state.row_belief, state.column_belief, np.array(state.residual)]
+        out += [*in_matrix(problem, state), row_sums(problem, state), state.sums.columns.copy()]
+        out += [np.array(state.row_belief), np.array(state.column_belief), np.array(state.residual)]
     return out
 
 

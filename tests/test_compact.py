@@ -3,6 +3,8 @@
 `make test` runs this file twice, compiled and as plain Python: keep the problems small.
 """
 
+import itertools
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -11,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import compact_reference as twin
-from boolweave import compact, compact_kernels, message_passing
+from boolweave import belief_kernels, compact, kernels, message_passing
+from boolweave.compact_beliefs import as_table
+from boolweave.compact_kernels import SLACK
 from boolweave.message_passing import log_posterior, make_problem, step, threads, with_model
-from boolweave.model import Channel
+from boolweave.model import HARD_BELIEF, Channel
 from compact_problems import (
     LONG,
     MANY,
@@ -28,6 +32,7 @@ from compact_problems import (
     in_matrix,
     integer_problem,
     planted,
+    row_sums,
     started,
     trajectory,
 )
@@ -53,7 +58,8 @@ def assert_follows_the_twin(small, damping=0.4, n_iter=2 if PLAIN else 5, seed=0
         column = twin.rounded(b + unit * to_column.sum(axis=0).T, unit)
         step(problem, state, damping)
         assert_equal(in_matrix(problem, state), (to_row, to_column))
-        assert_equal((state.sums.rows, state.sums.columns), (to_row.sum(1), to_column.sum(0).T))
+        sums = row_sums(problem, state), state.sums.columns
+        assert_equal(sums, (to_row.sum(1), to_column.sum(0).T))
         soft = np.isfinite(a)
         np.testing.assert_allclose(
             state.row_belief[soft], (a + unit * to_row.sum(axis=1))[soft], rtol=1e-5, atol=1e-5
@@ -208,11 +214,11 @@ def test_settled_chunks_are_not_looked_at(semiring, share):
     for messages in state.to_row:
         messages //= 2
     changed = [messages.copy() for messages in state.to_row]
-    before = state.row_belief
+    before = np.array(state.row_belief)
     step(problem, state, 0.8)
     assert_equal(state.to_row, changed)
     np.testing.assert_array_equal(state.row_belief, before)
-    state.column_belief = -state.column_belief  # now there is news
+    state.column_belief = -np.array(state.column_belief)  # now there is news
     step(problem, state, 0.8)
     assert any((new != old).any() for new, old in zip(state.to_row, changed, strict=True))
 
@@ -261,8 +267,8 @@ def test_messages_stay_within_their_bounds(semiring, product, seed, n_factors, d
         slack = 1.1 / 1024 + 0.02 * np.abs(L).max()
         step(problem, state, 1.0)  # forgets the start
     for _ in range(4):
-        state.row_belief = rng.choice(extremes, state.row_belief.shape)
-        state.column_belief = rng.choice(extremes, state.column_belief.shape)
+        state.row_belief = rng.choice(extremes, (3, n_factors))
+        state.column_belief = rng.choice(extremes, (n_factors, 4))
         step(problem, state, damping)
         assert_sums_are_those_of_the_messages(problem, state)
         unit = problem.code.unit if semiring == "max-sum" else 1 / 1024
@@ -273,11 +279,65 @@ def test_messages_stay_within_their_bounds(semiring, product, seed, n_factors, d
 
 def test_beliefs_in_units():
     belief = np.float32([[0, 0.26, -0.26, 1.2, -1.3], [1e30, -1e30, 99.9, -99.9, 5e4]])
-    units = compact_kernels.to_units(belief, np.float32(2), np.float32(200))
-    assert units.dtype == np.int16
+    units, moved = np.zeros((2, 5), dtype=np.int16), np.zeros(5, dtype=bool)
+    belief_kernels.to_units(belief[:1], np.float32(2), np.float32(200), False, units[:1], moved)
+    assert moved.tolist() == [False, True, True, True, True]
+    belief_kernels.to_units(belief, np.float32(2), np.float32(200), False, units, moved)
+    assert moved.all()
     assert units.tolist() == [[0, 1, -1, 2, -3], [200, -200, 200, -200, 200]]
-    back = compact_kernels.to_log_odds(belief[:1], np.int32([[1, 2, 3, -4, 5]]), np.float32(0.5))
-    np.testing.assert_allclose(back, np.add(belief[:1], [0.5, 1, 1.5, -2, 2.5]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_factors", [1, 3, 70])
+@pytest.mark.parametrize("same", list(itertools.product([True, False], repeat=2)))
+def test_what_follows_from_sums(n_factors, same):
+    """Units, news, bits and sums of priors, of rows and of columns, against their definitions."""
+    n_factors = min(n_factors, 3) if PLAIN else n_factors
+    rng = np.random.default_rng(n_factors)
+    n, slack = (3 if PLAIN else 37), np.zeros(SLACK)
+    shape = (n, n_factors)
+    sums = rng.integers(-300, 300, shape).astype(np.int32)
+    prior = rng.standard_normal([1 if one else full for one, full in zip(same, shape, strict=True)])
+    prior = (10 * prior).astype(np.float32)
+    prior[0, 0] = HARD_BELIEF
+    odds = prior + np.float32(0.25) * sums.astype(np.float32)
+    told = np.clip(np.floor(odds * np.float32(4) + np.float32(0.5)), -1023, 1023).astype(np.int16)
+    used = np.where((odds > 0) & (prior < HARD_BELIEF), prior, 0).astype(np.float64)
+    how = (np.float32(0.25), np.float32(4), np.float32(1023), np.float32(HARD_BELIEF))
+    out = np.zeros_like(odds)
+    belief_kernels.to_log_odds(prior, sums, how[0], out)
+    np.testing.assert_array_equal(out, odds)
+    flat = [np.append(array, slack).astype(array.dtype) for array in (sums, told)]
+    by_row = (flat[0], *how, n_factors, flat[1])
+    by_column = (sums.T.copy(), *how, told.T.copy())
+    for turned in (False, True):
+        units = by_column[-1].T if turned else as_table(flat[1], n_factors)
+        units[2, 0] += 1
+        words, totals = np.zeros((n, -(-n_factors // 64)), np.uint64), np.zeros(2, np.int64)
+        moved = np.ones(n, dtype=bool)
+        for news in (True, False):
+            written = (moved, words, totals)
+            if turned:
+                changed = belief_kernels.settle_columns(prior.T.copy(), *by_column, *written)
+            else:
+                scratch = belief_kernels.scratch(n_factors)
+                changed = belief_kernels.settle_rows(prior, *by_row, *written, *scratch)
+            assert changed == news
+            np.testing.assert_array_equal(units, told)
+            assert moved.tolist() == [news and i == 2 for i in range(n)]
+        bits = [[int(word) >> k & 1 for word in row for k in range(64)] for row in words]
+        np.testing.assert_array_equal(np.array(bits)[:, :n_factors], odds > 0)
+        total = totals[0] / kernels.COARSE + totals[1] / kernels.FINE
+        assert total == pytest.approx(math.fsum(used.ravel()), abs=1e-6)
+
+
+def test_beliefs_of_an_earlier_iteration_are_not_given_out():
+    problem, state = started(even_small(3, (4, 5, 2), 1.0))
+    step(problem, state, 0.4)
+    before, kept = state.row_belief, np.array(state.row_belief)
+    np.testing.assert_array_equal(before, kept)
+    step(problem, state, 0.4)
+    with pytest.raises(RuntimeError, match="another iteration"):
+        np.array(before)
 
 
 # ---------------------------------------------------------------- the log-posterior

@@ -5,7 +5,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from boolweave import BooleanMatrixFactorization, Channel, Observations, compact, learning
+from boolweave import (
+    BooleanMatrixFactorization,
+    Channel,
+    Observations,
+    compact,
+    compact_beliefs,
+    learning,
+)
 from boolweave.datasets import make_boolean
 from boolweave.message_passing import init, make_problem, step, to_sum_product
 from boolweave.model import Model
@@ -133,20 +140,20 @@ def test_sums_that_need_more_than_32_bits(monkeypatch):
         )
         for n in (20, 10**6)
     )
-    assert compact._sum_type(few) is np.int32
-    assert compact._sum_type(many) is np.int64
+    assert compact_beliefs._sum_type(few) is np.int32
+    assert compact_beliefs._sum_type(many) is np.int64
     rng = np.random.default_rng(0)
     seen = Observations.from_dense(rng.integers(0, 2, (30, 40)))
     model = Model(2, Channel.symmetric(0.1))
     beliefs = []
     for kind in (np.int32, np.int64):
-        monkeypatch.setattr(compact, "_sum_type", lambda problem, kind=kind: kind)
+        monkeypatch.setattr(compact_beliefs, "_sum_type", lambda problem, kind=kind: kind)
         problem = make_problem(seen, model, code=compact.code_for(model))
         state = init(problem, np.random.default_rng(1))
         for _ in range(3):
             step(problem, state, 0.4)
         state = to_sum_product(problem, state)
-        assert state.sums.rows.dtype == kind
+        assert state.sums.rows[0].dtype == state.sums.columns.dtype == kind
         for _ in range(3):
             step(problem, state, 0.4)
         beliefs.append((state.row_belief, state.column_belief))

@@ -14,13 +14,14 @@ from boolweave._jit import njit
 
 PROGRAM = """
 import boolweave
-from boolweave import _jit, compact_kernels, kernels, sum_product_kernels
+from boolweave import _jit, belief_kernels, compact_kernels, kernels, sum_product_kernels
 from boolweave.decoding import kernels as decoding_kernels
 assert boolweave.__file__.startswith({place!r}), boolweave.__file__
 
 import numpy as np
 belief = np.full((2, 3), 0.7, np.float32)
-units = compact_kernels.to_units(belief, np.float32(10), np.float32(100))
+units = np.zeros((2, 3), np.int16)
+belief_kernels.to_units(belief, np.float32(10), np.float32(100), True, units, np.zeros(2, bool))
 print(units.tolist())
 """
 

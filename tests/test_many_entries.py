@@ -14,6 +14,7 @@ from boolweave import (
     Channel,
     Observations,
     compact,
+    compact_beliefs,
     compact_step,
     observations,
     storage,
@@ -109,28 +110,26 @@ def test_a_block_of_more_entries_than_the_limit(tmp_path, monkeypatch):
         problem = engine.replace(problem, blocks=blocks)
         (block,) = blocks
         assert block.dense and block.n_entries == seen.n_observed
-        rows = np.zeros((seen.n_rows, K), dtype=np.int16)
-        rows[-8:] = beliefs
         # whatever messages: all bytes 0, so that files have holes
         shapes = compact._shapes(problem)
         (to_row,), (to_column,) = (problem.store.zeros(shapes, np.uint8) for _ in range(2))
-        sums = compact.no_sums(engine.replace(problem, blocks=()))
-        still = np.ones(block.n_chunks, dtype=bool)
-        still[-8 * 4096 // (LANES * compact.kernels.GROUPS) :] = False
+        sums = compact_beliefs.no_sums(problem)
+        (units,), (moved,), (still,) = sums.row_units, sums.row_moved, sums.still
+        compact_beliefs.as_table(units, K)[-8:] = beliefs
+        still[: -8 * 4096 // (LANES * compact.kernels.GROUPS)] = True
+        scales = (np.float32(number) for number in (code.unit, 1 / code.unit, 1023))
         told = compact_step.Told(
-            False, "max-sum", code, 0.4, 0, columns, np.zeros(4096, dtype=bool),
+            False, "max-sum", code, 0.4, 0, *scales, columns, np.zeros(4096, dtype=bool),
             np.dtype(np.int32),
         )  # fmt: skip
-        moved = np.zeros(seen.n_rows, dtype=bool)
-        member = compact_step.Member(
-            block, rows, moved, sums.rows, to_row, to_column, still,
-            np.zeros((block.n_chunks, 2), dtype=np.int64),
-        )  # fmt: skip
-        change, column_sum = compact_step.update(told, [member])
-        assert not sums.rows[:-8].any()
+        moved[:] = False
+        member = compact_step.Member(block, problem.row_prior, sums, 0, to_row, to_column)
+        change, _, column_sum = compact_step.update(told, [member])
+        rows = compact_beliefs.as_table(sums.rows[0], K)
+        assert not rows[:-8].any()
         n_last = 8 * 4096 // LANES
         messages = (to_row[-n_last:], to_column[-n_last:])
-        found.append((change, column_sum, sums.rows[-8:], *messages))
+        found.append((change, column_sum, rows[-8:], *messages))
     assert found[0][0] > 0
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)

@@ -187,6 +187,14 @@ def _where(typing: Any, mask: Any, a: Any, b: Any) -> Any:
     return a(mask, a, b), generate
 
 
+@intrinsic
+def _mask_bits(typing: Any, mask: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.IntType(LANES))
+
+    return types.uint16(mask), generate
+
+
 def _conversion(target: Any) -> Any:
     @intrinsic
     def function(typing: Any, a: Any) -> Any:
@@ -379,6 +387,7 @@ if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
     minimum: Any = np.minimum
     maximum: Any = np.maximum
     where: Any = np.where
+    mask_bits: Any = lambda mask: np.packbits(mask, bitorder="little").view(np.uint16)[0]  # noqa: E731
     as_uint8: Any = lambda a: a.astype(np.uint8)  # noqa: E731
     as_int16: Any = lambda a: a.astype(np.int16)  # noqa: E731
     as_int32: Any = lambda a: a.astype(np.int32)  # noqa: E731
@@ -393,6 +402,7 @@ if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
     scatter_sorted_tile: Any = _plain_scatter_tile
 else:
     pointer, load, store, splat, where = _pointer, _load, _store, _splat, _where
+    mask_bits = _mask_bits
     minimum = _two_sided("llvm.smin", "<")
     maximum = _two_sided("llvm.smax", ">")
     as_uint8, as_int16 = _conversion(types.uint8), _conversion(types.int16)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from boolweave.model import Model
+    from boolweave.observations import Observations
 
 # "auto": so many starts that ended in different places go on with sum-product; so many that ended
 # in the same best place make more starts needless.
@@ -28,9 +29,22 @@ class Candidate:
     state: State
     result: Result
 
+    @classmethod
+    def of(cls, state: State, model: Model, observations: Observations) -> Candidate:
+        """A start that has found nothing yet: a run that goes on from it has its own result."""
+        nothing = np.zeros((0, model.n_components), dtype=np.float32)
+        history = {"residual": np.zeros(0), "log_posterior": np.zeros(0)}
+        return cls(
+            state,
+            Result(model, observations, nothing, nothing.T, -np.inf, False, False, 0, history),
+        )
+
     def forget_messages(self) -> None:
         """Let the messages go, which are large: this candidate is not to be continued."""
-        self.state = replace(self.state, to_row=[], to_column=[], sums=None)
+        gone: Any = None
+        self.state = replace(
+            self.state, to_row=[], to_column=[], sums=None, row_belief=gone, column_belief=gone
+        )
 
 
 # ---------------------------------------------------------------- the loops, as they stand

@@ -23,6 +23,7 @@ import numpy as np
 from boolweave import compact, memory
 from boolweave import message_passing as engine
 from boolweave.cluster_worker import Rows, on_wire
+from boolweave.later import Later
 from boolweave.observations import Observations
 from boolweave.posterior import Parts
 from boolweave.storage import Memory
@@ -41,8 +42,11 @@ GLANCE = 2.0
 
 # Of a State and of its Sums: one row of the array for each row of the matrix; a list with an item
 # for each block. The rest is the same on every worker.
-BY_ROW = ("rows", "last_rows", "row_belief")
-BY_BLOCK = ("to_row", "to_column", "still", "ones")
+BY_ROW = ("row_belief",)
+BY_BLOCK = (
+    "to_row", "to_column", "rows", "row_units", "row_moved", "row_words", "row_totals", "still",
+    "ones",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -185,7 +189,7 @@ class Cluster:
         """Messages that say nothing, on the workers."""
         held = Held(self)
         self._all("begin", held.key, self._pose(problem))
-        return self._state_of(held, "max-sum", problem.row_prior, problem.column_prior)
+        return self._state_of(held, "max-sum", *engine.prior_beliefs(problem))
 
     def to_sum_product(self, problem: Problem, state: State) -> State:
         """The messages of a state as sum-product ones."""
@@ -438,7 +442,7 @@ class Snapshot(Held):
     parts: tuple[int, Any] = (-1, None)  # of the log-posterior, and for which problem
 
 
-class Distant:
+class Distant(Later):
     """Something that the workers keep, each its part; fetched when it is looked at, once."""
 
     def __init__(self, owner: Held, name: str) -> None:
@@ -458,20 +462,3 @@ class Distant:
         cluster = self.owner.cluster
         parts = cluster._all("get", self.owner.kind, self.owner.key, self.name)
         return cluster.joined(self.name, parts)
-
-    @property
-    def T(self) -> Any:
-        """The array, transposed."""
-        return self.to_local().T
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.asarray(self.to_local(), dtype=dtype)
-
-    def __len__(self) -> int:
-        return len(self.to_local())
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.to_local()[index]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.to_local())

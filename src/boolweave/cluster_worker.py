@@ -152,8 +152,9 @@ class Rows:
         state, posed = self.states[key], self.problems[problem]
         engine.step(posed, state, damping, self.pool)
         self.views[view] = {
-            "row_belief": state.row_belief, "column_belief": state.column_belief
-        }  # fmt: skip
+            "row_belief": np.asarray(state.row_belief),
+            "column_belief": np.asarray(state.column_belief),
+        }
         return state.residual, state.expected_ones, self.scorers[problem].parts(state)
 
     def parts(self, key: int, problem: int) -> Parts:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from boolweave import belief_kernels
 from boolweave import compact_kernels as kernels
 from boolweave import compact_sum_product_kernels as sum_product_kernels
 from boolweave._vectors import LANES
@@ -145,20 +146,6 @@ class CompactBlock:
         return self.levels[self.codes].astype(np.float32)
 
 
-@dataclass(eq=False)
-class Sums:
-    """Sums of messages in units, kept up to date by what the messages move by."""
-
-    rows: NDArray[Any]  # (M, K) int32, or int64 where that could overflow
-    columns: NDArray[Any]  # (K, N) likewise
-    still: list[NDArray[np.bool_]]  # per block: which chunks stayed as they were
-    ones: list[NDArray[np.int64]]  # per block: expected ones of each chunk, (chunks, 2), in 2⁻²⁰
-    last_rows: NDArray[np.int16] | None = None
-    last_columns: NDArray[np.int16] | None = None
-    last_setting: tuple[float, ...] | None = None  # levels and damping
-    n_steps: int = 0
-
-
 def code_for(model: Model) -> Code | str:
     """The integer code of a model, or why it cannot have one."""
     by_value = model.channel.log_probabilities_by_value()
@@ -250,10 +237,16 @@ def random_beliefs(
     scale = np.float32(problem.code.unit * problem.code.steps)
     n_observed = sum(block.n_observed for block in in_turn(problem.blocks, entries_of))
     sides = []
-    for prior, axis in ((problem.row_prior, 0), (problem.column_prior, 1)):
-        n = max(1.0, n_observed / prior.shape[axis])
-        noise = random.standard_normal(prior.shape, dtype=np.float32)
-        sides.append(prior + noise * scale * np.float32(np.sqrt(n)))
+    M, N = problem.shape
+    K = problem.n_components
+    for prior, shape, n_variables in (
+        (problem.row_prior, (M, K), M), (problem.column_prior, (K, N), N)
+    ):  # fmt: skip
+        n = max(1.0, n_observed / n_variables)
+        noise = random.standard_normal(shape, dtype=np.float32)
+        noise *= scale * np.float32(np.sqrt(n))
+        noise += prior
+        sides.append(noise)
     return sides[0], sides[1]
 
 
@@ -284,63 +277,15 @@ def log_odds_of(problem: Any, semiring: str, packed: Iterable[Ints]) -> NDArray[
     unit = np.float32(unit_of(problem, semiring))
     for block, array in zip(problem.blocks, packed, strict=True):
         values = block.from_lanes(array).astype(np.float32)
-        parts.append((values - _offsets(problem, semiring, block)[:, None]) * unit)
+        parts.append((values - offsets_of(problem, semiring, block)[:, None]) * unit)
     return np.concatenate(parts)
 
 
-def _offsets(problem: Any, semiring: str, block: CompactBlock) -> NDArray[np.float32]:
+def offsets_of(problem: Any, semiring: str, block: CompactBlock) -> NDArray[np.float32]:
     """What is added to the messages of every entry to store them, (entries,)."""
     if semiring == "sum-product":
         return np.zeros(block.n_entries, dtype=np.float32)
     return block.from_lanes(_stored_zeros(problem, block)[:, None, :])[:, 0].astype(np.float32)
-
-
-def no_sums(problem: Any) -> Sums:
-    """The sums of messages that say nothing."""
-    M, N = problem.shape
-    kind = _sum_type(problem)
-    return Sums(
-        np.zeros((M, problem.n_components), dtype=kind),
-        np.zeros((problem.n_components, N), dtype=kind),
-        [np.zeros(block.n_chunks, dtype=bool) for block in problem.blocks],
-        [np.zeros((block.n_chunks, 2), dtype=np.int64) for block in problem.blocks],
-    )
-
-
-def _sum_type(problem: Any) -> type[np.signedinteger[Any]]:
-    """int32, unless the messages of a row or column, all at their limit and turning, overflow."""
-    in_row = max((int(np.diff(block.indptr).max(initial=0)) for block in problem.blocks), default=0)
-    in_column = sum(block.most_in_column for block in problem.blocks)
-    if problem.share is not None:  # columns go on elsewhere
-        in_column = problem.share.n_rows
-    largest = 2 * LARGEST_EVIDENCE * sum_product_kernels.LOG_ODDS_STEPS
-    return np.int32 if max(in_row, in_column) * largest < 2**31 else np.int64
-
-
-def sums_of(problem: Any, semiring: str, to_row: list[Any], to_column: list[Any]) -> Sums:
-    """The sums of given messages."""
-    sums = no_sums(problem)
-    blocks = zip(problem.blocks, to_row, to_column, strict=True)
-    for block, phi, psi in in_turn(blocks, lambda part: (*entries_of(part[0]), *part[1:])):
-        offsets = _offsets(problem, semiring, block)[:, None]
-        row_of = np.repeat(np.arange(block.start, block.stop), np.diff(block.indptr))
-        sides = ((phi, row_of, sums.rows.T), (psi, block.columns, sums.columns))
-        for array, at, out in sides:
-            values = block.from_lanes(array) - offsets
-            for k in range(problem.n_components):
-                out[k] += np.bincount(at, values[:, k], out.shape[1]).astype(out.dtype)
-    if problem.share is not None:
-        sums.columns = problem.share.reduce(sums.columns)
-    return sums
-
-
-def beliefs(problem: Any, semiring: str, sums: Sums) -> tuple[Floats, Floats]:
-    """Prior log-odds plus the sums: Ξ (M, K) and Υ (K, N)."""
-    unit = np.float32(unit_of(problem, semiring))
-    return (
-        kernels.to_log_odds(problem.row_prior, sums.rows, unit),
-        kernels.to_log_odds(problem.column_prior, sums.columns, unit),
-    )
 
 
 def unit_of(problem: Any, semiring: str) -> float:
@@ -371,7 +316,7 @@ def covered(
     problem: Any, block: CompactBlock, row_words: Any, column_words: Any
 ) -> NDArray[np.int64]:
     """How many entries of each code the decoded product makes 1 in a block, (3,)."""
-    counts = kernels.covered(
+    counts = belief_kernels.covered(
         True if problem.model.product == "xor" else None, True if block.dense else None,
         block.indptr, block.index, block.codes, row_words, column_words,
     )  # fmt: skip

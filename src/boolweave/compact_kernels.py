@@ -69,8 +69,6 @@ _COVERED = 16000
 _NEVER = 32000
 
 _i16 = np.int16
-_i32 = np.int32
-_f32 = np.float32
 
 
 def arrays_apart(wanted):
@@ -425,89 +423,3 @@ def max_sum(
         still[c] = moved == 0
         residual = max(residual, moved)
     return residual
-
-
-# ---------------------------------------------------------------- beliefs and bits
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _floor(a):
-    """The largest integer not above a float, int32."""
-    whole = _i32(a)
-    return _i32(whole - (_i32(1) if _f32(whole) > a else _i32(0)))
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def to_units(belief, scale, limit):
-    """Log-odds (a, b) in units, rounded and cut to ±limit: int16 (a, b)."""
-    out = np.empty(belief.shape, np.int16)
-    for i in range(belief.shape[0]):
-        for j in range(belief.shape[1]):
-            value = min(max(belief[i, j] * scale, -limit), limit)
-            out[i, j] = _i16(_floor(_f32(value + _f32(0.5))))
-    return out
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def to_log_odds(prior, sums, unit):
-    """Prior + unit · sums, float32."""
-    out = np.empty(prior.shape, np.float32)
-    for i in range(prior.shape[0]):
-        for j in range(prior.shape[1]):
-            out[i, j] = prior[i, j] + unit * _f32(sums[i, j])
-    return out
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def which_moved(units, last, by_row):
-    """Which rows, or else columns, of two arrays (a, b) differ."""
-    moved = np.zeros(units.shape[0 if by_row else 1], np.bool_)
-    for i in range(units.shape[0]):
-        for j in range(units.shape[1]):
-            if units[i, j] != last[i, j]:
-                moved[i if by_row else j] = True
-    return moved
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def add_turned(part, total):
-    """total[k, j] += part[j, k]; part (N, K) is flat, total (K, N)."""
-    n_factors, n_columns = total.shape
-    for j in range(n_columns):
-        for k in range(n_factors):
-            total[k, j] += part[j * n_factors + k]
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def covered(xor, dense, indptr, columns, codes, row_words, column_words):
-    """How many entries seen as 0, and as 1, the decoded product makes 1.
-
-    row_words (rows, W), column_words (N, W): the decoded bits of the factors, 64 to a word.
-    """
-    n_words = row_words.shape[1]
-    words = column_words.reshape(-1)
-    ones = 0
-    zeros = 0
-    for row in range(row_words.shape[0]):
-        start = indptr[row]
-        if n_words == 1 and xor is None:
-            word = row_words[row, 0]
-            for i in range(indptr[row + 1] - start):
-                column = i if dense is not None else np.int64(columns[start + i])
-                hit = (words[column] & word) != 0
-                ones += hit & (codes[start + i] == 1)
-                zeros += hit & (codes[start + i] == 0)
-            continue
-        for i in range(indptr[row + 1] - start):
-            column = i if dense is not None else np.int64(columns[start + i])
-            folded = np.uint64(0)
-            for w in range(n_words):
-                term = row_words[row, w] & words[column * n_words + w]
-                folded = folded | term if xor is None else folded ^ term
-            if xor is not None:  # the parity of the bits
-                for shift in (32, 16, 8, 4, 2, 1):
-                    folded ^= folded >> np.uint64(shift)
-                folded &= np.uint64(1)
-            ones += (folded != 0) & (codes[start + i] == 1)
-            zeros += (folded != 0) & (codes[start + i] == 0)
-    return zeros, ones

@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from boolweave import belief_kernels
 from boolweave import compact_kernels as kernels
 from boolweave import compact_sum_product_kernels as sum_product_kernels
 from boolweave.compact import NARROW, entries_of, unit_of
+from boolweave.compact_beliefs import (
+    Beliefs,
+    scale_and_limit,
+    settle_columns,
+    told_units,
+)
+from boolweave.model import HARD_BELIEF
 from boolweave.storage import in_turn
 
 if TYPE_CHECKING:
@@ -20,9 +28,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from boolweave.compact import Code, CompactBlock, Sums
-
-    Floats = NDArray[np.floating[Any]]
+    from boolweave.compact import Code, CompactBlock
+    from boolweave.compact_beliefs import Sums
 
 # Its multiples fill the unit interval evenly.
 GOLDEN = 0.6180339887498949
@@ -30,66 +37,64 @@ GOLDEN = 0.6180339887498949
 
 def step(
     problem: Any,
-    semiring: Literal["max-sum", "sum-product"],
-    to_row: list[Any],
-    to_column: list[Any],
-    row_belief: Floats,
-    column_belief: Floats,
-    sums: Sums,
+    state: Any,
     damping: float,
     run_all: Callable[[Callable[[list[int]], Any], list[list[int]]], Iterable[Any]],
     n_groups: int,
-) -> tuple[float, tuple[float, float]]:
-    """One iteration; messages and `sums` are updated.
+) -> None:
+    """One iteration; the state is replaced by the next.
 
     Where the rows are a share of those on a cluster, columns are summed over all of it. The blocks
     are dealt to `n_groups` groups with one column sum each; `run_all` maps a function over them.
-    Integer sums do not depend on the grouping. Returns the largest change, as a share of L
-    (max-sum) or in log-odds, and the expected ones of `State`.
+    Integer sums do not depend on the grouping. The residual is the largest change, as a share of L
+    (max-sum) or in log-odds.
     """
-    code, max_sum = problem.code, semiring == "max-sum"
-    limit = kernels.MAX_SUM_LIMIT if max_sum else sum_product_kernels.SUM_PRODUCT_LIMIT
-    scale = np.float32(1 / unit_of(problem, semiring))
-    rows = kernels.to_units(row_belief, scale, np.float32(limit))
-    columns = kernels.to_units(column_belief, scale, np.float32(limit))
-    row_moved, column_moved = _moved(sums, rows, columns)
+    sums, code = state.sums, problem.code
+    unit = unit_of(problem, state.semiring)
+    told_units(problem, state)
     setting = (*code.levels.tolist(), damping)
     if sums.last_setting != setting:  # with other evidence nothing is settled
-        row_moved[:], column_moved[:] = True, True
+        for moved in (*sums.row_moved, sums.column_moved):
+            moved[:] = True
         sums.last_setting = setting
-    sums.n_steps += 1
     told = Told(
-        problem.model.product == "xor", semiring, code, damping,
-        int(sums.n_steps * GOLDEN % 1.0 * kernels.DAMPING_STEPS), columns, column_moved,
+        problem.model.product == "xor", state.semiring, code, damping,
+        int((sums.n_steps + 1) * GOLDEN % 1.0 * kernels.DAMPING_STEPS), np.float32(unit),
+        *scale_and_limit(problem, state.semiring), sums.column_units, sums.column_moved,
         sums.columns.dtype,
     )  # fmt: skip
 
-    def one_group(numbers: list[int]) -> tuple[int, Any]:
-        return update(told, [
-            Member(
-                problem.blocks[i], rows[problem.blocks[i].rows],
-                row_moved[problem.blocks[i].rows], sums.rows[problem.blocks[i].rows],
-                to_row[i], to_column[i], sums.still[i], sums.ones[i],
-            )
-            for i in numbers
-        ])  # fmt: skip
+    def one_group(numbers: list[int]) -> tuple[int, bool, Any]:
+        return update(told, [_member(problem, state, i) for i in numbers])
 
     change, column_sums = 0, np.zeros_like(sums.columns)
     groups = [list(range(g, len(problem.blocks), n_groups)) for g in range(n_groups)]
-    for moved, column_sum in run_all(one_group, groups):
+    for moved, changed, column_sum in run_all(one_group, groups):
         change = max(change, moved)
+        sums.n_changes += changed
         column_sums += column_sum
     if problem.share is not None:
         column_sums = problem.share.reduce(column_sums)
     sums.columns += column_sums
-    expected = [ones.sum(axis=0) for ones in sums.ones]
-    sums.last_rows, sums.last_columns = rows, columns
-    if max_sum:
-        residual = change / code.steps
+    settle_columns(problem, state)
+    if state.semiring == "max-sum":
+        state.residual = change / code.steps
     else:  # one step is rounding
-        residual = damping * max(0, change - 1) / sum_product_kernels.LOG_ODDS_STEPS
-    ones = sum(expected, np.zeros(2)) / sum_product_kernels.ONES_STEPS
-    return residual, (float(ones[0]), float(ones[1]))
+        state.residual = damping * max(0, change - 1) / sum_product_kernels.LOG_ODDS_STEPS
+    ones = sum((ones.sum(axis=0) for ones in sums.ones), np.zeros(2))
+    zero, one = (ones / sum_product_kernels.ONES_STEPS).tolist()
+    state.expected_ones = (zero, one)
+    sums.n_steps += 1
+    state.row_belief = Beliefs(sums, True, problem.row_prior, unit)
+    state.column_belief = Beliefs(sums, False, problem.column_prior, unit)
+    state.n_iter += 1
+
+
+def _member(problem: Any, state: Any, i: int) -> Member:
+    """Block `i` in a step."""
+    block, prior = problem.blocks[i], problem.row_prior
+    prior = prior[block.rows] if len(prior) > 1 else prior
+    return Member(block, prior, state.sums, i, state.to_row[i], state.to_column[i])
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +106,9 @@ class Told:
     code: Code
     damping: float
     phase: int  # in 0 … 127
+    unit: np.float32  # in log-odds
+    scale: np.float32  # units in 1 of log-odds
+    limit: np.float32  # the largest belief, in units
     columns: NDArray[np.int16]  # (K, N) beliefs in units
     column_moved: NDArray[np.bool_]  # (N,)
     sum_type: np.dtype[Any]
@@ -108,44 +116,43 @@ class Told:
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """A block in a step: what its rows are told, where it adds up, and what it keeps."""
+    """A block in a step: what its rows believe beforehand, and where its arrays are."""
 
     block: CompactBlock
-    rows: NDArray[np.int16]  # (rows, K) beliefs in units
-    row_moved: NDArray[np.bool_]  # (rows,)
-    row_sums: NDArray[Any]  # (rows, K), added to
+    prior: NDArray[np.float32]  # log-odds, (rows, K); 1 for either if they are the same for all
+    sums: Sums
+    number: int  # of the block in the lists of `sums`
     to_row: NDArray[Any]
     to_column: NDArray[Any]
-    still: NDArray[np.bool_]
-    ones: NDArray[np.int64]
 
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """The large arrays, which may be in files."""
         return (*entries_of(self.block), self.to_row, self.to_column)
 
 
-def update(told: Told, members: list[Member]) -> tuple[int, NDArray[Any]]:
-    """One iteration of some blocks; also the largest change and the change of column sums (K, N).
+def update(told: Told, members: list[Member]) -> tuple[int, bool, NDArray[Any]]:
+    """One iteration of some blocks.
 
-    This is what a thread does, and what a worker of a cluster does.
+    Returns the largest change, whether a bit of the rows changed, and the change of the column sums
+    (K, N). This is what a thread does, and what a worker of a cluster does.
     """
-    code, max_sum = told.code, told.semiring == "max-sum"
+    max_sum = told.semiring == "max-sum"
     n_factors, n_columns = told.columns.shape
     scratch = (kernels if max_sum else sum_product_kernels).scratch(n_factors)
+    settling = belief_kernels.scratch(n_factors)
     steps, *rounding = kernels.rounding(told.damping)
     xor = True if told.xor else None
-    bounds, small = code.bounds, code.small
+    bounds, small = told.code.bounds, told.code.small
     changes = _ColumnChanges(told)
-    change = 0
+    change, changed = 0, False
     for member in in_turn(members, Member.arrays):
-        block = member.block
+        block, sums, i = member.block, member.sums, member.number
         dense = True if block.dense else None
-        row_sums = _flat(member.row_sums.size, told.sum_type)
         fixed = (dense, n_columns, block.indptr, block.index, block.codes)
-        read = (n_factors, _with_slack(member.rows), changes.beliefs(block.dense))
-        settled = (member.row_moved, told.column_moved, member.still)
+        read = (n_factors, sums.row_units[i], changes.beliefs(block.dense))
+        settled = (sums.row_moved[i], told.column_moved, sums.still[i])
         kept = (member.to_row.reshape(-1), member.to_column.reshape(-1))
-        added = (row_sums, changes.sums(block))
+        added = (sums.rows[i], changes.sums(block))
         if max_sum:
             moved = kernels.max_sum(
                 xor, *fixed, bounds, steps, *rounding, *read, *settled, *kept, *added, *scratch
@@ -153,11 +160,15 @@ def update(told: Told, members: list[Member]) -> tuple[int, NDArray[Any]]:
         else:
             moved = sum_product_kernels.sum_product(
                 xor, block.top + block.start, *fixed, small, steps, np.int16(told.phase), *read,
-                *settled, member.ones, *kept, *added, *scratch,
+                *settled, sums.ones[i], *kept, *added, *scratch,
             )  # fmt: skip
-        member.row_sums[...] += row_sums[: member.row_sums.size].reshape(member.row_sums.shape)
         change = max(change, int(moved))
-    return change, changes.total()
+        changed |= belief_kernels.settle_rows(
+            member.prior, sums.rows[i], told.unit, told.scale, told.limit, np.float32(HARD_BELIEF),
+            n_factors, sums.row_units[i], sums.row_moved[i], sums.row_words[i], sums.row_totals[i],
+            *settling,
+        )  # fmt: skip
+    return change, bool(changed), changes.total()
 
 
 class _ColumnChanges:
@@ -178,7 +189,9 @@ class _ColumnChanges:
         """(K, N) if dense, else (N, K), flat."""
         if dense not in self.by_layout:
             columns = self.told.columns if dense else self.told.columns.T
-            self.by_layout[dense] = _with_slack(columns)
+            flat = _flat(columns.size, columns.dtype)
+            flat[: columns.size].reshape(columns.shape)[...] = columns
+            self.by_layout[dense] = flat
         return self.by_layout[dense]
 
     def sums(self, block: CompactBlock) -> NDArray[Any]:
@@ -211,29 +224,10 @@ class _ColumnChanges:
                 if dense:
                     total += part[: total.size].reshape(total.shape)
                 else:
-                    kernels.add_turned(part, total)
+                    belief_kernels.add_turned(part, total)
         return total
 
 
 def _flat(size: int, kind: Any) -> NDArray[Any]:
     """Zeros, with slack behind them."""
     return np.zeros(size + kernels.SLACK, dtype=kind)
-
-
-def _with_slack(array: NDArray[np.int16]) -> NDArray[np.int16]:
-    """A flat copy with slack behind."""
-    flat = _flat(array.size, array.dtype)
-    flat[: array.size].reshape(array.shape)[...] = array
-    return flat
-
-
-def _moved(
-    sums: Sums, rows: NDArray[np.int16], columns: NDArray[np.int16]
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which rows (M,) and columns (N,) changed what they tell since the last step."""
-    if sums.last_rows is None or sums.last_columns is None:
-        return np.ones(len(rows), dtype=bool), np.ones(columns.shape[1], dtype=bool)
-    return (
-        kernels.which_moved(rows, sums.last_rows, True),
-        kernels.which_moved(columns, sums.last_columns, False),
-    )

@@ -207,7 +207,7 @@ class _Fit:
             candidate = self._to_the_end(at, at.current)
             candidate.forget_messages()
             at.done.append(candidate)
-            at.refined = None
+            at.current, at.refined = None, None
             if at.so_far is None or candidate.result.log_posterior > at.so_far.log_posterior:
                 at.so_far = candidate.result
             if candidate.result.interrupted:
@@ -255,7 +255,7 @@ class _Fit:
             state = xor_starts.start(problem, self.observations, random, self.settings.damping)
         else:
             state = engine.init(problem, random)
-        return Candidate(state, self._run(problem, state, 0))
+        return Candidate.of(state, problem.model, self.observations)
 
     def _run(self, problem: Problem, state: State, n_iter: int) -> Result:
         return engine.run(

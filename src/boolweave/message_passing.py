@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from boolweave import compact, compact_step, kernels, sum_product_kernels
+from boolweave import compact, compact_beliefs, compact_step, kernels, sum_product_kernels
 from boolweave.checkpoint import Recorder
 from boolweave.evidence import evidence_of
 from boolweave.model import HARD_BELIEF, Model
@@ -80,8 +80,9 @@ class Problem:
     model: Model
     shape: tuple[int, int]
     blocks: tuple[Any, ...]  # Block, or compact.CompactBlock where there is a code
-    row_prior: Floats  # a (M, K)
-    column_prior: Floats  # b (K, N)
+    # a (M, K) and b (K, N); where there is a code, with 1 for what they do not depend on
+    row_prior: Floats
+    column_prior: Floats
     # log p(X = 0, Y = 0, O | Z = 0), from where log-posteriors are counted
     log_probability_of_zeros: float
     code: compact.Code | None = None  # messages are small integers; None: floats
@@ -114,13 +115,13 @@ class State:
     # problem has a code
     to_row: list[NDArray[Any]]
     to_column: list[NDArray[Any]]  # Ψ or e^Ψ, likewise
-    row_belief: Floats  # Ξ (M, K)
-    column_belief: Floats  # Υ (K, N)
+    row_belief: Floats  # Ξ (M, K); where messages are integers, worked out when looked at
+    column_belief: Floats  # Υ (K, N), likewise
     n_iter: int = 0
     residual: float = np.inf  # largest change of a Φ in the last step; max-sum: as a share of |L|
     # Sum-product: the sum of P(z = 1 | o) over the entries with L > 0, and with L < 0.
     expected_ones: tuple[float, float] = (0.0, 0.0)
-    sums: compact.Sums | None = None  # of the messages, where they are integers
+    sums: compact_beliefs.Sums | None = None  # of the messages, where they are integers
 
 
 @dataclass(eq=False)
@@ -197,13 +198,20 @@ def problem_of(
     shape = observations.shape
     if base is None:
         base = compact.log_probability_of_zeros(observations, model)
-    row_prior, column_prior = (
-        np.ascontiguousarray(odds, dtype=dtype) for odds in model.prior_log_odds(shape)
-    )
-    for odds in (row_prior, column_prior):
-        soft = np.abs(odds) < HARD_BELIEF
-        base -= float(np.logaddexp(0.0, odds[soft], dtype=np.float64).sum())
-    return Problem(model, shape, blocks, row_prior, column_prior, base, code, **where)
+    priors = []
+    for odds in model.prior_log_odds(shape):
+        own = _without_repeats(odds) if code is not None else odds
+        own = np.ascontiguousarray(own, dtype=dtype)
+        repeats = odds.size / max(1, own.size)
+        soft = np.abs(own) < HARD_BELIEF
+        base -= repeats * float(np.logaddexp(0.0, own[soft], dtype=np.float64).sum())
+        priors.append(own)
+    return Problem(model, shape, blocks, priors[0], priors[1], base, code, **where)
+
+
+def _without_repeats(array: Floats) -> Floats:
+    """The array with 1 for the axes along which it was broadcast."""
+    return array[tuple(slice(1) if step == 0 else slice(None) for step in array.strides)]
 
 
 def with_model(problem: Problem, observations: Observations, model: Model) -> Problem:
@@ -282,10 +290,17 @@ def init_neutral(problem: Problem) -> State:
         return problem.cluster.begin(problem)
     if problem.code is not None:
         sides = compact.no_messages(problem), compact.no_messages(problem)
-        priors = problem.row_prior, problem.column_prior
-        return State("max-sum", *sides, *priors, sums=compact.no_sums(problem))
+        sums = compact_beliefs.no_sums(problem)
+        return State("max-sum", *sides, *prior_beliefs(problem), sums=sums)
     nothing = np.zeros((problem.n_entries, problem.n_components))
     return state_from_messages(problem, pack(problem, nothing), pack(problem, nothing))
+
+
+def prior_beliefs(problem: Problem) -> tuple[Floats, Floats]:
+    """What is believed without any message: a (M, K) and b (K, N), not to be written to."""
+    (M, N), K = problem.shape, problem.n_components
+    rows = np.broadcast_to(problem.row_prior, (M, K))
+    return rows, np.broadcast_to(problem.column_prior, (K, N))
 
 
 def state_from_messages(
@@ -308,7 +323,7 @@ def to_sum_product(problem: Problem, state: State) -> State:
     if state.sums is not None:
         sides = (state.to_row, state.to_column)
         to_row, to_column = (compact.to_sum_product(problem, side) for side in sides)
-        sums = compact.sums_of(problem, "sum-product", to_row, to_column)
+        sums = compact_beliefs.sums_of(problem, "sum-product", to_row, to_column)
     else:
         limit = float(np.log(sum_product_kernels.RATIO_LIMIT))
         to_row, to_column = (
@@ -380,16 +395,11 @@ def step(
 def _compact_step(
     problem: Problem, state: State, damping: float, pool: ThreadPoolExecutor | None
 ) -> None:
-    assert state.sums is not None
     n_threads = 1 if pool is None else pool._max_workers
     n_groups = max(1, min(n_threads, problem.store.most_threads, len(problem.blocks)))
-    state.residual, state.expected_ones = compact_step.step(
-        problem, state.semiring, state.to_row, state.to_column, state.row_belief,
-        state.column_belief, state.sums, damping,
-        lambda function, groups: run_all(pool, function, groups), n_groups,
-    )  # fmt: skip
-    state.row_belief, state.column_belief = compact.beliefs(problem, state.semiring, state.sums)
-    state.n_iter += 1
+    compact_step.step(
+        problem, state, damping, lambda function, groups: run_all(pool, function, groups), n_groups
+    )
 
 
 def _odds(belief: Floats) -> Floats:
@@ -437,9 +447,9 @@ def run(
                 at.residuals.append(state.residual)
                 at.scores.append(score)
                 if marginal or score >= at.best[0]:
-                    # marginals are those of the last iterate; `step` makes new belief arrays,
-                    # so that these are not overwritten
-                    at.best = (score, state.row_belief, state.column_belief)
+                    # marginals are those of the last iterate
+                    beliefs = state.row_belief, state.column_belief
+                    at.best = (score, *map(_kept, beliefs, at.best[1:]))
                 if on_iteration is not None:
                     on_iteration(state.n_iter, state.residual, score)
                 recorder.beat()
@@ -465,8 +475,18 @@ def run(
     )
 
 
+def _kept(belief: Any, before: Any) -> Any:
+    """Beliefs that the next step does not change, in the place of those kept before."""
+    if isinstance(belief, compact_beliefs.Beliefs):
+        return belief.written_to(before)
+    return belief  # of floats, and on a cluster, a step makes new ones
+
+
 def _open_ended(belief: Floats) -> Floats:
     """Show the stand-ins for certainty as what they stand for, ±∞."""
+    belief = np.asarray(belief)
+    if belief.min(initial=0) > -HARD_BELIEF / 2 and belief.max(initial=0) < HARD_BELIEF / 2:
+        return belief
     return np.where(np.abs(belief) >= HARD_BELIEF / 2, np.copysign(np.inf, belief), belief)
 
 

@@ -15,6 +15,9 @@ from boolweave.products import as_bits
 # 34.5 instead of infinity.
 PROBABILITY_FLOOR = 1e-15
 
+# Rows that are turned into floats at once.
+PIECE = 1 << 16
+
 
 def reconstruction_error(Z: ArrayLike, Z_hat: ArrayLike) -> float:
     """Share of entries in which two Boolean arrays differ; NaN in `Z` is not counted.
@@ -210,7 +213,7 @@ def match_factors(X_a: ArrayLike, Y_a: ArrayLike, X_b: ArrayLike, Y_b: ArrayLike
             f"{rows_a.shape[0]} x {columns_a.shape[1]} and {rows_b.shape[0]} x {columns_b.shape[1]}"
         )
     # |A and B| of two tiles = (common rows) * (common columns): no M x N array is needed.
-    common = (rows_a.astype(np.float64).T @ rows_b) * (columns_a.astype(np.float64) @ columns_b.T)
+    common = _in_common(rows_a, rows_b) * _in_common(columns_a.T, columns_b.T)
     size_a = rows_a.sum(axis=0, dtype=np.float64) * columns_a.sum(axis=1, dtype=np.float64)
     size_b = rows_b.sum(axis=0, dtype=np.float64) * columns_b.sum(axis=1, dtype=np.float64)
     union = size_a[:, None] + size_b[None, :] - common
@@ -222,6 +225,15 @@ def match_factors(X_a: ArrayLike, Y_a: ArrayLike, X_b: ArrayLike, Y_b: ArrayLike
     permutation[own] = partner
     similarities[own] = jaccard[own, partner]
     return FactorMatch(permutation=permutation, similarities=similarities)
+
+
+def _in_common(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
+    """How often a column of a and one of b are both 1, of bits (n, K_a) and (n, K_b)."""
+    total = np.zeros((a.shape[1], b.shape[1]))
+    for first in range(0, len(a), PIECE):
+        run = slice(first, first + PIECE)
+        total += a[run].T.astype(np.float64) @ b[run].astype(np.float64)
+    return total
 
 
 def information_bound(n_rows: int, n_columns: int, n_components: int) -> float:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from boolweave import compact, kernels
+from boolweave.compact_beliefs import Beliefs
 from boolweave.model import HARD_BELIEF
 from boolweave.threads import run_all
 
@@ -45,6 +46,7 @@ class Scorer:
 
     def __init__(self, problem: Any, pool: ThreadPoolExecutor | None) -> None:
         self.problem, self.pool = problem, pool
+        # decoded bits, or sums and the number of their changes; and what came of them
         self.last: tuple[Any, Any, Parts] | None = None
 
     def __call__(self, state: Any) -> float:
@@ -58,29 +60,60 @@ class Scorer:
     def parts(self, state: Any) -> Parts:
         """The same, in parts."""
         problem, last = self.problem, self.last
-        rows, *of_rows = kernels.decoded(state.row_belief, problem.row_prior, HARD_BELIEF, True)
-        columns, *of_columns = kernels.decoded(
-            state.column_belief, problem.column_prior, HARD_BELIEF, False
-        )
+        if self._are_decoded(state):
+            sums = state.sums
+            if last is not None and last[0] is sums and last[1] == sums.n_changes:
+                return last[2]
+            covered = self._covered(sums.row_words, sums.column_words)
+            found = Parts(
+                covered, sum(sums.row_totals, np.zeros(2, int)), sums.column_totals.copy()
+            )
+            self.last = sums, sums.n_changes, found
+            return found
+        (M, N), K = problem.shape, problem.n_components
+        rows, *of_rows = _decoded(state.row_belief, problem.row_prior, (M, K), True)
+        columns, *of_columns = _decoded(state.column_belief, problem.column_prior, (K, N), False)
         if last is not None and np.array_equal(rows, last[0]) and np.array_equal(columns, last[1]):
             return last[2]
-        found = Parts(self._covered(rows, columns), np.array(of_rows), np.array(of_columns))
+        by_block = [rows[block.rows] for block in problem.blocks]
+        found = Parts(self._covered(by_block, columns), np.array(of_rows), np.array(of_columns))
         self.last = rows, columns, found
         return found
 
-    def _covered(self, row_words: NDArray[Any], column_words: NDArray[Any]) -> Any:
-        """Entries that the decoded product makes 1, by code; of floats, Σ L over them."""
+    def _are_decoded(self, state: Any) -> bool:
+        """Whether the last step of the state has written down its bits, and with these priors."""
+        sides = (state.row_belief, state.column_belief)
+        priors = (self.problem.row_prior, self.problem.column_prior)
+        return all(
+            isinstance(belief, Beliefs) and belief.sums is state.sums and belief.prior is prior
+            for belief, prior in zip(sides, priors, strict=True)
+        )
+
+    def _covered(self, row_words: list[Any], column_words: NDArray[Any]) -> Any:
+        """Entries that the decoded product makes 1, by code; of floats, Σ L over them.
+
+        row_words is a list, by block.
+        """
         problem = self.problem
 
-        def by_code(block: compact.CompactBlock) -> NDArray[np.int64]:
-            return compact.covered(problem, block, row_words[block.rows], column_words)
+        def by_code(i: int) -> NDArray[np.int64]:
+            return compact.covered(problem, problem.blocks[i], row_words[i], column_words)
 
-        def explained(block: Any) -> float:
+        def explained(i: int) -> float:
+            block = problem.blocks[i]
             return kernels.explained_evidence(
                 problem.model.product == "xor", block.indptr, block.columns, block.evidence,
-                row_words[block.rows], column_words,
+                row_words[i], column_words,
             )  # fmt: skip
 
+        numbers = range(len(problem.blocks))
         if problem.code is None:
-            return sum(run_all(self.pool, explained, problem.blocks))
-        return sum(run_all(self.pool, by_code, problem.blocks), np.zeros(3, dtype=np.int64))
+            return sum(run_all(self.pool, explained, numbers))
+        return sum(run_all(self.pool, by_code, numbers), np.zeros(3, dtype=np.int64))
+
+
+def _decoded(belief: Any, prior: Any, shape: tuple[int, int], by_row: bool) -> Any:
+    """`kernels.decoded` of beliefs from anywhere."""
+    prior = np.ascontiguousarray(np.broadcast_to(prior, shape))
+    belief = np.ascontiguousarray(belief, dtype=prior.dtype)
+    return kernels.decoded(belief, prior, HARD_BELIEF, by_row)
