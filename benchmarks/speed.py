@@ -216,8 +216,8 @@ def run_planted(options: dict) -> dict:
                 message_passing.log_posterior(problem, state, pool)  # as the library does
                 spent += time.perf_counter() - start
                 iterations += 1
-                X = (state.row_belief > 0).astype(np.float32)
-                Y = (state.column_belief > 0).astype(np.float32)
+                X = (np.asarray(state.row_belief) > 0).astype(np.float32)
+                Y = (np.asarray(state.column_belief) > 0).astype(np.float32)
                 error = float(np.mean((X @ Y > 0) != truth))
         runs.append({"time_s": spent, "iterations": iterations, "error": error})
     there = [run["time_s"] for run in runs if run["error"] <= 0.001]

@@ -140,14 +140,15 @@ def test_sums_that_need_more_than_32_bits(monkeypatch):
         )
         for n in (20, 10**6)
     )
-    assert compact_beliefs._sum_type(few) is np.int32
-    assert compact_beliefs._sum_type(many) is np.int64
+    assert compact_beliefs._sum_types(few, "max-sum") == (np.int16, np.int32)
+    assert compact_beliefs._sum_types(few, "sum-product") == (np.int32, np.int32)
+    assert compact_beliefs._sum_types(many, "max-sum") == (np.int64, np.int64)
     rng = np.random.default_rng(0)
     seen = Observations.from_dense(rng.integers(0, 2, (30, 40)))
     model = Model(2, Channel.symmetric(0.1))
     beliefs = []
     for kind in (np.int32, np.int64):
-        monkeypatch.setattr(compact_beliefs, "_sum_type", lambda problem, kind=kind: kind)
+        monkeypatch.setattr(compact_beliefs, "_sum_types", lambda *_, kind=kind: (kind, kind))
         problem = make_problem(seen, model, code=compact.code_for(model))
         state = init(problem, np.random.default_rng(1))
         for _ in range(3):

@@ -137,6 +137,21 @@ def _store(typing: Any, data: Any, index: Any, value: Any) -> Any:
     return types.void(data, index, value), generate
 
 
+@intrinsic
+def _prefetch(typing: Any, data: Any, index: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        at = _as_index(context, builder, args[1], index)
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", (byte,), kind)
+        place = builder.bitcast(builder.gep(args[0], [at]), byte)
+        how = [ir.Constant(number, n) for n in (1, 3, 1)]  # to write, to keep, data
+        builder.call(function, [place, *how])
+        return context.get_dummy_value()
+
+    return types.void(data, index), generate
+
+
 def _splatted(builder: Any, vector: Any, scalar: Any) -> Any:
     first = builder.insert_element(
         ir.Constant(vector, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0)
@@ -383,6 +398,7 @@ if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
     pointer: Any = lambda array: array  # noqa: E731
     load: Any = lambda array, index: array[index : index + LANES].copy()  # noqa: E731
     store: Any = _plain_store
+    prefetch: Any = lambda array, index: None  # noqa: E731
     splat: Any = lambda scalar: np.full(LANES, scalar)  # noqa: E731
     minimum: Any = np.minimum
     maximum: Any = np.maximum
@@ -402,7 +418,7 @@ if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
     scatter_sorted_tile: Any = _plain_scatter_tile
 else:
     pointer, load, store, splat, where = _pointer, _load, _store, _splat, _where
-    mask_bits = _mask_bits
+    mask_bits, prefetch = _mask_bits, _prefetch
     minimum = _two_sided("llvm.smin", "<")
     maximum = _two_sided("llvm.smax", ">")
     as_uint8, as_int16 = _conversion(types.uint8), _conversion(types.int16)

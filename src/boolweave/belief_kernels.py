@@ -187,12 +187,12 @@ def settle_columns(prior, sums, unit, scale, limit, hard, units, moved, words, t
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def add_turned(part, total):
-    """total[k, j] += part[j, k]; part (N, K) is flat, total (K, N)."""
+def add_turned(part, stride, total):
+    """total[k, j] += part[j, k]; part (N, stride) is flat, total (K, N)."""
     n_factors, n_columns = total.shape
     for j in range(n_columns):
         for k in range(n_factors):
-            total[k, j] += part[j * n_factors + k]
+            total[k, j] += part[j * stride + k]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -15,7 +15,7 @@ import numpy as np
 from boolweave import belief_kernels
 from boolweave import compact_kernels as kernels
 from boolweave import compact_sum_product_kernels as sum_product_kernels
-from boolweave.compact import LARGEST_EVIDENCE, entries_of, offsets_of, unit_of
+from boolweave.compact import LARGEST_EVIDENCE, NARROW, entries_of, offsets_of, unit_of
 from boolweave.later import Later
 from boolweave.model import HARD_BELIEF
 from boolweave.storage import in_turn
@@ -33,8 +33,8 @@ class Sums:
     Arrays of rows are flat, with `compact_kernels.SLACK` numbers behind them.
     """
 
-    rows: list[NDArray[Any]]  # (rows · K,) int32, or int64 where that could overflow
-    columns: NDArray[Any]  # (K, N) likewise
+    rows: list[NDArray[Any]]  # (rows · K,)
+    columns: NDArray[Any]  # (K, N)
     row_units: list[NDArray[np.int16]]  # (rows · K,) what rows tell next
     column_units: NDArray[np.int16]  # (K, N)
     row_moved: list[NDArray[np.bool_]]  # (rows,) whether that is news
@@ -96,14 +96,15 @@ def as_table(flat: NDArray[Any], n_factors: int) -> NDArray[Any]:
 # ---------------------------------------------------------------- the sums
 
 
-def no_sums(problem: Any) -> Sums:
+def no_sums(problem: Any, semiring: str = "max-sum") -> Sums:
     """The sums of messages that say nothing; nobody was told anything yet."""
     K, N = problem.n_components, problem.shape[1]
-    kind, n_words = _sum_type(problem), -(-K // 64)
+    of_rows, of_columns = _sum_types(problem, semiring)
+    n_words = -(-K // 64)
     sizes = [block.stop - block.start for block in problem.blocks]
     return Sums(
-        rows=[np.zeros(n * K + kernels.SLACK, dtype=kind) for n in sizes],
-        columns=np.zeros((K, N), dtype=kind),
+        rows=[np.zeros(n * K + kernels.SLACK, dtype=of_rows) for n in sizes],
+        columns=np.zeros((K, N), dtype=of_columns),
         row_units=[np.zeros(n * K + kernels.SLACK, dtype=np.int16) for n in sizes],
         column_units=np.zeros((K, N), dtype=np.int16),
         row_moved=[np.ones(n, dtype=bool) for n in sizes],
@@ -117,19 +118,24 @@ def no_sums(problem: Any) -> Sums:
     )
 
 
-def _sum_type(problem: Any) -> type[np.signedinteger[Any]]:
-    """int32, unless the messages of a row or column, all at their limit and turning, overflow."""
+def _sum_types(problem: Any, semiring: str) -> tuple[Any, Any]:
+    """Of rows and of columns: int32, or int64 where the messages of a row or column could overflow.
+
+    Those of all of them, at their limit and turning. Max-sum sums of short rows have 16 bits.
+    """
     in_row = max((int(np.diff(block.indptr).max(initial=0)) for block in problem.blocks), default=0)
     in_column = sum(block.most_in_column for block in problem.blocks)
     if problem.share is not None:  # columns go on elsewhere
         in_column = problem.share.n_rows
     largest = 2 * LARGEST_EVIDENCE * sum_product_kernels.LOG_ODDS_STEPS
-    return np.int32 if max(in_row, in_column) * largest < 2**31 else np.int64
+    kind = np.int32 if max(in_row, in_column) * largest < 2**31 else np.int64
+    narrow = semiring == "max-sum" and in_row * kernels.LARGEST_MOVE <= NARROW
+    return np.int16 if narrow else kind, kind
 
 
 def sums_of(problem: Any, semiring: str, to_row: list[Any], to_column: list[Any]) -> Sums:
     """The sums of given messages."""
-    sums = no_sums(problem)
+    sums = no_sums(problem, semiring)
     blocks = zip(problem.blocks, to_row, to_column, sums.rows, strict=True)
     for block, phi, psi, rows in in_turn(blocks, lambda part: (*entries_of(part[0]), *part[1:3])):
         offsets = offsets_of(problem, semiring, block)[:, None]

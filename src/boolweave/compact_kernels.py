@@ -12,10 +12,10 @@ factor only counts between −L and L, so beliefs are cut to 16 bits before. A c
 groups is skipped if nothing in it would change.
 
 A block is dense (all columns of its rows in order, a row in whole groups; arrays by column are
-(K, N), contiguous for a group) or sparse (an index of columns; arrays by column are (N, K), and a
-group's are transposed in registers). Arrays are passed flat, with `SLACK` numbers behind: a vector
-may reach beyond what it is about. Options that are None or True, `xor` and `dense`, are types to
-numba: it compiles a kernel for those that are used, without what the others need.
+(K, N), contiguous for a group) or sparse (an index of columns; arrays by column are (N, stride),
+and a group's are transposed in registers). Arrays are passed flat, with `SLACK` numbers behind: a
+vector may reach beyond what it is about. Options that are None or True, `xor` and `dense`, are
+types to numba: it compiles a kernel for those that are used, without what the others need.
 """
 
 import numpy as np
@@ -32,6 +32,7 @@ from boolweave._vectors import (
     maximum,
     minimum,
     pointer,
+    prefetch,
     scatter_sorted_tile,
     scatter_tile,
     splat,
@@ -46,6 +47,9 @@ GROUPS = 32
 
 # Numbers to keep behind the last of a flat array.
 SLACK = LANES
+
+# Numbers in a cache line, of 16 bits each.
+LINE = 32
 
 # Codes of entries: seen as 0, seen as 1, not seen.
 MISSING = 2
@@ -168,9 +172,21 @@ def gather(
             store(y, k * LANES, load(column_belief, k * n_columns + column))
     else:
         for i in range(n):
-            column_at[i] = np.int64(columns[start + i]) * n_factors
+            column_at[i] = np.int64(columns[start + i]) * n_columns
         for k in range(0, n_factors, TILE):
             gather_tile(column_belief, column_at, k, y)
+
+
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def fetch_ahead(dense, stride, columns, start, n_entries, column_belief):
+    """Ask for what the columns of the next group are told: it lies wherever it lies in memory."""
+    if dense is None and start + 2 * LANES <= n_entries:
+        for i in range(start + LANES, start + 2 * LANES):
+            at = np.int64(columns[i]) * stride
+            prefetch(column_belief, at)
+            if stride > LINE:
+                for part in range(LINE, stride, LINE):
+                    prefetch(column_belief, at + part)
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
@@ -348,14 +364,16 @@ def max_sum(
 ):  # fmt: skip
     """One iteration of max-sum over one block of rows.
 
-    Fixed: xor and dense, None or True; indptr (rows + 1,) from 0; columns (entries,) uint32, unused
-    if dense; codes (entries,) uint8; bounds (2,) int16, |L| of a 0 and of a 1 in units; damping, up
-    and down of `rounding`. Read: row_belief (rows, K) and column_belief, (K, N) if dense, else
-    (N, K), int16 in units; row_moved (rows,), column_moved (N,), whether these changed since the
-    last iteration. Updated: still (chunks,), whether a chunk's messages stayed as they were;
-    to_row, to_column (groups, K, LANES) uint8. What they moved by is added to row_sum (rows, K) and
-    column_sum (as column_belief). The rest is scratch. A chunk that was still and none of whose
-    beliefs moved is skipped: nothing in it would change. Returns the largest change in units.
+    Fixed: xor and dense, None or True; n_columns N if dense, else the stride, the numbers from one
+    column to the next, a multiple of `TILE`; indptr (rows + 1,) from 0; columns (entries,) uint32,
+    unused if dense; codes (entries,) uint8; bounds (2,) int16, |L| of a 0 and of a 1 in units;
+    damping, up and down of `rounding`. Read: row_belief (rows, K) and column_belief, (K, N) if
+    dense, else (N, stride), int16 in units; row_moved (rows,), column_moved (N,), whether these
+    changed since the last iteration. Updated: still (chunks,), whether a chunk's messages stayed as
+    they were; to_row, to_column (groups, K, LANES) uint8. What they moved by is added to row_sum
+    (rows, K) and column_sum (as column_belief). The rest is scratch. A chunk that was still and
+    none of whose beliefs moved is skipped: nothing in it would change. Returns the largest change
+    in units.
     """
     n_entries, n_rows = codes.shape[0], indptr.shape[0] - 1
     n_groups = n_groups_of(dense, n_columns, n_rows, n_entries)
@@ -386,6 +404,7 @@ def max_sum(
             row, column, start, n, one_row = find_group(
                 dense, n_columns, indptr, n_entries, g, row, column
             )
+            fetch_ahead(dense, n_columns, columns, start, n_entries, column_belief)
             gather(
                 dense, n_columns, indptr, columns, row, column, start, n, one_row, n_factors,
                 row_belief, column_belief, x, y, row_at, column_at,

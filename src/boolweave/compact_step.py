@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from boolweave import belief_kernels
 from boolweave import compact_kernels as kernels
 from boolweave import compact_sum_product_kernels as sum_product_kernels
+from boolweave._vectors import TILE
 from boolweave.compact import NARROW, entries_of, unit_of
 from boolweave.compact_beliefs import (
     Beliefs,
@@ -137,22 +139,23 @@ def update(told: Told, members: list[Member]) -> tuple[int, bool, NDArray[Any]]:
     (K, N). This is what a thread does, and what a worker of a cluster does.
     """
     max_sum = told.semiring == "max-sum"
-    n_factors, n_columns = told.columns.shape
+    n_factors = len(told.columns)
     scratch = (kernels if max_sum else sum_product_kernels).scratch(n_factors)
     settling = belief_kernels.scratch(n_factors)
     steps, *rounding = kernels.rounding(told.damping)
     xor = True if told.xor else None
     bounds, small = told.code.bounds, told.code.small
-    changes = _ColumnChanges(told)
+    columns = _Columns(told)
     change, changed = 0, False
     for member in in_turn(members, Member.arrays):
         block, sums, i = member.block, member.sums, member.number
         dense = True if block.dense else None
-        fixed = (dense, n_columns, block.indptr, block.index, block.codes)
-        read = (n_factors, sums.row_units[i], changes.beliefs(block.dense))
+        stride, column_units, column_sums = columns.of(block)
+        fixed = (dense, stride, block.indptr, block.index, block.codes)
+        read = (n_factors, sums.row_units[i], column_units)
         settled = (sums.row_moved[i], told.column_moved, sums.still[i])
         kept = (member.to_row.reshape(-1), member.to_column.reshape(-1))
-        added = (sums.rows[i], changes.sums(block))
+        added = (sums.rows[i], column_sums)
         if max_sum:
             moved = kernels.max_sum(
                 xor, *fixed, bounds, steps, *rounding, *read, *settled, *kept, *added, *scratch
@@ -168,66 +171,92 @@ def update(told: Told, members: list[Member]) -> tuple[int, bool, NDArray[Any]]:
             n_factors, sums.row_units[i], sums.row_moved[i], sums.row_words[i], sums.row_totals[i],
             *settling,
         )  # fmt: skip
-    return change, bool(changed), changes.total()
+    return change, bool(changed), columns.changes()
 
 
-class _ColumnChanges:
-    """Beliefs of the columns and the changes of their sums, laid out for dense and sparse blocks.
+class _Columns:
+    """What the columns tell blocks, and where these add the changes of their sums.
 
-    The changes of max-sum are added up in 16 bits as long as no sum can overflow.
+    Three layouts. "dense": beliefs and sums (K, N). Otherwise the numbers of a column are together,
+    from a multiple of 16 bytes on. "apart": beliefs (N, stride), and sums likewise. "together":
+    sums of 16 bits behind the beliefs of their column, so that both come with the same cache lines,
+    (N, stride); for max-sum, as long as no sum can overflow. Of "dense" sums can have 16 bits, too.
     """
 
     def __init__(self, told: Told) -> None:
         self.told = told
-        self.by_layout: dict[bool, NDArray[np.int16]] = {}
-        self.wide: dict[bool, NDArray[Any]] = {}
-        self.narrow: dict[bool, NDArray[np.int16]] = {}
-        self.reach = dict.fromkeys((True, False), 0)  # what a sum in 16 bits may have come to
-        self.move = int(kernels.LARGEST_MOVE * min(1.0, told.damping + 1 / 128)) + 1
+        n_factors = len(told.columns)
+        self.half = -(-n_factors // TILE) * TILE
+        self._told: dict[str, NDArray[np.int16]] = {}
+        self._wide: dict[str, NDArray[Any]] = {}
+        self._narrow: dict[str, NDArray[np.int16]] = {}
+        self._reach = {"dense": 0, "together": 0}  # what a sum in 16 bits may have come to
+        self._move = int(kernels.LARGEST_MOVE * min(1.0, told.damping + 1 / 128)) + 1
 
-    def beliefs(self, dense: bool) -> NDArray[np.int16]:
-        """(K, N) if dense, else (N, K), flat."""
-        if dense not in self.by_layout:
-            columns = self.told.columns if dense else self.told.columns.T
-            flat = _flat(columns.size, columns.dtype)
-            flat[: columns.size].reshape(columns.shape)[...] = columns
-            self.by_layout[dense] = flat
-        return self.by_layout[dense]
+    def of(self, block: CompactBlock) -> tuple[int, NDArray[np.int16], NDArray[Any]]:
+        """N or stride, beliefs, and where to add the changes of sums."""
+        reach = block.most_in_column * self._move
+        narrow = self.told.semiring == "max-sum" and reach <= NARROW
+        layout = "dense" if block.dense else "together" if narrow else "apart"
+        if layout not in self._told:
+            self._told[layout] = self._laid_out(layout)
+        beliefs = self._told[layout]
+        if not narrow:
+            if layout not in self._wide:
+                self._wide[layout] = self._zeros(layout, self.told.sum_type)
+            return self._stride(layout), beliefs, self._wide[layout]
+        if layout not in self._narrow:
+            self._narrow[layout] = (
+                self._zeros(layout, np.int16) if block.dense else beliefs[self.half :]
+            )
+        if self._reach[layout] + reach > NARROW:
+            self._empty(layout)
+        self._reach[layout] += reach
+        return self._stride(layout), beliefs, self._narrow[layout]
 
-    def sums(self, block: CompactBlock) -> NDArray[Any]:
-        """Where a block is to add its changes."""
-        size, dense = self.told.columns.size, block.dense
-        reach = block.most_in_column * self.move
-        if self.told.semiring != "max-sum" or reach > NARROW:
-            if dense not in self.wide:
-                self.wide[dense] = _flat(size, self.told.sum_type)
-            return self.wide[dense]
-        if dense not in self.narrow:
-            self.narrow[dense] = _flat(size, np.int16)
-        if self.reach[dense] + reach > NARROW:
-            self._empty(dense)
-        self.reach[dense] += reach
-        return self.narrow[dense]
+    def _stride(self, layout: str) -> int:
+        n_columns = self.told.columns.shape[1]
+        return {"dense": n_columns, "apart": self.half, "together": 2 * self.half}[layout]
 
-    def _empty(self, dense: bool) -> None:
-        narrow = self.narrow[dense]
-        self.wide[dense] = self.wide.get(dense, 0) + narrow.astype(self.told.sum_type)
-        narrow[:] = 0
-        self.reach[dense] = 0
-
-    def total(self) -> NDArray[Any]:
-        """The changes of all blocks, (K, N)."""
+    def _zeros(self, layout: str, kind: Any) -> NDArray[Any]:
         n_factors, n_columns = self.told.columns.shape
-        total = np.zeros((n_factors, n_columns), dtype=self.told.sum_type)
-        for parts in (self.narrow, self.wide):
-            for dense, part in parts.items():
-                if dense:
-                    total += part[: total.size].reshape(total.shape)
-                else:
-                    belief_kernels.add_turned(part, total)
-        return total
+        size = n_factors * n_columns if layout == "dense" else n_columns * self._stride(layout)
+        return kernels.arrays_apart([(size + kernels.SLACK, kind)])[0]
 
+    def _laid_out(self, layout: str) -> NDArray[np.int16]:
+        columns = self.told.columns
+        n_factors, n_columns = columns.shape
+        flat = self._zeros(layout, np.int16)
+        if layout == "dense":
+            flat[: columns.size].reshape(columns.shape)[...] = columns
+        else:
+            records = flat[: -kernels.SLACK].reshape(n_columns, -1)
+            records[:, :n_factors] = columns.T
+        return flat
 
-def _flat(size: int, kind: Any) -> NDArray[Any]:
-    """Zeros, with slack behind them."""
-    return np.zeros(size + kernels.SLACK, dtype=kind)
+    def _added(self, layout: str, part: NDArray[Any], total: NDArray[Any]) -> None:
+        """Add sums of a layout to a total (K, N)."""
+        if layout == "dense":
+            total += part[: total.size].reshape(total.shape)
+        else:
+            belief_kernels.add_turned(part, self._stride(layout), total)
+
+    def _empty(self, layout: str) -> None:
+        """Take sums of 16 bits before they overflow."""
+        self._added(layout, self._narrow[layout], self._taken)
+        if layout == "dense":
+            self._narrow[layout][:] = 0
+        else:
+            self._told[layout][: -kernels.SLACK].reshape(-1, 2 * self.half)[:, self.half :] = 0
+        self._reach[layout] = 0
+
+    @cached_property
+    def _taken(self) -> NDArray[Any]:
+        return np.zeros(self.told.columns.shape, dtype=self.told.sum_type)
+
+    def changes(self) -> NDArray[Any]:
+        """The changes of the sums by all blocks, (K, N)."""
+        for parts in (self._narrow, self._wide):
+            for layout, part in parts.items():
+                self._added(layout, part, self._taken)
+        return self._taken

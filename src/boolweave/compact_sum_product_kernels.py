@@ -30,6 +30,7 @@ from boolweave._vectors import (
 from boolweave.compact_kernels import (
     GROUPS,
     clear_rest,
+    fetch_ahead,
     find_group,
     first_entry,
     gather,
@@ -231,6 +232,7 @@ def sum_product(
             row, column, start, n, one_row = find_group(
                 dense, n_columns, indptr, n_entries, g, row, column
             )
+            fetch_ahead(dense, n_columns, columns, start, n_entries, column_belief)
             gather(
                 dense, n_columns, indptr, columns, row, column, start, n, one_row, n_factors,
                 row_belief, column_belief, x, y, row_at, column_at,

@@ -499,18 +499,20 @@ def fold_in(
     believed; flips of single bits, taken while the log-posterior rises, decide between them.
     """
     state = init_neutral(problem)
-    column_bits = np.ascontiguousarray((problem.column_prior > 0).T, dtype=np.uint8)
+    row_prior, column_prior = prior_beliefs(problem)
+    column_bits = np.ascontiguousarray((column_prior > 0).T, dtype=np.uint8)
     with threads(n_jobs) as pool:
         for _ in range(FOLD_IN_ITERATIONS):
             step(problem, state, damping, pool)
-        row_bits = (state.row_belief > 0).astype(np.uint8)
+        row_belief = np.asarray(state.row_belief)
+        row_bits = (row_belief > 0).astype(np.uint8)
 
         def one_block(block: Block) -> None:
             kernels.improve_rows(
                 problem.model.product == "xor", block.indptr, block.columns, block.evidence,
-                problem.row_prior[block.rows], column_bits, row_bits[block.rows],
+                np.ascontiguousarray(row_prior[block.rows]), column_bits, row_bits[block.rows],
             )  # fmt: skip
 
         for _ in run_all(pool, one_block, problem.blocks):
             pass
-    return row_bits, _open_ended(state.row_belief)
+    return row_bits, _open_ended(row_belief)
