@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from boolweave import compact
 from boolweave.candidates import N_FINALISTS
+from boolweave.observations import PIECE_OF_ROWS
 from boolweave.storage import Files, Memory, check_disk, is_in_file
 
 if TYPE_CHECKING:
@@ -28,16 +29,17 @@ _MAX_SUM = {"uint8": 2, "float32": 8}
 _SUM_PRODUCT = {"uint8": 4, "float32": 8}
 _START = {"uint8": 2, "float32": 16}
 
-# Bytes of an observed entry, beside its messages: where noise is learned from decoded factors (its
-# row, its decoded value, counts); and columns and evidence as floats, those of the last model too.
-_DECODED = 40
+# Bytes of an observed entry, beside its messages: columns and evidence as floats, those of the last
+# model too. Where noise is learned from decoded factors, so many more, of some entries at a time.
 _EVIDENCE = {"uint8": 0, "float32": 16}
+_DECODED = 40
 
-# Bytes of one entry of X or Y: priors, beliefs, sums, what was told last; more where priors are
-# learned; and what every start leaves behind.
-_VARIABLE = 48
-_LEARNED = 56
+# Bytes of one entry of X or Y: beliefs, sums, what is told, bits; as floats also priors and old
+# beliefs. More where priors are learned; what every start leaves behind, and those that are kept.
+_VARIABLE = {"uint8": 16, "float32": 48}
+_LEARNED = {"uint8": 14, "float32": 56}
 _LEFT_BEHIND = 4
+_KEPT = 8
 
 # Where messages are in files: bytes of memory for each entry and factor of a block. Eight threads
 # have a block and the next one in memory, at four bytes.
@@ -82,11 +84,16 @@ def estimate(
     rows, columns = shape
     held = _held(shape, n_entries) if messages == "uint8" else n_entries
     codes = held if held > n_entries else 0
-    per_entry = _per_entry(n_components, messages, method, learns, n_init)
-    per_variable = _VARIABLE + _LEFT_BEHIND * n_init + (_LEARNED if learns else 0)
+    per_entry = _per_entry(n_components, messages, method, n_init)
+    per_variable = _VARIABLE[messages] + _LEFT_BEHIND * n_init
+    if learns:
+        per_variable += _LEARNED[messages]
+    if method == "auto":
+        per_variable += _KEPT * min(N_FINALISTS, n_init)
     variables = (rows + columns) * n_components * per_variable
     column_sums = 8 * n_jobs * columns * n_components
-    return held * per_entry + codes + variables + column_sums + 8 * rows
+    decoded = _DECODED * min(n_entries, PIECE_OF_ROWS) if learns else 0
+    return held * per_entry + codes + variables + column_sums + 8 * rows + decoded
 
 
 def _held(shape: tuple[int, int], n_entries: int) -> int:
@@ -95,20 +102,20 @@ def _held(shape: tuple[int, int], n_entries: int) -> int:
     return shape[0] * shape[1] if dense else n_entries
 
 
-def _per_entry(K: int, messages: Messages, method: Method, learns: bool, n_init: int) -> int:
+def _per_entry(K: int, messages: Messages, method: Method, n_init: int) -> int:
     """Bytes of one observed entry at the worst moment of a fit."""
     first, then = _MAX_SUM[messages], _SUM_PRODUCT[messages]
     start = _START[messages]
     evidence = _EVIDENCE[messages]
     if method == "max-sum":
-        return evidence + max(K * start, K * first + (_DECODED if learns else 0))
+        return evidence + K * max(start, first)
     if method == "sum-product":
         return evidence + K * max(start, first + then)
     kept = min(N_FINALISTS, n_init)
     starting = K * ((min(n_init, kept + 1) - 1) * first + start)
     # The first finalist has no rival yet; the second has the first one, refined, beside it.
     waiting = max(kept * first, (kept - 1) * first + then if kept > 1 else 0)
-    return evidence + max(starting, K * waiting + _DECODED, K * (waiting + then))
+    return evidence + max(starting, K * (waiting + then))
 
 
 # ---------------------------------------------------------------- what is free
