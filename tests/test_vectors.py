@@ -54,6 +54,23 @@ def test_shifts_and_reductions():
     assert (total, largest) == (a.sum(), a.max())
 
 
+@njit()
+def masks(a, b, out):
+    x, y = v.load(v.pointer(a), 0), v.load(v.pointer(b), 0)
+    v.prefetch(v.pointer(a), 10**9)  # a hint: no address is wrong
+    out[0] = v.mask_bits(x > y)
+    out[1] = v.mask_bits(x == y)
+
+
+@pytest.mark.parametrize("kind", [np.int16, np.int32, np.float32])
+def test_masks_as_bits(kind):
+    a, b = bits(0, 3, kind), bits(0, 3, kind)
+    out = np.zeros(2, dtype=np.uint16)
+    masks(a, b, out)
+    powers = 1 << np.arange(v.LANES)
+    assert out.tolist() == [int(powers[a > b].sum()), int(powers[a == b].sum())]
+
+
 def test_numbers_of_16_bits_wrap_around_but_their_total_does_not():
     a = np.full(v.LANES, 32767, dtype=np.int16)
     out = np.zeros(7 * v.LANES, dtype=np.int16)
