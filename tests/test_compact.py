@@ -136,6 +136,21 @@ def test_dense_and_sparse_agree(monkeypatch, semiring, product, share):
 
 @pytest.mark.parametrize("semiring", SEMIRINGS)
 @pytest.mark.parametrize("product", PRODUCTS)
+def test_sparse_blocks_between_dense_ones_agree(monkeypatch, semiring, product):
+    """What one block leaves in the scratch of a thread is nothing to the next."""
+    monkeypatch.setattr(message_passing, "MIN_BLOCK", 100)
+    small = even_small(2, (*LONG, 2), product=product)
+    small.seen[10:20, 5:] = np.nan
+    runs = []
+    for threshold in (compact.DENSE, 2.0):
+        monkeypatch.setattr(compact, "DENSE", threshold)
+        problem, state = started(small, semiring)
+        runs.append(trajectory(problem, state, N_ITER))
+    assert_equal(*runs)
+
+
+@pytest.mark.parametrize("semiring", SEMIRINGS)
+@pytest.mark.parametrize("product", PRODUCTS)
 @pytest.mark.parametrize("share", [1.0, 0.4])
 def test_the_number_of_threads_changes_nothing(monkeypatch, semiring, product, share):
     monkeypatch.setattr(message_passing, "MIN_BLOCK", 300 if PLAIN else 40)

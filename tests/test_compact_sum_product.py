@@ -147,26 +147,47 @@ def powers(steps, out):
 
 
 @njit(cache=False)
-def logarithms(ratios, out):
+def logarithms(ratios, spread, out):
+    dither = kernels._dither(load(pointer(spread), 0))
     for i in range(0, ratios.shape[0], LANES):
-        store(pointer(out), i, kernels._steps(load(pointer(ratios), i)))
+        store(pointer(out), i, kernels._steps(load(pointer(ratios), i), dither))
+
+
+def in_order(values):
+    """Of each 16, the even ones stand before the odd ones."""
+    return values.reshape(-1, 2, LANES // 2).transpose(0, 2, 1).reshape(-1)
+
+
+def logarithms_of(ratios, spread):
+    found = np.zeros(len(ratios), dtype=np.int32)
+    logarithms(ratios, np.full(LANES, spread, dtype=np.int16), found)
+    return found / 65536
 
 
 def test_the_power_is_that_of_numpy():
-    steps = np.linspace(-32000, 32000, 160).astype(np.int32)
-    steps[:16] = np.arange(-8, 8)
+    steps = np.linspace(-32000, 32000, 160).astype(np.int16)
+    steps[:32] = np.arange(-16, 16)
+    steps[32:48] = 512 * np.arange(-8, 8)
     found = np.zeros(len(steps), dtype=np.float32)
     powers(steps, found)
-    np.testing.assert_allclose(found, 2.0 ** (steps / 512), rtol=1e-4)
+    np.testing.assert_allclose(in_order(found), 2.0 ** (steps / 512), rtol=1e-4)
 
 
 def test_the_logarithm_is_that_of_numpy():
-    edges = [1e-30, np.exp(-12), 2 / 3, np.nextafter(2 / 3, 0), 1, 4 / 3, np.exp(12), 1e30]
+    edges = [2.0**-18, np.exp(-12), 0.5, np.nextafter(1, 0), 1, np.nextafter(2, 0), np.exp(12), 2]
     values = np.concatenate([edges, np.exp(np.linspace(-13, 13, 520)), np.linspace(0.9, 1.1, 176)])
     values = values.astype(np.float32)
-    found = np.zeros(len(values), dtype=np.float32)
-    logarithms(values, found)
-    np.testing.assert_allclose(found, 512 * np.log2(values.astype(float)), rtol=8e-5, atol=1e-4)
+    exact = 512 * np.log2(values.astype(float))
+    for spread, dither in ((0, 0.5 / 256), (0x4000, 64.5 / 256), (-1, 255.5 / 256)):
+        found = logarithms_of(values, spread) - dither
+        np.testing.assert_allclose(found, exact, rtol=0, atol=0.32)
+        weak = np.abs(exact) < 5
+        np.testing.assert_allclose(found[weak], exact[weak], rtol=4e-4, atol=5e-4)
+
+
+def test_no_ratio_of_1_is_rounded_to_a_step():
+    for spread in range(-32768, 32768, 255):
+        assert (np.floor(logarithms_of(np.ones(LANES, np.float32), spread)) == 0).all()
 
 
 @pytest.mark.parametrize("product", PRODUCTS)

@@ -100,6 +100,38 @@ def test_conversions():
 
 
 @njit()
+def halves(steps, wide, narrow):
+    upper = v.in_upper_halves(v.load(v.pointer(steps), 0))
+    v.store(v.pointer(wide), 0, upper >> v.splat(np.int32(16)))
+    v.store(v.pointer(narrow), 0, v.from_upper_halves(upper))
+
+
+def test_upper_halves():
+    """The even ones before the odd ones, and back."""
+    steps = bits(-32768, 32768, np.int16)
+    wide, narrow = np.zeros(v.LANES, dtype=np.int32), np.zeros(v.LANES, dtype=np.int16)
+    halves(steps, wide, narrow)
+    np.testing.assert_array_equal(wide, np.concatenate([steps[0::2], steps[1::2]]))
+    np.testing.assert_array_equal(narrow, steps)
+
+
+@njit()
+def pairs(steps, sums):
+    v.prefetch(v.pointer(sums), 1 << 20)  # wherever it is, nothing happens
+    v.add_pairs(v.load(v.pointer(steps), 0), v.pointer(sums), 8)
+
+
+def test_sums_of_pairs():
+    steps = bits(-32768, 32768, np.int16)
+    steps[:4] = [32767, 32767, -32768, -32768]
+    sums = np.arange(24, dtype=np.int32)
+    pairs(steps, sums)
+    expected = np.arange(24)
+    expected[8:16] += steps.reshape(8, 2).sum(axis=1, dtype=int)
+    np.testing.assert_array_equal(sums, expected)
+
+
+@njit()
 def turned(source, index, n_factors, out):
     for k in range(0, n_factors, v.TILE):
         v.gather_tile(v.pointer(source), v.pointer(index), k, v.pointer(out))

@@ -228,6 +228,36 @@ def _conversion(target: Any) -> Any:
     return function
 
 
+@intrinsic
+def _in_upper_halves(typing: Any, a: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        pairs = ir.VectorType(ir.IntType(32), LANES // 2)
+        odd = builder.bitcast(args[0], pairs)
+        even = builder.shl(odd, ir.Constant(pairs, [16] * (LANES // 2)))
+        join = ir.Constant(ir.VectorType(ir.IntType(32), LANES), list(range(LANES)))
+        return builder.shuffle_vector(even, odd, join)
+
+    return Vector(types.int32)(a), generate
+
+
+@intrinsic
+def _from_upper_halves(typing: Any, a: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        pairs = ir.VectorType(ir.IntType(32), LANES // 2)
+        half = LANES // 2
+        firsts, lasts = (
+            ir.Constant(ir.VectorType(ir.IntType(32), half), list(range(i, i + half)))
+            for i in (0, half)
+        )
+        even = builder.shuffle_vector(args[0], args[0], firsts)
+        odd = builder.shuffle_vector(args[0], args[0], lasts)
+        even = builder.lshr(even, ir.Constant(pairs, [16] * half))
+        odd = builder.and_(odd, ir.Constant(pairs, [-(1 << 16)] * half))
+        return builder.bitcast(builder.or_(even, odd), _llvm(context, types.int16))
+
+    return Vector(types.int16)(a), generate
+
+
 def _reinterpretation(target: Any) -> Any:
     @intrinsic
     def function(typing: Any, a: Any) -> Any:
@@ -251,6 +281,21 @@ def _reduction(name: str, result: Any) -> Any:
         return result(a), generate
 
     return function
+
+
+@intrinsic
+def _add_pairs(typing: Any, a: Any, data: Any, index: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        pairs = ir.VectorType(ir.IntType(32), LANES // 2)
+        sixteen = ir.Constant(pairs, [16] * (LANES // 2))
+        odd = builder.bitcast(args[0], pairs)
+        even = builder.ashr(builder.shl(odd, sixteen), sixteen)
+        sums = builder.add(even, builder.ashr(odd, sixteen))
+        place = _place(builder, args[1], _as_index(context, builder, args[2], index), pairs)
+        builder.store(builder.add(builder.load(place, align=4), sums), place, align=4)
+        return context.get_dummy_value()
+
+    return types.void(a, data, index), generate
 
 
 def _transposed(builder: Any, rows: Any) -> Any:
@@ -366,6 +411,21 @@ def _scatter_sorted_tile(typing: Any, source: Any, index: Any, first: Any, out: 
 
 
 @intrinsic
+def _prefetch(typing: Any, data: Any, index: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        at = _as_index(context, builder, args[1], index)
+        place = builder.bitcast(builder.gep(args[0], [at]), cgutils.voidptr_t)
+        read, keep, is_data = (ir.Constant(ir.IntType(32), value) for value in (0, 3, 1))
+        arguments = [place, read, keep, is_data]
+        kind = ir.FunctionType(ir.VoidType(), [argument.type for argument in arguments])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [place.type], kind)
+        builder.call(function, arguments)
+        return context.get_dummy_value()
+
+    return types.void(data, index), generate
+
+
+@intrinsic
 def _widened(typing: Any, a: Any, data: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         if data.dtype == a.dtype:
@@ -388,6 +448,18 @@ def _plain_scatter_tile(source: Any, index: Any, first: int, out: Any) -> None:
     for i in range(LANES):
         at = index[i] + first
         out[at : at + TILE] += source[first * LANES + i : (first + TILE) * LANES : LANES]
+
+
+def _plain_in_upper_halves(a: Any) -> Any:
+    return np.concatenate([a[0::2], a[1::2]]).astype(np.int32) << np.int32(16)
+
+
+def _plain_from_upper_halves(a: Any) -> Any:
+    return (a >> 16).astype(np.int16).reshape(2, LANES // 2).T.reshape(LANES)
+
+
+def _plain_add_pairs(a: Any, array: Any, index: int) -> None:
+    array[index : index + LANES // 2] += a[0::2].astype(np.int32) + a[1::2]
 
 
 def _plain_store(array: Any, index: int, value: Any) -> None:
@@ -416,6 +488,10 @@ if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
     gather_tile: Any = _plain_gather_tile
     scatter_tile: Any = _plain_scatter_tile
     scatter_sorted_tile: Any = _plain_scatter_tile
+    add_pairs: Any = _plain_add_pairs
+    prefetch: Any = lambda array, index: None  # noqa: E731
+    in_upper_halves: Any = _plain_in_upper_halves
+    from_upper_halves: Any = _plain_from_upper_halves
 else:
     pointer, load, store, splat, where = _pointer, _load, _store, _splat, _where
     mask_bits, prefetch = _mask_bits, _prefetch
@@ -427,3 +503,5 @@ else:
     total, largest = _reduction("add", types.int32), _reduction("smax", types.int16)
     gather_tile, scatter_tile, widened = _gather_tile, _scatter_tile, _widened
     scatter_sorted_tile = _scatter_sorted_tile
+    add_pairs, prefetch = _add_pairs, _prefetch
+    in_upper_halves, from_upper_halves = _in_upper_halves, _from_upper_halves

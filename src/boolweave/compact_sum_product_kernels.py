@@ -2,7 +2,8 @@
 
 As `boolweave.compact_kernels`, whose groups, gather and scatter it shares. Messages and beliefs are
 binary log-odds in whole numbers of steps of 1/512: then a power of 2 is a shift into the exponent
-of a float and a polynomial for the rest. What is between is in floats, 16 to a vector.
+of a float and a polynomial for the rest. What is between is in floats, 16 to a vector, those of the
+even entries of a group before those of the odd ones: see `_vectors.in_upper_halves`.
 """
 
 import numpy as np
@@ -12,15 +13,19 @@ from boolweave._jit import njit
 from boolweave._vectors import (
     LANES,
     TILE,
+    add_pairs,
     as_float32,
     as_int16,
     as_int32,
     bits_of,
     float_of,
+    from_upper_halves,
+    in_upper_halves,
     largest,
     load,
     maximum,
     pointer,
+    prefetch,
     scatter_sorted_tile,
     splat,
     store,
@@ -51,8 +56,20 @@ SUM_PRODUCT_LIMIT = 21800
 # Expected ones are counted in whole numbers of this, for sums that do not depend on their order.
 ONES_STEPS = 1 << 20
 
+# Probabilities stay below this, so that no product of rounded ones is above 1.
+ALMOST_ONE = 1 - 2.0**-22
+
+# Messages are asked for so many groups before their turn: about as long as memory takes to answer.
+AHEAD = 4
+
+# Two irrational numbers in 2⁻³², by which what is added before rounding goes on from row to row and
+# from column to column.
+BY_ROW = 3242174889 - (1 << 32)
+BY_COLUMN = 2654435769 - (1 << 32)
+
 _i16 = np.int16
 _i32 = np.int32
+_i64 = np.int64
 _f32 = np.float32
 
 
@@ -60,41 +77,63 @@ def scratch(n_factors):
     """The scratch arrays of one thread: x, y, …, seen of max-sum, then those of this kernel."""
     size = -(-n_factors // TILE) * TILE * LANES
     floats = [(size + extra, np.float32) for extra in (0, 0, LANES)]
-    x, y, _, *rest = compact_kernels.scratch(n_factors, [*floats, (LANES, np.uint32)])
+    integers = [(2 * LANES, np.int32), (size // 2, np.int32)]
+    x, y, _, *rest = compact_kernels.scratch(n_factors, [*floats, *integers])
+    *_, numbers, _ = rest
+    numbers[:LANES] = np.arange(LANES)
     return [x, y, *rest]
+
+
+# ---------------------------------------------------------------- exponential and logarithm
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _power(steps):
-    """2^(steps / 512) to 8e-5 of itself, of int32: shift, and a polynomial for 2^(m − 1)."""
-    shifted = steps << splat(_i32(14))
-    rest = splat(_i32((1 << 23) - 1))
-    m = float_of((shifted & rest) + splat(_i32(127 << 23)))
-    p = splat(_f32(0.07802428305149078))
-    p = p * m + splat(_f32(-0.008005294017493725))
-    p = p * m + splat(_f32(0.477771133184433))
-    p = p * m + splat(_f32(0.4521351158618927))
-    return float_of(bits_of(p) + (shifted & splat(_i32(-(1 << 23)))))
+    """2^(steps / 512) of int16, to 8e-5 of itself: float32.
+
+    A whole number of steps, shifted, is the bits of a float 2^e·m that is nearly it: m stands where
+    2^(m − 1) should. The difference is a polynomial, as 4·(2^(m − 1) − m − 1): from −4 on floats
+    count in the unit that is needed, and their exponent is what is still missing in that of 2^e.
+    """
+    shifted = in_upper_halves(steps) >> splat(_i32(2))
+    m = float_of((shifted & splat(_i32(0x7FC000))) + splat(_i32(127 << 23)))
+    p = splat(_f32(0.3120981025289459))
+    p = p * m + splat(_f32(-0.03202564202594577))
+    p = p * m + splat(_f32(-2.088908911089868))
+    p = p * m + splat(_f32(-2.1914626665330574))
+    return float_of((shifted & splat(_i32(-(1 << 14)))) - bits_of(p))
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _steps(ratio):
-    """512·log₂ ratio to 5e-5 of itself: 2^e·m with m in [2/3, 4/3), log m by a polynomial."""
+def _dither(spread):
+    """What `_steps` adds: (0 … 255 and a half) / 256 by the upper bytes of int16, float32.
+
+    In 128ths of a step, with the last coefficient of its polynomial.
+    """
+    parts = as_float32((in_upper_halves(spread) >> splat(_i32(24))) & splat(_i32(255)))
+    return parts * splat(_f32(1 / 32768)) + splat(_f32(4 - 6.101515155909723 + 1 / 65536))
+
+
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def _steps(ratio, dither):
+    """512·log₂ ratio + dither, int32: whole numbers in the upper halves.
+
+    Weak ones are exact to 3e-4 of themselves, all to a third of a step. The bits of a float 2^e·m
+    are e + (m − 1), nearly its logarithm. The difference, log₂ m − (m − 1), is a polynomial that is
+    0 where m is 1 or 2; as 4 + 4·(…) its bits count in the same unit, and their exponent and that
+    of the ratio add up to nothing within what is left after the shift.
+    """
     bits = bits_of(ratio)
-    exponent = (bits - splat(_i32(0x3F2AAAAB))) & splat(_i32(-(1 << 23)))
-    f = float_of(bits - exponent) - splat(_f32(1))
-    p = splat(_f32(333.4305114746094 / 2))
-    p = p * f + splat(_f32(-406.8030090332031 / 2))
-    p = p * f + splat(_f32(490.87939453125 / 2))
-    p = p * f + splat(_f32(-737.5875854492188 / 2))
-    p = p * f + splat(_f32(1477.32861328125 / 2))
-    return p * f + as_float32(exponent) * splat(_f32(512.0 / (1 << 23)))
+    m = float_of((bits & splat(_i32(0x7FFFFF))) + splat(_i32(127 << 23)))
+    p = splat(_f32(-0.3141384675850442))
+    p = p * m + splat(_f32(2.538319188081762))
+    p = p * m + splat(_f32(-8.46674586910484))
+    p = p * m + splat(_f32(12.344080304517844))
+    p = p * m + dither
+    return (bits + bits_of(p)) << splat(_i32(2))
 
 
-@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _rounded(steps, dither):
-    """The whole number below steps + dither, int16; 32768 is in `dither`: all is above 0."""
-    return as_int16(as_int32(steps + dither)) + splat(_i16(-32768))
+# ---------------------------------------------------------------- a group
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
@@ -108,16 +147,61 @@ def _damped(gap, damping, spread):
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _group(
-    xor, n_factors, base, if_one, if_zero, dither, spread, damping, first, to_row, to_column,
-    x, y, row_odds, column_odds, after, change,
+def _read_chances(
+    xor, n_factors, first, to_row, to_column, x, y, row_one, column_one, others
 ):  # fmt: skip
-    """Damped update of one group; returns the larger of `change` and its gaps, and P(all terms 0).
+    """row_one, column_one = P(x = 1), P(y = 1) without what the entry says of them.
 
-    With u = e^−(what x tells of itself), v of y: P(term = 1) = c = 1/((1 + u)(1 + v)). p(o | term)
-    is base + if_one·r for a 1 and base + if_zero·r for a 0, where r = Π (1 − c) over the others
-    (XOR: 1 − 2c). What the factor tells x, log [p(o | x = 1) / p(o | x = 0)], is then
-    log [(v·zero + one) / ((1 + v)·zero)], and one division serves x, y and c.
+    With u = e^−(what x tells of itself), v of y, these are 1/(1 + u) and 1/(1 + v): one division
+    serves both and their product c = P(term = 1). others[k] = Π (1 − c) from term k on, for XOR
+    Π (1 − 2c). All are (K, LANES) float32, `others` one longer.
+    """
+    one = splat(_f32(1))
+    r = one
+    store(others, n_factors * LANES, one)
+    for back in range(n_factors):
+        i = (n_factors - 1 - back) * LANES
+        u = one + _power(load(to_row, first + i) - load(x, i))
+        v = one + _power(load(to_column, first + i) - load(y, i))
+        c = splat(_f32(ALMOST_ONE)) / (u * v)
+        store(row_one, i, v * c)
+        store(column_one, i, u * c)
+        if xor is not None:
+            c = c + c
+        r = r - r * c
+        store(others, i, r)
+
+
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def _find_gains(xor, n_factors, base, lean, row_one, column_one, others):
+    """others[k] = p(o | term k = 1) / p(o | term k = 0) − 1; returns Π (1 − c) of all terms.
+
+    With r = Π (1 − c) over the other terms, p(o | term = 0) is base − lean·r, where for OR
+    base = p(o | z = 1), for XOR it is p(o | z = 1) + p(o | z = 0), all is twice as much and r is
+    Π (1 − 2c). lean = p(o | z = 1) − p(o | z = 0).
+    """
+    r = splat(_f32(1))
+    for k in range(n_factors):
+        i = k * LANES
+        more = lean * (r * load(others, i + LANES))
+        if_zero = base - more
+        c = load(row_one, i) * load(column_one, i)
+        if xor is not None:
+            more = more + more
+            c = c + c
+        store(others, i, more / if_zero)
+        r = r - r * c
+    return r
+
+
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def _send(
+    n_factors, gains, row_one, column_one, dither, spread, damping, first, to_row, to_column, x, y,
+    change,
+):  # fmt: skip
+    """Damped update of one group; returns the larger of `change` and its gaps.
+
+    What the factor tells x is log [p(o | x = 1) / p(o | x = 0)] = log (1 + gain·P(y = 1)).
 
     Rounding is dithered twice. Where a message goes: one of a third of a step is a whole step in a
     third of the entries, so that sums of many weak messages are right. And the way there: a share
@@ -125,72 +209,85 @@ def _group(
     another; so that small moves are damped, too, and all arrive.
     """
     one = splat(_f32(1))
-    r = one
-    store(after, n_factors * LANES, one)
-    for back in range(n_factors):
-        i = (n_factors - 1 - back) * LANES
-        u = _power(as_int32(load(to_row, first + i) - load(x, i)))
-        v = _power(as_int32(load(to_column, first + i) - load(y, i)))
-        store(row_odds, i, u)
-        store(column_odds, i, v)
-        c = one / ((one + u) * (one + v))
-        if xor is not None:
-            c = c + c
-        r = r - r * c
-        store(after, i, r)
-    r = one
-    zero16 = splat(_i16(0))
+    zero = splat(_i16(0))
     for k in range(n_factors):
         i = k * LANES
-        u = load(row_odds, i)
-        v = load(column_odds, i)
-        others = r * load(after, i + LANES)
-        zero = base + if_zero * others
-        like_one = base
-        if xor is not None:
-            like_one = base + if_one * others
-        up = one + u
-        vp = one + v
-        inverse = one / (up * vp * zero)
-        c = inverse * zero
-        if xor is not None:
-            c = c + c
-        r = r - r * c
+        gain = load(gains, i)
         old_row = load(to_row, first + i)
         old_column = load(to_column, first + i)
-        gap = _rounded(_steps((v * zero + like_one) * (up * inverse)), dither) - old_row
-        gap_column = _rounded(_steps((u * zero + like_one) * (vp * inverse)), dither) - old_column
+        new_row = from_upper_halves(_steps(one + gain * load(column_one, i), dither))
+        new_column = from_upper_halves(_steps(one + gain * load(row_one, i), dither))
+        gap = new_row - old_row
+        gap_column = new_column - old_column
         moved = _damped(gap, damping, spread)
         moved_column = _damped(gap_column, damping, spread)
         store(to_row, first + i, old_row + moved)
         store(to_column, first + i, old_column + moved_column)
         store(x, i, moved)
         store(y, i, moved_column)
-        sizes = maximum(maximum(gap, zero16 - gap), maximum(gap_column, zero16 - gap_column))
+        sizes = maximum(maximum(gap, zero - gap), maximum(gap_column, zero - gap_column))
         change = maximum(change, sizes)
-    return change, r
+    return change
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _read_spread(dense, columns, top, row, column, start, n, one_row, n_factors, row_at, spread):
-    """Evenly spread whole numbers of 32 bits by row and column, the same for whatever blocks.
+def _ask(dense, group, n_factors, to_row, to_column, column_at, column_sum):
+    """Have memory bring the sums this group will add to, and the messages of a later one."""
+    if dense is None:
+        for i in range(LANES):
+            prefetch(column_sum, column_at[i])
+            prefetch(column_sum, column_at[i] + n_factors)
+    at = (group + AHEAD) * n_factors * LANES
+    for k in range(0, n_factors, 2):  # 64 bytes, a cache line
+        prefetch(to_row, at + k * LANES)
+        prefetch(to_column, at + k * LANES)
 
-    top is the number of the block's first row in the matrix.
-    """
+
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def _column_numbers(dense, columns, column, start, n, numbers):
+    """Columns of the entries of a group, int32; `numbers` are 0 … 15, and room for 16 more."""
+    if dense is not None:
+        return as_int32(splat(_i64(column))) + load(numbers, 0)
+    if n == LANES:
+        return as_int32(load(columns, start))
     for i in range(n):
-        at = row * n_factors if one_row else row_at[i]
-        place = np.uint32(column + i) if dense is not None else columns[start + i]
-        by_row = np.uint64(top * n_factors + at) * np.uint64(3242174889)  # two irrationals
-        spread[i] = np.uint32(
-            (by_row + np.uint64(place) * np.uint64(2654435769)) & np.uint64(0xFFFFFFFF)
-        )
+        numbers[LANES + i] = columns[start + i]
+    return load(numbers, LANES)
+
+
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def _read_spread(top_at, one_row, at, row_at, column_numbers):
+    """Evenly spread numbers of 16 bits by row and column, the same for whatever blocks.
+
+    top_at is where the block's first row begins in the matrix (M, K); at or row_at[i], where those
+    of the entries begin in the block.
+    """
+    place = as_int32(splat(_i64(at))) if one_row else as_int32(load(row_at, 0))
+    by_row = (place + as_int32(splat(_i64(top_at)))) * splat(_i32(BY_ROW))
+    spread = by_row + column_numbers * splat(_i32(BY_COLUMN))
+    return as_int16(spread >> splat(_i32(16)))
+
+
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def _add_held(n_factors, held, at, row_sum):
+    """Add what is held to the sums of a row, and hold nothing."""
+    half = LANES // 2
+    for k in range(n_factors):
+        both = _i32(0)
+        for i in range(half):
+            both += held[k * half + i]
+            held[k * half + i] = 0
+        row_sum[at + k] += both
+
+
+# ---------------------------------------------------------------- a block
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def sum_product(
     xor, top, dense, n_columns, indptr, columns, codes, small, damping, phase, n_factors,
     row_belief, column_belief, row_moved, column_moved, still, ones, to_row, to_column, row_sum,
-    column_sum, x, y, row_at, column_at, seen, row_odds, column_odds, after, spread,
+    column_sum, x, y, row_at, column_at, seen, row_one, column_one, others, numbers, held,
 ):  # fmt: skip
     """One iteration of sum-product over one block of rows.
 
@@ -207,9 +304,11 @@ def sum_product(
     row_belief, column_belief = pointer(row_belief), pointer(column_belief)
     to_row, to_column = pointer(to_row), pointer(to_column)
     row_sum, column_sum = pointer(row_sum), pointer(column_sum)
-    x, y, seen, spread = pointer(x), pointer(y), pointer(seen), pointer(spread)
+    x, y, seen, numbers, held = (
+        pointer(x), pointer(y), pointer(seen), pointer(numbers), pointer(held)
+    )  # fmt: skip
     row_at, column_at = pointer(row_at), pointer(column_at)
-    row_odds, column_odds, after = pointer(row_odds), pointer(column_odds), pointer(after)
+    row_one, column_one, others = pointer(row_one), pointer(column_one), pointer(others)
     zero = splat(_i16(0))
     one = splat(_f32(1))
     none = splat(_i32(0))
@@ -237,24 +336,27 @@ def sum_product(
                 dense, n_columns, indptr, columns, row, column, start, n, one_row, n_factors,
                 row_belief, column_belief, x, y, row_at, column_at,
             )  # fmt: skip
-            _read_spread(
-                dense, columns, top, row, column, start, n, one_row, n_factors, row_at, spread
-            )
-            code = as_int32(read_codes(codes, start, n, seen))
+            spread = _read_spread(
+                top * n_factors, one_row, row * n_factors, row_at,
+                _column_numbers(dense, columns, column, start, n, numbers),
+            )  # fmt: skip
+            code = in_upper_halves(read_codes(codes, start, n, seen)) >> splat(_i32(16))
             as_one = code == splat(_i32(1))
             as_zero = code == none
             like_one = where(as_zero, splat(small[0]), one)
             like_zero = where(as_one, splat(small[1]), one)
-            bits = as_int32(load(spread, 0))
-            dither = as_float32((bits >> splat(_i32(24))) & splat(_i32(255)))
-            dither = dither * splat(_f32(1 / 256)) + splat(_f32(32768))  # exact in a float
-            base = like_one
-            if xor is not None:
-                base = like_one + like_zero
-            change, all_zero = _group(
-                xor, n_factors, base, like_one - like_zero, like_zero - like_one, dither,
-                (as_int16(bits >> splat(_i32(16))) + splat(phase)) & splat(_i16(127)), steps,
-                g * n_factors * LANES, to_row, to_column, x, y, row_odds, column_odds, after,
+            at = g * n_factors * LANES
+            _read_chances(
+                xor, n_factors, at, to_row, to_column, x, y, row_one, column_one, others
+            )  # fmt: skip
+            _ask(dense, g, n_factors, to_row, to_column, column_at, column_sum)
+            base = like_one if xor is None else like_one + like_zero
+            all_zero = _find_gains(
+                xor, n_factors, base, like_one - like_zero, row_one, column_one, others
+            )
+            change = _send(
+                n_factors, others, row_one, column_one, _dither(spread),
+                (spread + splat(phase)) & splat(_i16(127)), steps, at, to_row, to_column, x, y,
                 change,
             )  # fmt: skip
             prior = one - all_zero
@@ -268,7 +370,9 @@ def sum_product(
             scatter_columns(dense, n_columns, column, n_factors, y, column_at, column_sum)
             if one_row:
                 for k in range(n_factors):
-                    row_sum[row * n_factors + k] += total(load(x, k * LANES))
+                    add_pairs(load(x, k * LANES), held, k * (LANES // 2))
+                if g + 1 == last or indptr[row + 1] < start + n + LANES:  # the next is not its own
+                    _add_held(n_factors, held, row * n_factors, row_sum)
             else:
                 clear_rest(n_factors, x)
                 for k in range(0, n_factors, TILE):
