@@ -71,7 +71,7 @@ def assert_one_step_is_the_twins(small, damping=0.4, n_iter=2, seed=0):
     share=st.sampled_from([1.0, 0.8, 0.4]),
     hard=st.sampled_from([0.0, 0.3]),
     damping=st.sampled_from([0.4, 1.0]),
-    channel=st.sampled_from([(0.1, 0.9), (0.02, 0.7), (0.3, 0.6)]),
+    channel=st.sampled_from([(0.1, 0.9), (0.02, 0.7), (0.3, 0.6), (1e-4, 0.9999)]),
 )
 def test_one_step_of_sum_product(product, seed, shape, share, hard, damping, channel):
     small = even_small(seed, shape, share, product, hard, channel)

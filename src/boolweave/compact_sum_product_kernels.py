@@ -56,9 +56,6 @@ SUM_PRODUCT_LIMIT = 21800
 # Expected ones are counted in whole numbers of this, for sums that do not depend on their order.
 ONES_STEPS = 1 << 20
 
-# Probabilities stay below this, so that no product of rounded ones is above 1.
-ALMOST_ONE = 1 - 2.0**-22
-
 # Messages are asked for so many groups before their turn: about as long as memory takes to answer.
 AHEAD = 4
 
@@ -152,9 +149,10 @@ def _read_chances(
 ):  # fmt: skip
     """row_one, column_one = P(x = 1), P(y = 1) without what the entry says of them.
 
-    With u = e^−(what x tells of itself), v of y, these are 1/(1 + u) and 1/(1 + v): one division
-    serves both and their product c = P(term = 1). others[k] = Π (1 − c) from term k on, for XOR
-    Π (1 − 2c). All are (K, LANES) float32, `others` one longer.
+    With e^−(what x tells of itself) and that of y, plus 1, as u and v, these are 1/u and 1/v: one
+    division serves both and their product c = P(term = 1). Rounded, too, none is above 1.
+    others[k] = Π (1 − c) from term k on, for XOR Π (1 − 2c). All are (K, LANES) float32, `others`
+    one longer.
     """
     one = splat(_f32(1))
     r = one
@@ -163,7 +161,7 @@ def _read_chances(
         i = (n_factors - 1 - back) * LANES
         u = one + _power(load(to_row, first + i) - load(x, i))
         v = one + _power(load(to_column, first + i) - load(y, i))
-        c = splat(_f32(ALMOST_ONE)) / (u * v)
+        c = one / (u * v)
         store(row_one, i, v * c)
         store(column_one, i, u * c)
         if xor is not None:
