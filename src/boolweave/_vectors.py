@@ -411,21 +411,6 @@ def _scatter_sorted_tile(typing: Any, source: Any, index: Any, first: Any, out: 
 
 
 @intrinsic
-def _prefetch(typing: Any, data: Any, index: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        at = _as_index(context, builder, args[1], index)
-        place = builder.bitcast(builder.gep(args[0], [at]), cgutils.voidptr_t)
-        read, keep, is_data = (ir.Constant(ir.IntType(32), value) for value in (0, 3, 1))
-        arguments = [place, read, keep, is_data]
-        kind = ir.FunctionType(ir.VoidType(), [argument.type for argument in arguments])
-        function = builder.module.declare_intrinsic("llvm.prefetch", [place.type], kind)
-        builder.call(function, arguments)
-        return context.get_dummy_value()
-
-    return types.void(data, index), generate
-
-
-@intrinsic
 def _widened(typing: Any, a: Any, data: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         if data.dtype == a.dtype:
@@ -489,7 +474,6 @@ if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
     scatter_tile: Any = _plain_scatter_tile
     scatter_sorted_tile: Any = _plain_scatter_tile
     add_pairs: Any = _plain_add_pairs
-    prefetch: Any = lambda array, index: None  # noqa: E731
     in_upper_halves: Any = _plain_in_upper_halves
     from_upper_halves: Any = _plain_from_upper_halves
 else:
@@ -503,5 +487,5 @@ else:
     total, largest = _reduction("add", types.int32), _reduction("smax", types.int16)
     gather_tile, scatter_tile, widened = _gather_tile, _scatter_tile, _widened
     scatter_sorted_tile = _scatter_sorted_tile
-    add_pairs, prefetch = _add_pairs, _prefetch
+    add_pairs = _add_pairs
     in_upper_halves, from_upper_halves = _in_upper_halves, _from_upper_halves

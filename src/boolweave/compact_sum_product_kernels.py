@@ -34,6 +34,7 @@ from boolweave._vectors import (
 )
 from boolweave.compact_kernels import (
     GROUPS,
+    LINE,
     clear_rest,
     fetch_ahead,
     find_group,
@@ -233,10 +234,10 @@ def _ask(dense, group, n_factors, to_row, to_column, column_at, column_sum):
     """Have memory bring the sums this group will add to, and the messages of a later one."""
     if dense is None:
         for i in range(LANES):
-            prefetch(column_sum, column_at[i])
-            prefetch(column_sum, column_at[i] + n_factors)
+            for k in range(0, n_factors, LINE // 2):  # numbers of 32 bits
+                prefetch(column_sum, column_at[i] + k)
     at = (group + AHEAD) * n_factors * LANES
-    for k in range(0, n_factors, 2):  # 64 bytes, a cache line
+    for k in range(0, n_factors, LINE // LANES):
         prefetch(to_row, at + k * LANES)
         prefetch(to_column, at + k * LANES)
 
