@@ -117,7 +117,6 @@ def test_upper_halves():
 
 @njit()
 def pairs(steps, sums):
-    v.prefetch(v.pointer(sums), 1 << 20)  # wherever it is, nothing happens
     v.add_pairs(v.load(v.pointer(steps), 0), v.pointer(sums), 8)
 
 
