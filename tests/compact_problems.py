@@ -8,7 +8,6 @@ from hypothesis import HealthCheck, settings
 
 import compact_reference as twin
 from boolweave import compact
-from boolweave.compact_beliefs import as_table
 from boolweave.message_passing import init, make_problem, messages_of, step, to_sum_product
 from boolweave.model import sigmoid
 from problems import Small
@@ -98,14 +97,18 @@ def in_matrix(problem, state):
 
 def row_sums(problem, state):
     """The sums of rows, (M, K)."""
-    parts = [as_table(rows, problem.n_components) for rows in state.sums.rows]
-    return np.concatenate(parts)
+    return np.concatenate([side.table(side.sums) for side in state.sums.rows])
+
+
+def column_sums(problem, state):
+    """The sums of columns, (K, N)."""
+    return state.sums.columns.table(state.sums.columns.sums).T.copy()
 
 
 def assert_sums_are_those_of_the_messages(problem, state):
     to_row, to_column = in_matrix(problem, state)
     np.testing.assert_array_equal(row_sums(problem, state), to_row.sum(axis=1))
-    np.testing.assert_array_equal(state.sums.columns, to_column.sum(axis=0).T)
+    np.testing.assert_array_equal(column_sums(problem, state), to_column.sum(axis=0).T)
 
 
 def trajectory(problem, state, n_iter, damping=0.4, pool=None):
@@ -113,7 +116,7 @@ def trajectory(problem, state, n_iter, damping=0.4, pool=None):
     out = []
     for _ in range(n_iter):
         step(problem, state, damping, pool)
-        out += [*in_matrix(problem, state), row_sums(problem, state), state.sums.columns.copy()]
+        out += [*in_matrix(problem, state), row_sums(problem, state), column_sums(problem, state)]
         out += [np.array(state.row_belief), np.array(state.column_belief), np.array(state.residual)]
     return out
 

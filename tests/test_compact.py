@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import compact_reference as twin
-from boolweave import belief_kernels, compact, kernels, message_passing
-from boolweave.compact_beliefs import as_table
-from boolweave.compact_kernels import SLACK
+from boolweave import compact, kernels, message_passing
+from boolweave.compact_beliefs import Scale, Side, settle, tell
 from boolweave.message_passing import log_posterior, make_problem, step, threads, with_model
 from boolweave.model import HARD_BELIEF, Channel
 from compact_problems import (
@@ -27,6 +26,7 @@ from compact_problems import (
     SEMIRINGS,
     assert_equal,
     assert_sums_are_those_of_the_messages,
+    column_sums,
     even_small,
     few_examples,
     in_matrix,
@@ -58,7 +58,7 @@ def assert_follows_the_twin(small, damping=0.4, n_iter=2 if PLAIN else 5, seed=0
         column = twin.rounded(b + unit * to_column.sum(axis=0).T, unit)
         step(problem, state, damping)
         assert_equal(in_matrix(problem, state), (to_row, to_column))
-        sums = row_sums(problem, state), state.sums.columns
+        sums = row_sums(problem, state), column_sums(problem, state)
         assert_equal(sums, (to_row.sum(1), to_column.sum(0).T))
         soft = np.isfinite(a)
         np.testing.assert_allclose(
@@ -293,56 +293,49 @@ def test_messages_stay_within_their_bounds(semiring, product, seed, n_factors, d
 
 
 def test_beliefs_in_units():
-    belief = np.float32([[0, 0.26, -0.26, 1.2, -1.3], [1e30, -1e30, 99.9, -99.9, 5e4]])
-    units, moved = np.zeros((2, 5), dtype=np.int16), np.zeros(5, dtype=bool)
-    belief_kernels.to_units(belief[:1], np.float32(2), np.float32(200), False, units[:1], moved)
-    assert moved.tolist() == [False, True, True, True, True]
-    belief_kernels.to_units(belief, np.float32(2), np.float32(200), False, units, moved)
-    assert moved.all()
-    assert units.tolist() == [[0, 1, -1, 2, -3], [200, -200, 200, -200, 200]]
+    problem, state = started(even_small(3, (2, 1, 5), 1.0))
+    unit = problem.code.unit
+    units = np.float32([[0, 0.26, -0.26, 1.2, -1.3], [1e30, -1e30, 99.9, -99.9, 5e4]])
+    state.row_belief, state.column_belief = units * np.float32(unit), np.zeros((5, 1))
+    tell(problem, state)
+    (side,) = state.sums.rows
+    expected = [[0, 0, 0, 1, -1], [1023, -1023, 100, -100, 1023]]
+    assert side.table(side.units).tolist() == expected
+    assert side.moved.all()  # nobody was told anything before
+    side.moved[:] = False
+    state.row_belief[0, 3] = 0
+    tell(problem, state)
+    assert side.moved.tolist() == [True, False]
 
 
 @pytest.mark.parametrize("n_factors", [1, 3, 70])
 @pytest.mark.parametrize("same", list(itertools.product([True, False], repeat=2)))
 def test_what_follows_from_sums(n_factors, same):
-    """Units, news, bits and sums of priors, of rows and of columns, against their definitions."""
+    """Units, news, bits and sums of priors against their definitions."""
     n_factors = min(n_factors, 3) if PLAIN else n_factors
     rng = np.random.default_rng(n_factors)
-    n, slack = (3 if PLAIN else 37), np.zeros(SLACK)
-    shape = (n, n_factors)
-    sums = rng.integers(-300, 300, shape).astype(np.int32)
+    shape = n, _ = (3 if PLAIN else 37), n_factors
     prior = rng.standard_normal([1 if one else full for one, full in zip(same, shape, strict=True)])
     prior = (10 * prior).astype(np.float32)
     prior[0, 0] = HARD_BELIEF
+    side = Side.of(n, n_factors, np.int32)
+    sums, units = side.table(side.sums), side.table(side.units)
+    sums[...] = rng.integers(-300, 300, shape)
     odds = prior + np.float32(0.25) * sums.astype(np.float32)
-    told = np.clip(np.floor(odds * np.float32(4) + np.float32(0.5)), -1023, 1023).astype(np.int16)
+    told = np.clip(np.floor(odds * np.float32(4) + np.float32(0.5)), -1023, 1023)
     used = np.where((odds > 0) & (prior < HARD_BELIEF), prior, 0).astype(np.float64)
-    how = (np.float32(0.25), np.float32(4), np.float32(1023), np.float32(HARD_BELIEF))
-    out = np.zeros_like(odds)
-    belief_kernels.to_log_odds(prior, sums, how[0], out)
-    np.testing.assert_array_equal(out, odds)
-    flat = [np.append(array, slack).astype(array.dtype) for array in (sums, told)]
-    by_row = (flat[0], *how, n_factors, flat[1])
-    by_column = (sums.T.copy(), *how, told.T.copy())
-    for turned in (False, True):
-        units = by_column[-1].T if turned else as_table(flat[1], n_factors)
-        units[2, 0] += 1
-        words, totals = np.zeros((n, -(-n_factors // 64)), np.uint64), np.zeros(2, np.int64)
-        moved = np.ones(n, dtype=bool)
-        for news in (True, False):
-            written = (moved, words, totals)
-            if turned:
-                changed = belief_kernels.settle_columns(prior.T.copy(), *by_column, *written)
-            else:
-                scratch = belief_kernels.scratch(n_factors)
-                changed = belief_kernels.settle_rows(prior, *by_row, *written, *scratch)
-            assert changed == news
-            np.testing.assert_array_equal(units, told)
-            assert moved.tolist() == [news and i == 2 for i in range(n)]
-        bits = [[int(word) >> k & 1 for word in row for k in range(64)] for row in words]
-        np.testing.assert_array_equal(np.array(bits)[:, :n_factors], odds > 0)
-        total = totals[0] / kernels.COARSE + totals[1] / kernels.FINE
-        assert total == pytest.approx(math.fsum(used.ravel()), abs=1e-6)
+    units[...] = told
+    units[2, 0] += 1
+    for news in (True, False):
+        assert settle(side, prior, Scale(*map(np.float32, (0.25, 4, 1023)))) == news
+        np.testing.assert_array_equal(units, told)
+        assert side.moved.tolist() == [news and i == 2 for i in range(n)]
+    bits = [[int(word) >> k & 1 for word in row for k in range(64)] for row in side.words]
+    np.testing.assert_array_equal(np.array(bits)[:, :n_factors], odds > 0)
+    total = side.totals[0] / kernels.COARSE + side.totals[1] / kernels.FINE
+    assert total == pytest.approx(math.fsum(used.ravel()), abs=1e-6)
+    decoded = kernels.decoded(odds, np.broadcast_to(prior, shape).copy(), HARD_BELIEF, True)
+    assert side.totals.tolist() == list(decoded[1:])
 
 
 def test_beliefs_of_an_earlier_iteration_are_not_given_out():

@@ -134,14 +134,18 @@ def test_messages_take_a_byte_each():
 
 def test_sums_that_need_more_than_32_bits(monkeypatch):
     """A column of many strong messages: 64 bits where 32 might not do, with the same numbers."""
-    few, many = (
+    few, many, short = (
         SimpleNamespace(
-            blocks=[SimpleNamespace(indptr=np.array([0, n]), most_in_column=n)], share=None
+            blocks=[SimpleNamespace(indptr=np.array([0, n]), most_in_column=n)],
+            share=None,
+            shape=(n_rows, n),
+            n_components=4,
         )
-        for n in (20, 10**6)
+        for n, n_rows in ((20, 20), (10**6, 1), (20, 10**6))
     )
-    assert compact_beliefs._sum_types(few, "max-sum") == (np.int16, np.int32)
-    assert compact_beliefs._sum_types(few, "sum-product") == (np.int32, np.int32)
+    assert compact_beliefs._sum_types(few, "max-sum") == (np.int32, np.int32)
+    assert compact_beliefs._sum_types(short, "max-sum") == (np.int16, np.int32)
+    assert compact_beliefs._sum_types(short, "sum-product") == (np.int32, np.int32)
     assert compact_beliefs._sum_types(many, "max-sum") == (np.int64, np.int64)
     rng = np.random.default_rng(0)
     seen = Observations.from_dense(rng.integers(0, 2, (30, 40)))
@@ -154,7 +158,7 @@ def test_sums_that_need_more_than_32_bits(monkeypatch):
         for _ in range(3):
             step(problem, state, 0.4)
         state = to_sum_product(problem, state)
-        assert state.sums.rows[0].dtype == state.sums.columns.dtype == kind
+        assert state.sums.rows[0].sums.dtype == state.sums.columns.sums.dtype == kind
         for _ in range(3):
             step(problem, state, 0.4)
         beliefs.append((state.row_belief, state.column_belief))

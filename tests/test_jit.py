@@ -19,10 +19,10 @@ from boolweave.decoding import kernels as decoding_kernels
 assert boolweave.__file__.startswith({place!r}), boolweave.__file__
 
 import numpy as np
-belief = np.full((2, 3), 0.7, np.float32)
-units = np.zeros((2, 3), np.int16)
-belief_kernels.to_units(belief, np.float32(10), np.float32(100), True, units, np.zeros(2, bool))
-print(units.tolist())
+belief = np.full((2, 3), 7, np.float32)
+total = np.zeros(6, np.float32)
+belief_kernels.add_records(belief.reshape(-1), 3, 3, total)
+print(total.reshape(2, 3).tolist())
 """
 
 
@@ -48,7 +48,7 @@ def test_without_a_place_for_the_cache(tmp_path):
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "[[7, 7, 7], [7, 7, 7]]\n"
+    assert done.stdout == "[[7.0, 7.0, 7.0], [7.0, 7.0, 7.0]]\n"
 
 
 def test_other_errors_are_not_hidden(monkeypatch):

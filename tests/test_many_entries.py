@@ -114,18 +114,17 @@ def test_a_block_of_more_entries_than_the_limit(tmp_path, monkeypatch):
         shapes = compact._shapes(problem)
         (to_row,), (to_column,) = (problem.store.zeros(shapes, np.uint8) for _ in range(2))
         sums = compact_beliefs.no_sums(problem)
-        (units,), (moved,), (still,) = sums.row_units, sums.row_moved, sums.still
-        compact_beliefs.as_table(units, K)[-8:] = beliefs
+        (side,), (still,) = sums.rows, sums.still
+        side.table(side.units)[-8:] = beliefs
+        side.moved[:] = False
+        sums.columns.table(sums.columns.units)[...] = columns.T
+        sums.columns.moved[:] = False
         still[: -8 * 4096 // (LANES * compact.kernels.GROUPS)] = True
-        scales = (np.float32(number) for number in (code.unit, 1 / code.unit, 1023))
-        told = compact_step.Told(
-            False, "max-sum", code, 0.4, 0, *scales, columns, np.zeros(4096, dtype=bool),
-            np.dtype(np.int32),
-        )  # fmt: skip
-        moved[:] = False
+        scale = compact_beliefs.Scale.of(problem, "max-sum")
+        told = compact_step.Told(False, "max-sum", code, 0.4, 0, scale, sums.columns)
         member = compact_step.Member(block, problem.row_prior, sums, 0, to_row, to_column)
         change, _, column_sum = compact_step.update(told, [member])
-        rows = compact_beliefs.as_table(sums.rows[0], K)
+        rows = side.table(side.sums)
         assert not rows[:-8].any()
         n_last = 8 * 4096 // LANES
         messages = (to_row[-n_last:], to_column[-n_last:])

@@ -22,7 +22,7 @@ import numpy as np
 
 from boolweave import compact, memory
 from boolweave import message_passing as engine
-from boolweave.cluster_worker import Rows, on_wire
+from boolweave.cluster_worker import Rows, on_wire, own
 from boolweave.later import Later
 from boolweave.observations import Observations
 from boolweave.posterior import Parts
@@ -43,10 +43,7 @@ GLANCE = 2.0
 # Of a State and of its Sums: one row of the array for each row of the matrix; a list with an item
 # for each block. The rest is the same on every worker.
 BY_ROW = ("row_belief",)
-BY_BLOCK = (
-    "to_row", "to_column", "rows", "row_units", "row_moved", "row_words", "row_totals", "still",
-    "ones",
-)  # fmt: skip
+BY_BLOCK = ("to_row", "to_column", "rows", "still", "ones")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -289,11 +286,11 @@ class Cluster:
     def joined(name: str, parts: list[Any]) -> Any:
         """Inverse of `_part_of`, of what is called `name`."""
         if name in BY_BLOCK:
-            return [np.array(array) for part in parts for array in part]
+            return [own(item) for part in parts for item in part]
         if name in BY_ROW and parts[0] is not None:
             return np.concatenate(parts)
         if name != "sums":
-            return np.array(parts[0]) if isinstance(parts[0], np.ndarray) else parts[0]
+            return own(parts[0])
         names = [field.name for field in fields(parts[0])]
         return type(parts[0])(
             **{

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from boolweave import compact, memory
+from boolweave import compact, compact_beliefs, memory
 from boolweave import message_passing as engine
 from boolweave.observations import Observations
 from boolweave.packed import unpacked
@@ -115,11 +115,8 @@ class Rows:
     def put(self, key: int, state: State) -> None:
         """A state from elsewhere."""
         assert state.sums is not None
-        sums = replace(
-            state.sums, **{name: _own(value) for name, value in vars(state.sums).items()}
-        )
-        messages = {"to_row": _own(state.to_row), "to_column": _own(state.to_column)}
-        self.states[key] = replace(state, sums=sums, **messages)
+        messages = {"to_row": own(state.to_row), "to_column": own(state.to_column)}
+        self.states[key] = replace(state, sums=own(state.sums), **messages)
 
     def believe(self, key: int, rows: NDArray[Any], columns: NDArray[Any]) -> None:
         """Beliefs from elsewhere."""
@@ -231,8 +228,10 @@ def on_wire(arguments: Sequence[Any]) -> list[Any]:
     return [a if isinstance(a, int | float | str) else to_serialize(a) for a in arguments]
 
 
-def _own(value: Any) -> Any:
+def own(value: Any) -> Any:
     """Arrays that came over the network can be read only; those of a state are written to."""
     if isinstance(value, list):
-        return [_own(item) for item in value]
+        return [own(item) for item in value]
+    if isinstance(value, compact_beliefs.Sums | compact_beliefs.Side):
+        return replace(value, **{name: own(part) for name, part in vars(value).items()})
     return np.array(value) if isinstance(value, np.ndarray) else value

@@ -318,7 +318,8 @@ def covered(
     """How many entries of each code the decoded product makes 1 in a block, (3,)."""
     counts = belief_kernels.covered(
         True if problem.model.product == "xor" else None, True if block.dense else None,
-        block.indptr, block.index, block.codes, row_words, column_words,
+        block.indptr, block.index, block.codes, row_words.shape[1], row_words.reshape(-1),
+        column_words.reshape(-1),
     )  # fmt: skip
     for array in entries_of(block):
         release(array)

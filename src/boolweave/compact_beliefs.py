@@ -15,7 +15,9 @@ import numpy as np
 from boolweave import belief_kernels
 from boolweave import compact_kernels as kernels
 from boolweave import compact_sum_product_kernels as sum_product_kernels
+from boolweave._vectors import LANES
 from boolweave.compact import LARGEST_EVIDENCE, NARROW, entries_of, offsets_of, unit_of
+from boolweave.kernels import COARSE, FINE, LARGEST_PRIOR
 from boolweave.later import Later
 from boolweave.model import HARD_BELIEF
 from boolweave.storage import in_turn
@@ -26,25 +28,45 @@ if TYPE_CHECKING:
     Floats = NDArray[np.floating[Any]]
 
 
+# With fewer variables than this a kernel for sums of 16 bits takes longer to compile than it saves.
+WORTH_IT = 1 << 18
+
+
+@dataclass(eq=False)
+class Side:
+    """The variables of n rows or columns, K each; flat arrays have `SLACK` numbers behind them."""
+
+    sums: NDArray[Any]  # (n · K,) of their messages, in units
+    units: NDArray[np.int16]  # (n · K,) what they tell next
+    moved: NDArray[np.bool_]  # (n,) whether that is news
+    words: NDArray[np.uint64]  # (n, ⌈K/64⌉) decoded bits
+    totals: NDArray[np.int64]  # (2,) priors of the ones, in the steps of `kernels.decoded`
+
+    @classmethod
+    def of(cls, n: int, n_factors: int, kind: Any) -> Side:
+        """Without messages, and nobody was told anything yet."""
+        size = n * n_factors + kernels.SLACK
+        return cls(
+            np.zeros(size, dtype=kind),
+            np.zeros(size, dtype=np.int16),
+            np.ones(n, dtype=bool),
+            np.zeros((n, -(-n_factors // 64)), dtype=np.uint64),
+            np.zeros(2, dtype=np.int64),
+        )
+
+    def table(self, flat: NDArray[Any]) -> NDArray[Any]:
+        """One of the flat arrays as (n, K), without the slack behind it."""
+        return flat[: -kernels.SLACK].reshape(len(self.moved), -1)
+
+
 @dataclass(eq=False)
 class Sums:
-    """Sums of messages in units, and what follows from them. Rows: a list, by block.
+    """Sums of messages, kept up to date by what the messages move by, and what follows."""
 
-    Arrays of rows are flat, with `compact_kernels.SLACK` numbers behind them.
-    """
-
-    rows: list[NDArray[Any]]  # (rows · K,)
-    columns: NDArray[Any]  # (K, N)
-    row_units: list[NDArray[np.int16]]  # (rows · K,) what rows tell next
-    column_units: NDArray[np.int16]  # (K, N)
-    row_moved: list[NDArray[np.bool_]]  # (rows,) whether that is news
-    column_moved: NDArray[np.bool_]  # (N,)
-    row_words: list[NDArray[np.uint64]]  # (rows, ⌈K/64⌉) decoded bits
-    column_words: NDArray[np.uint64]  # (N, ⌈K/64⌉)
-    row_totals: list[NDArray[np.int64]]  # (2,) priors of the ones, in steps of `kernels.decoded`
-    column_totals: NDArray[np.int64]  # (2,)
-    still: list[NDArray[np.bool_]]  # which chunks stayed as they were
-    ones: list[NDArray[np.int64]]  # expected ones of each chunk, (chunks, 2), in 2⁻²⁰
+    rows: list[Side]  # by block
+    columns: Side
+    still: list[NDArray[np.bool_]]  # by block: which chunks stayed as they were
+    ones: list[NDArray[np.int64]]  # by block: expected ones of each chunk, (chunks, 2), in 2⁻²⁰
     last_setting: tuple[float, ...] | None = None  # levels and damping
     n_steps: int = 0
     n_changes: int = 0  # of decoded bits, by steps in which there were some
@@ -66,53 +88,31 @@ class Beliefs(Later):
         sums = self.sums
         if self._n_steps != sums.n_steps:
             raise RuntimeError("these beliefs are gone: there was another iteration")
-        parts = [self._as_table(part) for part in sums.rows] if self.of_rows else [sums.columns]
+        sides = sums.rows if self.of_rows else [sums.columns]
+        tables = [side.table(side.sums) for side in sides]
         if out is None:
-            shape = sum(map(len, parts)), self._n_columns
-            out = np.empty(shape, dtype=np.float32)
+            n, n_factors = sum(map(len, tables)), tables[0].shape[1]
+            out = np.empty((n, n_factors) if self.of_rows else (n_factors, n), dtype=np.float32)
         first = 0
-        for part in parts:
-            run = slice(first, first + len(part))
-            prior = self.prior[run] if len(self.prior) > 1 else self.prior
-            belief_kernels.to_log_odds(prior, part, np.float32(self.unit), out[run])
+        for table in tables:
+            run = slice(first, first + len(table))
+            (out[run] if self.of_rows else out.T)[...] = table
             first = run.stop
+        out *= np.float32(self.unit)
+        out += self.prior
         return out
-
-    @property
-    def _n_columns(self) -> int:
-        columns = self.sums.columns
-        return columns.shape[0] if self.of_rows else columns.shape[1]
-
-    def _as_table(self, flat: NDArray[Any]) -> NDArray[Any]:
-        return as_table(flat, self._n_columns)
-
-
-def as_table(flat: NDArray[Any], n_factors: int) -> NDArray[Any]:
-    """The numbers of rows (rows, K), without the slack behind them."""
-    size = (len(flat) - kernels.SLACK) // n_factors * n_factors
-    return flat[:size].reshape(-1, n_factors)
 
 
 # ---------------------------------------------------------------- the sums
 
 
 def no_sums(problem: Any, semiring: str = "max-sum") -> Sums:
-    """The sums of messages that say nothing; nobody was told anything yet."""
-    K, N = problem.n_components, problem.shape[1]
+    """The sums of messages that say nothing."""
+    K = problem.n_components
     of_rows, of_columns = _sum_types(problem, semiring)
-    n_words = -(-K // 64)
-    sizes = [block.stop - block.start for block in problem.blocks]
     return Sums(
-        rows=[np.zeros(n * K + kernels.SLACK, dtype=of_rows) for n in sizes],
-        columns=np.zeros((K, N), dtype=of_columns),
-        row_units=[np.zeros(n * K + kernels.SLACK, dtype=np.int16) for n in sizes],
-        column_units=np.zeros((K, N), dtype=np.int16),
-        row_moved=[np.ones(n, dtype=bool) for n in sizes],
-        column_moved=np.ones(N, dtype=bool),
-        row_words=[np.zeros((n, n_words), dtype=np.uint64) for n in sizes],
-        column_words=np.zeros((N, n_words), dtype=np.uint64),
-        row_totals=[np.zeros(2, dtype=np.int64) for _ in sizes],
-        column_totals=np.zeros(2, dtype=np.int64),
+        rows=[Side.of(block.stop - block.start, K, of_rows) for block in problem.blocks],
+        columns=Side.of(problem.shape[1], K, of_columns),
         still=[np.zeros(block.n_chunks, dtype=bool) for block in problem.blocks],
         ones=[np.zeros((block.n_chunks, 2), dtype=np.int64) for block in problem.blocks],
     )
@@ -121,7 +121,7 @@ def no_sums(problem: Any, semiring: str = "max-sum") -> Sums:
 def _sum_types(problem: Any, semiring: str) -> tuple[Any, Any]:
     """Of rows and of columns: int32, or int64 where the messages of a row or column could overflow.
 
-    Those of all of them, at their limit and turning. Max-sum sums of short rows have 16 bits.
+    Those of all of them, at their limit and turning. Max-sum sums of many short rows have 16 bits.
     """
     in_row = max((int(np.diff(block.indptr).max(initial=0)) for block in problem.blocks), default=0)
     in_column = sum(block.most_in_column for block in problem.blocks)
@@ -129,67 +129,114 @@ def _sum_types(problem: Any, semiring: str) -> tuple[Any, Any]:
         in_column = problem.share.n_rows
     largest = 2 * LARGEST_EVIDENCE * sum_product_kernels.LOG_ODDS_STEPS
     kind = np.int32 if max(in_row, in_column) * largest < 2**31 else np.int64
-    narrow = semiring == "max-sum" and in_row * kernels.LARGEST_MOVE <= NARROW
+    many = problem.shape[0] * problem.n_components >= WORTH_IT
+    narrow = many and semiring == "max-sum" and in_row * kernels.LARGEST_MOVE <= NARROW
     return np.int16 if narrow else kind, kind
 
 
 def sums_of(problem: Any, semiring: str, to_row: list[Any], to_column: list[Any]) -> Sums:
     """The sums of given messages."""
     sums = no_sums(problem, semiring)
+    columns = sums.columns
     blocks = zip(problem.blocks, to_row, to_column, sums.rows, strict=True)
-    for block, phi, psi, rows in in_turn(blocks, lambda part: (*entries_of(part[0]), *part[1:3])):
+    for block, phi, psi, side in in_turn(blocks, lambda part: (*entries_of(part[0]), *part[1:3])):
         offsets = offsets_of(problem, semiring, block)[:, None]
         row_of = np.repeat(np.arange(block.stop - block.start), np.diff(block.indptr))
-        own = as_table(rows, problem.n_components).T
-        for array, at, out in ((phi, row_of, own), (psi, block.columns, sums.columns)):
-            values = block.from_lanes(array) - offsets
+        for array, at, of in ((phi, row_of, side), (psi, block.columns, columns)):
+            values, out = block.from_lanes(array) - offsets, of.table(of.sums).T
             for k in range(problem.n_components):
                 out[k] += np.bincount(at, values[:, k], out.shape[1]).astype(out.dtype)
     if problem.share is not None:
-        sums.columns = problem.share.reduce(sums.columns)
+        columns.sums = problem.share.reduce(columns.sums)
     return sums
 
 
 # ---------------------------------------------------------------- what variables tell
 
 
-def told_units(problem: Any, state: Any) -> None:
-    """See that the units are those of the state's beliefs, which may come from somewhere else."""
+@dataclass(frozen=True)
+class Scale:
+    """How log-odds and units go together."""
+
+    unit: np.float32  # in log-odds
+    per_odds: np.float32  # units in 1 of log-odds
+    limit: np.float32  # the largest belief, in units
+
+    @classmethod
+    def of(cls, problem: Any, semiring: str) -> Scale:
+        """That of a problem."""
+        unit = unit_of(problem, semiring)
+        max_sum = semiring == "max-sum"
+        limit = kernels.MAX_SUM_LIMIT if max_sum else sum_product_kernels.SUM_PRODUCT_LIMIT
+        return cls(np.float32(unit), np.float32(1 / unit), np.float32(limit))
+
+
+def tell(problem: Any, state: Any) -> None:
+    """See that units are those of the state's beliefs, which may come from somewhere else."""
     sums = state.sums
-    how = scale_and_limit(problem, state.semiring)
-    if not _are_own(state.row_belief, problem, state):
-        belief = _floats(state.row_belief)
-        for block, units, moved in zip(problem.blocks, sums.row_units, sums.row_moved, strict=True):
-            table = as_table(units, problem.n_components)
-            belief_kernels.to_units(belief[block.rows], *how, True, table, moved)
-    if not _are_own(state.column_belief, problem, state):
-        belief = _floats(state.column_belief)
-        belief_kernels.to_units(belief, *how, False, sums.column_units, sums.column_moved)
+    scale = Scale.of(problem, state.semiring)
+    unit = unit_of(problem, state.semiring)
+    if not _are_own(state.row_belief, sums, unit):
+        belief = np.asarray(state.row_belief)
+        for block, side in zip(problem.blocks, sums.rows, strict=True):
+            _tell(side, belief[block.rows], scale)
+    if not _are_own(state.column_belief, sums, unit):
+        _tell(sums.columns, np.asarray(state.column_belief).T, scale)
 
 
-def _are_own(belief: Any, problem: Any, state: Any) -> bool:
-    """Whether beliefs are those of the state's sums, in units of the same size."""
-    own = isinstance(belief, Beliefs) and belief.sums is state.sums
-    return own and belief.unit == unit_of(problem, state.semiring)
+def _are_own(belief: Any, sums: Sums, unit: float) -> bool:
+    """Whether beliefs are those of the sums, in units of the same size."""
+    return isinstance(belief, Beliefs) and belief.sums is sums and belief.unit == unit
 
 
-def _floats(belief: Any) -> Floats:
-    return np.ascontiguousarray(belief, dtype=np.float32)
+def _tell(side: Side, belief: Any, scale: Scale) -> None:
+    """Units of given beliefs (n, K), with the numbers that `belief_kernels.settle` finds."""
+    value = np.array(belief, dtype=np.float32)
+    value *= scale.per_odds
+    np.clip(value, -scale.limit, scale.limit, out=value)
+    value += np.float32(0.5)
+    np.floor(value, out=value)
+    units = side.table(side.units)
+    side.moved |= (units != value).any(axis=1)
+    units[...] = value
 
 
-def scale_and_limit(problem: Any, semiring: str) -> tuple[np.float32, np.float32]:
-    """Units in 1 of log-odds, and the largest number of units."""
-    max_sum = semiring == "max-sum"
-    limit = kernels.MAX_SUM_LIMIT if max_sum else sum_product_kernels.SUM_PRODUCT_LIMIT
-    return np.float32(1 / unit_of(problem, semiring)), np.float32(limit)
+def settle(side: Side, prior: Floats, scale: Scale) -> bool:
+    """What variables tell next, and their bits, from their sums; whether a bit changed.
 
-
-def settle_columns(problem: Any, state: Any) -> None:
-    """What columns tell next, and their bits, from their sums."""
-    sums = state.sums
-    changed = belief_kernels.settle_columns(
-        problem.column_prior, sums.columns, np.float32(unit_of(problem, state.semiring)),
-        *scale_and_limit(problem, state.semiring), np.float32(HARD_BELIEF), sums.column_units,
-        sums.column_moved, sums.column_words, sums.column_totals,
+    prior is (n, K), or 1 for what it does not depend on.
+    """
+    n = len(side.moved)
+    n_factors = side.table(side.sums).shape[1] if n else 1
+    by_row = len(prior) > 1
+    if by_row:
+        pattern = np.zeros_like(side.sums, dtype=np.float32)
+        side.table(pattern)[...] = prior
+    else:
+        pattern = np.broadcast_to(prior, (LANES, n_factors)).ravel()
+    counts, news, ones = belief_kernels.scratch(n_factors)
+    changed = belief_kernels.settle(
+        n, n_factors, pattern, n_factors if by_row else 0, side.sums, scale.unit, scale.per_odds,
+        scale.limit, side.units, side.moved.view(np.uint8), side.words.reshape(-1), counts,
+        news.view(np.uint16), ones.view(np.uint16), news, ones,
     )  # fmt: skip
-    sums.n_changes += changed
+    hard = np.float32(HARD_BELIEF)
+    if by_row:
+        side.totals[:] = belief_kernels.prior_totals(side.words, prior, hard)
+        return bool(changed)
+    n_ones = counts.reshape(LANES, n_factors).sum(axis=0)
+    for word in side.words[n - n % LANES :]:  # the last rows, not counted yet
+        n_ones += [int(word[k >> 6]) >> (k & 63) & 1 for k in range(n_factors)]
+    side.totals[:] = priors_counted(np.broadcast_to(prior[0], n_factors), n_ones)
+    return bool(changed)
+
+
+def priors_counted(prior: Floats, n_ones: NDArray[Any]) -> tuple[int, int]:
+    """As `belief_kernels.prior_totals`, where one prior (K,) holds for many ones."""
+    odds = np.maximum(prior.astype(np.float64), -LARGEST_PRIOR)
+    whole = np.floor(odds * COARSE + 0.5)
+    rest = np.floor((odds - whole / COARSE) * FINE + 0.5)
+    counted = np.where(prior < HARD_BELIEF, n_ones, 0).astype(np.int64)
+    sides = (np.where(counted > 0, part, 0).astype(np.int64) for part in (whole, rest))
+    coarse, fine = (int(counted @ part) for part in sides)
+    return coarse, fine

@@ -51,6 +51,9 @@ SLACK = LANES
 # Numbers in a cache line, of 16 bits each.
 LINE = 32
 
+# Messages are asked for so many groups before their turn: about as long as memory takes to answer.
+AHEAD = 4
+
 # Codes of entries: seen as 0, seen as 1, not seen.
 MISSING = 2
 
@@ -187,6 +190,15 @@ def fetch_ahead(dense, stride, columns, start, n_entries, column_belief):
             if stride > LINE:
                 for part in range(LINE, stride, LINE):
                     prefetch(column_belief, at + part)
+
+
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def fetch_messages(group, n_factors, n_bytes, to_row, to_column):
+    """Ask for the messages, of so many bytes each, of a group some way ahead."""
+    at = (group + AHEAD) * n_factors * LANES
+    for k in range(0, n_factors, 2 * LINE // (n_bytes * LANES)):
+        prefetch(to_row, at + k * LANES)
+        prefetch(to_column, at + k * LANES)
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
@@ -405,6 +417,8 @@ def max_sum(
                 dense, n_columns, indptr, n_entries, g, row, column
             )
             fetch_ahead(dense, n_columns, columns, start, n_entries, column_belief)
+            if dense is None:
+                fetch_messages(g, n_factors, 1, to_row, to_column)
             gather(
                 dense, n_columns, indptr, columns, row, column, start, n, one_row, n_factors,
                 row_belief, column_belief, x, y, row_at, column_at,

@@ -16,13 +16,7 @@ from boolweave import compact_kernels as kernels
 from boolweave import compact_sum_product_kernels as sum_product_kernels
 from boolweave._vectors import TILE
 from boolweave.compact import NARROW, entries_of, unit_of
-from boolweave.compact_beliefs import (
-    Beliefs,
-    scale_and_limit,
-    settle_columns,
-    told_units,
-)
-from boolweave.model import HARD_BELIEF
+from boolweave.compact_beliefs import Beliefs, Scale, settle, tell
 from boolweave.storage import in_turn
 
 if TYPE_CHECKING:
@@ -31,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from boolweave.compact import Code, CompactBlock
-    from boolweave.compact_beliefs import Sums
+    from boolweave.compact_beliefs import Side, Sums
 
 # Its multiples fill the unit interval evenly.
 GOLDEN = 0.6180339887498949
@@ -53,23 +47,22 @@ def step(
     """
     sums, code = state.sums, problem.code
     unit = unit_of(problem, state.semiring)
-    told_units(problem, state)
+    tell(problem, state)
     setting = (*code.levels.tolist(), damping)
     if sums.last_setting != setting:  # with other evidence nothing is settled
-        for moved in (*sums.row_moved, sums.column_moved):
-            moved[:] = True
+        for side in (*sums.rows, sums.columns):
+            side.moved[:] = True
         sums.last_setting = setting
     told = Told(
         problem.model.product == "xor", state.semiring, code, damping,
-        int((sums.n_steps + 1) * GOLDEN % 1.0 * kernels.DAMPING_STEPS), np.float32(unit),
-        *scale_and_limit(problem, state.semiring), sums.column_units, sums.column_moved,
-        sums.columns.dtype,
+        int((sums.n_steps + 1) * GOLDEN % 1.0 * kernels.DAMPING_STEPS),
+        Scale.of(problem, state.semiring), sums.columns,
     )  # fmt: skip
 
     def one_group(numbers: list[int]) -> tuple[int, bool, Any]:
         return update(told, [_member(problem, state, i) for i in numbers])
 
-    change, column_sums = 0, np.zeros_like(sums.columns)
+    change, column_sums = 0, np.zeros_like(sums.columns.sums)
     groups = [list(range(g, len(problem.blocks), n_groups)) for g in range(n_groups)]
     for moved, changed, column_sum in run_all(one_group, groups):
         change = max(change, moved)
@@ -77,8 +70,8 @@ def step(
         column_sums += column_sum
     if problem.share is not None:
         column_sums = problem.share.reduce(column_sums)
-    sums.columns += column_sums
-    settle_columns(problem, state)
+    sums.columns.sums += column_sums
+    sums.n_changes += settle(sums.columns, np.ascontiguousarray(problem.column_prior.T), told.scale)
     if state.semiring == "max-sum":
         state.residual = change / code.steps
     else:  # one step is rounding
@@ -108,12 +101,8 @@ class Told:
     code: Code
     damping: float
     phase: int  # in 0 … 127
-    unit: np.float32  # in log-odds
-    scale: np.float32  # units in 1 of log-odds
-    limit: np.float32  # the largest belief, in units
-    columns: NDArray[np.int16]  # (K, N) beliefs in units
-    column_moved: NDArray[np.bool_]  # (N,)
-    sum_type: np.dtype[Any]
+    scale: Scale
+    columns: Side
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,27 +124,27 @@ class Member:
 def update(told: Told, members: list[Member]) -> tuple[int, bool, NDArray[Any]]:
     """One iteration of some blocks.
 
-    Returns the largest change, whether a bit of the rows changed, and the change of the column sums
-    (K, N). This is what a thread does, and what a worker of a cluster does.
+    Returns the largest change, whether a bit of the rows changed, and the changes of the column
+    sums, as those are laid out. This is what a thread does, and what a worker of a cluster does.
     """
     max_sum = told.semiring == "max-sum"
-    n_factors = len(told.columns)
+    columns = _Columns(told)
+    n_factors = columns.n_factors
     scratch = (kernels if max_sum else sum_product_kernels).scratch(n_factors)
-    settling = belief_kernels.scratch(n_factors)
     steps, *rounding = kernels.rounding(told.damping)
     xor = True if told.xor else None
     bounds, small = told.code.bounds, told.code.small
-    columns = _Columns(told)
     change, changed = 0, False
     for member in in_turn(members, Member.arrays):
         block, sums, i = member.block, member.sums, member.number
+        side = sums.rows[i]
         dense = True if block.dense else None
         stride, column_units, column_sums = columns.of(block)
         fixed = (dense, stride, block.indptr, block.index, block.codes)
-        read = (n_factors, sums.row_units[i], column_units)
-        settled = (sums.row_moved[i], told.column_moved, sums.still[i])
+        read = (n_factors, side.units, column_units)
+        settled = (side.moved, told.columns.moved, sums.still[i])
         kept = (member.to_row.reshape(-1), member.to_column.reshape(-1))
-        added = (sums.rows[i], column_sums)
+        added = (side.sums, column_sums)
         if max_sum:
             moved = kernels.max_sum(
                 xor, *fixed, bounds, steps, *rounding, *read, *settled, *kept, *added, *scratch
@@ -166,27 +155,24 @@ def update(told: Told, members: list[Member]) -> tuple[int, bool, NDArray[Any]]:
                 *settled, sums.ones[i], *kept, *added, *scratch,
             )  # fmt: skip
         change = max(change, int(moved))
-        changed |= belief_kernels.settle_rows(
-            member.prior, sums.rows[i], told.unit, told.scale, told.limit, np.float32(HARD_BELIEF),
-            n_factors, sums.row_units[i], sums.row_moved[i], sums.row_words[i], sums.row_totals[i],
-            *settling,
-        )  # fmt: skip
-    return change, bool(changed), columns.changes()
+        changed |= settle(side, member.prior, told.scale)
+    return change, changed, columns.changes()
 
 
 class _Columns:
     """What the columns tell blocks, and where these add the changes of their sums.
 
-    Three layouts. "dense": beliefs and sums (K, N). Otherwise the numbers of a column are together,
-    from a multiple of 16 bytes on. "apart": beliefs (N, stride), and sums likewise. "together":
-    sums of 16 bits behind the beliefs of their column, so that both come with the same cache lines,
+    Three layouts. "dense": units and sums (K, N). Otherwise the numbers of a column are together,
+    from a multiple of 16 bytes on. "apart": units (N, stride), and sums likewise. "together":
+    sums of 16 bits behind the units of their column, so that both come with the same cache lines,
     (N, stride); for max-sum, as long as no sum can overflow. Of "dense" sums can have 16 bits, too.
     """
 
     def __init__(self, told: Told) -> None:
         self.told = told
-        n_factors = len(told.columns)
-        self.half = -(-n_factors // TILE) * TILE
+        self.units = told.columns.table(told.columns.units)
+        self.n_columns, self.n_factors = self.units.shape
+        self.half = -(-self.n_factors // TILE) * TILE
         self._told: dict[str, NDArray[np.int16]] = {}
         self._wide: dict[str, NDArray[Any]] = {}
         self._narrow: dict[str, NDArray[np.int16]] = {}
@@ -194,69 +180,66 @@ class _Columns:
         self._move = int(kernels.LARGEST_MOVE * min(1.0, told.damping + 1 / 128)) + 1
 
     def of(self, block: CompactBlock) -> tuple[int, NDArray[np.int16], NDArray[Any]]:
-        """N or stride, beliefs, and where to add the changes of sums."""
+        """N or stride, units, and where to add the changes of sums."""
         reach = block.most_in_column * self._move
         narrow = self.told.semiring == "max-sum" and reach <= NARROW
         layout = "dense" if block.dense else "together" if narrow else "apart"
         if layout not in self._told:
             self._told[layout] = self._laid_out(layout)
-        beliefs = self._told[layout]
+        units = self._told[layout]
         if not narrow:
             if layout not in self._wide:
-                self._wide[layout] = self._zeros(layout, self.told.sum_type)
-            return self._stride(layout), beliefs, self._wide[layout]
+                self._wide[layout] = self._zeros(layout, self.told.columns.sums.dtype)
+            return self._stride(layout), units, self._wide[layout]
         if layout not in self._narrow:
             self._narrow[layout] = (
-                self._zeros(layout, np.int16) if block.dense else beliefs[self.half :]
+                self._zeros(layout, np.int16) if block.dense else units[self.half :]
             )
         if self._reach[layout] + reach > NARROW:
             self._empty(layout)
         self._reach[layout] += reach
-        return self._stride(layout), beliefs, self._narrow[layout]
+        return self._stride(layout), units, self._narrow[layout]
 
     def _stride(self, layout: str) -> int:
-        n_columns = self.told.columns.shape[1]
-        return {"dense": n_columns, "apart": self.half, "together": 2 * self.half}[layout]
+        return {"dense": self.n_columns, "apart": self.half, "together": 2 * self.half}[layout]
 
     def _zeros(self, layout: str, kind: Any) -> NDArray[Any]:
-        n_factors, n_columns = self.told.columns.shape
-        size = n_factors * n_columns if layout == "dense" else n_columns * self._stride(layout)
-        return kernels.arrays_apart([(size + kernels.SLACK, kind)])[0]
+        per_column = self.n_factors if layout == "dense" else self._stride(layout)
+        return kernels.arrays_apart([(self.n_columns * per_column + kernels.SLACK, kind)])[0]
 
     def _laid_out(self, layout: str) -> NDArray[np.int16]:
-        columns = self.told.columns
-        n_factors, n_columns = columns.shape
         flat = self._zeros(layout, np.int16)
         if layout == "dense":
-            flat[: columns.size].reshape(columns.shape)[...] = columns
+            flat[: self.units.size].reshape(-1, self.n_columns)[...] = self.units.T
         else:
-            records = flat[: -kernels.SLACK].reshape(n_columns, -1)
-            records[:, :n_factors] = columns.T
+            flat[: -kernels.SLACK].reshape(self.n_columns, -1)[:, : self.n_factors] = self.units
         return flat
 
-    def _added(self, layout: str, part: NDArray[Any], total: NDArray[Any]) -> None:
-        """Add sums of a layout to a total (K, N)."""
+    @cached_property
+    def _taken(self) -> NDArray[Any]:
+        """Changes taken out of the layouts, as sums of columns are kept."""
+        return np.zeros_like(self.told.columns.sums)
+
+    def _take(self, layout: str, part: NDArray[Any]) -> None:
         if layout == "dense":
-            total += part[: total.size].reshape(total.shape)
+            turned = part[: self.units.size].reshape(-1, self.n_columns).T
+            self.told.columns.table(self._taken)[...] += turned
         else:
-            belief_kernels.add_turned(part, self._stride(layout), total)
+            taken = self._taken[: -kernels.SLACK]
+            belief_kernels.add_records(part, self._stride(layout), self.n_factors, taken)
 
     def _empty(self, layout: str) -> None:
         """Take sums of 16 bits before they overflow."""
-        self._added(layout, self._narrow[layout], self._taken)
+        self._take(layout, self._narrow[layout])
         if layout == "dense":
             self._narrow[layout][:] = 0
         else:
             self._told[layout][: -kernels.SLACK].reshape(-1, 2 * self.half)[:, self.half :] = 0
         self._reach[layout] = 0
 
-    @cached_property
-    def _taken(self) -> NDArray[Any]:
-        return np.zeros(self.told.columns.shape, dtype=self.told.sum_type)
-
     def changes(self) -> NDArray[Any]:
-        """The changes of the sums by all blocks, (K, N)."""
+        """The changes of the sums by all blocks."""
         for parts in (self._narrow, self._wide):
             for layout, part in parts.items():
-                self._added(layout, part, self._taken)
+                self._take(layout, part)
         return self._taken

@@ -37,6 +37,7 @@ from boolweave.compact_kernels import (
     LINE,
     clear_rest,
     fetch_ahead,
+    fetch_messages,
     find_group,
     first_entry,
     gather,
@@ -56,9 +57,6 @@ SUM_PRODUCT_LIMIT = 21800
 
 # Expected ones are counted in whole numbers of this, for sums that do not depend on their order.
 ONES_STEPS = 1 << 20
-
-# Messages are asked for so many groups before their turn: about as long as memory takes to answer.
-AHEAD = 4
 
 # Two irrational numbers in 2⁻³², by which what is added before rounding goes on from row to row and
 # from column to column.
@@ -230,16 +228,12 @@ def _send(
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _ask(dense, group, n_factors, to_row, to_column, column_at, column_sum):
-    """Have memory bring the sums this group will add to, and the messages of a later one."""
+def _fetch_sums(dense, n_factors, column_at, column_sum):
+    """Ask for the sums that this group will add to."""
     if dense is None:
         for i in range(LANES):
             for k in range(0, n_factors, LINE // 2):  # numbers of 32 bits
                 prefetch(column_sum, column_at[i] + k)
-    at = (group + AHEAD) * n_factors * LANES
-    for k in range(0, n_factors, LINE // LANES):
-        prefetch(to_row, at + k * LANES)
-        prefetch(to_column, at + k * LANES)
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
@@ -348,7 +342,8 @@ def sum_product(
             _read_chances(
                 xor, n_factors, at, to_row, to_column, x, y, row_one, column_one, others
             )  # fmt: skip
-            _ask(dense, g, n_factors, to_row, to_column, column_at, column_sum)
+            _fetch_sums(dense, n_factors, column_at, column_sum)
+            fetch_messages(g, n_factors, 2, to_row, to_column)
             base = like_one if xor is None else like_one + like_zero
             all_zero = _find_gains(
                 xor, n_factors, base, like_one - like_zero, row_one, column_one, others

@@ -64,10 +64,9 @@ class Scorer:
             sums = state.sums
             if last is not None and last[0] is sums and last[1] == sums.n_changes:
                 return last[2]
-            covered = self._covered(sums.row_words, sums.column_words)
-            found = Parts(
-                covered, sum(sums.row_totals, np.zeros(2, int)), sums.column_totals.copy()
-            )
+            covered = self._covered([side.words for side in sums.rows], sums.columns.words)
+            of_rows = sum((side.totals for side in sums.rows), np.zeros(2, dtype=np.int64))
+            found = Parts(covered, of_rows, sums.columns.totals.copy())
             self.last = sums, sums.n_changes, found
             return found
         (M, N), K = problem.shape, problem.n_components
