@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import compact_reference as twin
-from boolweave import compact, kernels, message_passing
-from boolweave.compact_beliefs import Scale, Side, settle, tell
+from boolweave import belief_kernels, compact, kernels, message_passing
+from boolweave.compact_beliefs import Prior, Scale, Side, settle, tell
 from boolweave.message_passing import log_posterior, make_problem, step, threads, with_model
 from boolweave.model import HARD_BELIEF, Channel
 from compact_problems import (
@@ -327,7 +327,8 @@ def test_what_follows_from_sums(n_factors, same):
     units[...] = told
     units[2, 0] += 1
     for news in (True, False):
-        assert settle(side, prior, Scale(*map(np.float32, (0.25, 4, 1023)))) == news
+        scale, scratch = Scale(*map(np.float32, (0.25, 4, 1023))), belief_kernels.scratch(n_factors)
+        assert settle(side, Prior(prior, n_factors), scale, scratch) == news
         np.testing.assert_array_equal(units, told)
         assert side.moved.tolist() == [news and i == 2 for i in range(n)]
     bits = [[int(word) >> k & 1 for word in row for k in range(64)] for row in side.words]

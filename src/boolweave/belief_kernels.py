@@ -56,8 +56,7 @@ def settle(
     All arrays are flat, those of variables (n · K,) with slack behind. prior: of all of them,
     and prior_step is K; or of 16, the same for all, and it is 0. Updated: units int16; moved (n,)
     uint8, whether they differ; words, ⌈K/64⌉ for each, uint64; counts (16 · K,) int32, how many are
-    1, of 16 rows after another in whole. news and ones are scratch, uint16, and the same memory as
-    uint64.
+    1. news and ones are scratch, uint16, and the same memory as uint64.
 
     16 rows are K vectors; what differs, and what is 1, are masks of 16 bits one after another, from
     which those of a row are cut.
@@ -99,6 +98,9 @@ def settle(
                 changed |= word ^ words[place]
                 words[place] = word
             moved[first + i] = differs != 0
+        if n_here < LANES:  # a vector may have reached beyond the last
+            for v in range(n_here * n_factors):
+                counts[v] += _i32((ones[v // LANES] >> (v % LANES)) & 1)
     return changed != 0
 
 

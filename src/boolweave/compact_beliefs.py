@@ -201,42 +201,48 @@ def _tell(side: Side, belief: Any, scale: Scale) -> None:
     units[...] = value
 
 
-def settle(side: Side, prior: Floats, scale: Scale) -> bool:
+class Prior:
+    """Prior log-odds (n, K), or 1 for what they do not depend on, as `settle` needs them."""
+
+    def __init__(self, odds: Floats, n_factors: int) -> None:
+        self.odds, self.n_factors = odds, n_factors
+        self.by_row = len(odds) > 1
+        if not self.by_row:
+            one = np.broadcast_to(odds[0], n_factors)
+            self.pattern = np.tile(one, LANES)
+            counted = one < HARD_BELIEF
+            exact = np.maximum(one.astype(np.float64), -LARGEST_PRIOR)
+            coarse = np.floor(exact * COARSE + 0.5)
+            fine = np.floor((exact - coarse / COARSE) * FINE + 0.5)
+            # the steps of `kernels.decoded`, for a one of each factor
+            self.steps = np.where(counted, [coarse, fine], 0).astype(np.int64)
+
+    def of(self, rows: slice) -> Prior:
+        """Of some of the rows."""
+        return Prior(self.odds[rows], self.n_factors) if self.by_row else self
+
+
+def settle(side: Side, prior: Prior, scale: Scale, scratch: Any) -> bool:
     """What variables tell next, and their bits, from their sums; whether a bit changed.
 
-    prior is (n, K), or 1 for what it does not depend on.
+    scratch is that of `belief_kernels`.
     """
-    n = len(side.moved)
-    n_factors = side.table(side.sums).shape[1] if n else 1
-    by_row = len(prior) > 1
-    if by_row:
-        pattern = np.zeros_like(side.sums, dtype=np.float32)
-        side.table(pattern)[...] = prior
+    counts, news, ones = scratch
+    if prior.by_row:
+        pattern = np.zeros(len(side.sums), dtype=np.float32)
+        side.table(pattern)[...] = prior.odds
     else:
-        pattern = np.broadcast_to(prior, (LANES, n_factors)).ravel()
-    counts, news, ones = belief_kernels.scratch(n_factors)
+        pattern = prior.pattern
+    counts[:] = 0
     changed = belief_kernels.settle(
-        n, n_factors, pattern, n_factors if by_row else 0, side.sums, scale.unit, scale.per_odds,
-        scale.limit, side.units, side.moved.view(np.uint8), side.words.reshape(-1), counts,
-        news.view(np.uint16), ones.view(np.uint16), news, ones,
+        len(side.moved), prior.n_factors, pattern, prior.n_factors if prior.by_row else 0,
+        side.sums, scale.unit, scale.per_odds, scale.limit, side.units, side.moved.view(np.uint8),
+        side.words.reshape(-1), counts, news.view(np.uint16), ones.view(np.uint16), news, ones,
     )  # fmt: skip
-    hard = np.float32(HARD_BELIEF)
-    if by_row:
-        side.totals[:] = belief_kernels.prior_totals(side.words, prior, hard)
-        return bool(changed)
-    n_ones = counts.reshape(LANES, n_factors).sum(axis=0)
-    for word in side.words[n - n % LANES :]:  # the last rows, not counted yet
-        n_ones += [int(word[k >> 6]) >> (k & 63) & 1 for k in range(n_factors)]
-    side.totals[:] = priors_counted(np.broadcast_to(prior[0], n_factors), n_ones)
+    if prior.by_row:
+        hard = np.float32(HARD_BELIEF)
+        side.totals[:] = belief_kernels.prior_totals(side.words, prior.odds, hard)
+    else:
+        n_ones = counts.reshape(LANES, -1).sum(axis=0)
+        side.totals[:] = prior.steps @ n_ones
     return bool(changed)
-
-
-def priors_counted(prior: Floats, n_ones: NDArray[Any]) -> tuple[int, int]:
-    """As `belief_kernels.prior_totals`, where one prior (K,) holds for many ones."""
-    odds = np.maximum(prior.astype(np.float64), -LARGEST_PRIOR)
-    whole = np.floor(odds * COARSE + 0.5)
-    rest = np.floor((odds - whole / COARSE) * FINE + 0.5)
-    counted = np.where(prior < HARD_BELIEF, n_ones, 0).astype(np.int64)
-    sides = (np.where(counted > 0, part, 0).astype(np.int64) for part in (whole, rest))
-    coarse, fine = (int(counted @ part) for part in sides)
-    return coarse, fine

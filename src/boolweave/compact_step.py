@@ -16,7 +16,7 @@ from boolweave import compact_kernels as kernels
 from boolweave import compact_sum_product_kernels as sum_product_kernels
 from boolweave._vectors import TILE
 from boolweave.compact import NARROW, entries_of, unit_of
-from boolweave.compact_beliefs import Beliefs, Scale, settle, tell
+from boolweave.compact_beliefs import Beliefs, Prior, Scale, settle, tell
 from boolweave.storage import in_turn
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def step(
         problem.model.product == "xor", state.semiring, code, damping,
         int((sums.n_steps + 1) * GOLDEN % 1.0 * kernels.DAMPING_STEPS),
         Scale.of(problem, state.semiring), sums.columns,
+        Prior(problem.row_prior, problem.n_components),
     )  # fmt: skip
 
     def one_group(numbers: list[int]) -> tuple[int, bool, Any]:
@@ -71,7 +72,9 @@ def step(
     if problem.share is not None:
         column_sums = problem.share.reduce(column_sums)
     sums.columns.sums += column_sums
-    sums.n_changes += settle(sums.columns, np.ascontiguousarray(problem.column_prior.T), told.scale)
+    prior = Prior(np.ascontiguousarray(problem.column_prior.T), problem.n_components)
+    scratch = belief_kernels.scratch(problem.n_components)
+    sums.n_changes += settle(sums.columns, prior, told.scale, scratch)
     if state.semiring == "max-sum":
         state.residual = change / code.steps
     else:  # one step is rounding
@@ -87,9 +90,7 @@ def step(
 
 def _member(problem: Any, state: Any, i: int) -> Member:
     """Block `i` in a step."""
-    block, prior = problem.blocks[i], problem.row_prior
-    prior = prior[block.rows] if len(prior) > 1 else prior
-    return Member(block, prior, state.sums, i, state.to_row[i], state.to_column[i])
+    return Member(problem.blocks[i], state.sums, i, state.to_row[i], state.to_column[i])
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,14 +104,14 @@ class Told:
     phase: int  # in 0 … 127
     scale: Scale
     columns: Side
+    row_prior: Prior
 
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """A block in a step: what its rows believe beforehand, and where its arrays are."""
+    """A block in a step, and where its arrays are."""
 
     block: CompactBlock
-    prior: NDArray[np.float32]  # log-odds, (rows, K); 1 for either if they are the same for all
     sums: Sums
     number: int  # of the block in the lists of `sums`
     to_row: NDArray[Any]
@@ -131,6 +132,7 @@ def update(told: Told, members: list[Member]) -> tuple[int, bool, NDArray[Any]]:
     columns = _Columns(told)
     n_factors = columns.n_factors
     scratch = (kernels if max_sum else sum_product_kernels).scratch(n_factors)
+    settling = belief_kernels.scratch(n_factors)
     steps, *rounding = kernels.rounding(told.damping)
     xor = True if told.xor else None
     bounds, small = told.code.bounds, told.code.small
@@ -155,7 +157,7 @@ def update(told: Told, members: list[Member]) -> tuple[int, bool, NDArray[Any]]:
                 *settled, sums.ones[i], *kept, *added, *scratch,
             )  # fmt: skip
         change = max(change, int(moved))
-        changed |= settle(side, member.prior, told.scale)
+        changed |= settle(side, told.row_prior.of(block.rows), told.scale, settling)
     return change, changed, columns.changes()
 
 
