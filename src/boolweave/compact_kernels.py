@@ -153,6 +153,20 @@ def read_codes(codes, start, n, seen):
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def _gather_rows(dense, indptr, row, start, n, n_factors, row_belief, x, row_at):
+    """The rows of `gather`, where there are several; in dense blocks there never are."""
+    if dense is None:
+        for i in range(n):
+            while indptr[row + 1] <= start + i:
+                row += 1
+            row_at[i] = row * n_factors
+        for i in range(n, LANES):
+            row_at[i] = row * n_factors
+        for k in range(0, n_factors, TILE):
+            gather_tile(row_belief, row_at, k, x)
+
+
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def gather(
     dense, n_columns, indptr, columns, row, column, start, n, one_row, n_factors, row_belief,
     column_belief, x, y, row_at, column_at,
@@ -162,14 +176,7 @@ def gather(
         for k in range(n_factors):
             store(x, k * LANES, splat(row_belief[row * n_factors + k]))
     else:
-        for i in range(n):
-            while indptr[row + 1] <= start + i:
-                row += 1
-            row_at[i] = row * n_factors
-        for i in range(n, LANES):
-            row_at[i] = row * n_factors
-        for k in range(0, n_factors, TILE):
-            gather_tile(row_belief, row_at, k, x)
+        _gather_rows(dense, indptr, row, start, n, n_factors, row_belief, x, row_at)
     if dense is not None:
         for k in range(n_factors):
             store(y, k * LANES, load(column_belief, k * n_columns + column))
@@ -206,6 +213,15 @@ def clear_rest(n_factors, x):
     """x[k] = 0 for the k beyond the last factor in the last tile, where neighbours were read."""
     for k in range(n_factors, -(-n_factors // TILE) * TILE):
         store(x, k * LANES, splat(_i16(0)))
+
+
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def scatter_rows(dense, n_factors, x, row_at, row_sum):
+    """Add x[k] to the sums of the rows of a group, where there are several."""
+    if dense is None:
+        clear_rest(n_factors, x)
+        for k in range(0, n_factors, TILE):
+            scatter_sorted_tile(x, row_at, k, row_sum)
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
@@ -448,9 +464,7 @@ def max_sum(
                         row_sum[row * n_factors + k] += total(load(held, k * LANES))
                         store(held, k * LANES, zero)
             else:
-                clear_rest(n_factors, x)
-                for k in range(0, n_factors, TILE):
-                    scatter_sorted_tile(x, row_at, k, row_sum)
+                scatter_rows(dense, n_factors, x, row_at, row_sum)
             column += LANES
         moved = largest(change)
         still[c] = moved == 0

@@ -26,7 +26,6 @@ from boolweave._vectors import (
     maximum,
     pointer,
     prefetch,
-    scatter_sorted_tile,
     splat,
     store,
     total,
@@ -35,7 +34,6 @@ from boolweave._vectors import (
 from boolweave.compact_kernels import (
     GROUPS,
     LINE,
-    clear_rest,
     fetch_ahead,
     fetch_messages,
     find_group,
@@ -44,6 +42,7 @@ from boolweave.compact_kernels import (
     n_groups_of,
     read_codes,
     scatter_columns,
+    scatter_rows,
     settled,
 )
 
@@ -368,9 +367,7 @@ def sum_product(
                 if g + 1 == last or indptr[row + 1] < start + n + LANES:  # the next is not its own
                     _add_held(n_factors, held, row * n_factors, row_sum)
             else:
-                clear_rest(n_factors, x)
-                for k in range(0, n_factors, TILE):
-                    scatter_sorted_tile(x, row_at, k, row_sum)
+                scatter_rows(dense, n_factors, x, row_at, row_sum)
             column += LANES
         ones[c, 0] = total(ones_of_one)
         ones[c, 1] = total(ones_of_zero)
