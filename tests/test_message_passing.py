@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from boolweave import message_passing
 from boolweave.datasets import make_boolean
+from boolweave.fold_in import fold_in
 from boolweave.message_passing import (
     converged,
-    fold_in,
     init,
     log_posterior,
     make_problem,

@@ -16,7 +16,7 @@ from boolweave import compact_kernels as kernels
 from boolweave import compact_sum_product_kernels as sum_product_kernels
 from boolweave._vectors import TILE
 from boolweave.compact import NARROW, entries_of, unit_of
-from boolweave.compact_beliefs import Beliefs, Prior, Scale, settle, tell
+from boolweave.compact_beliefs import Beliefs, Scale, settle, tell
 from boolweave.storage import in_turn
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from boolweave.compact import Code, CompactBlock
-    from boolweave.compact_beliefs import Side, Sums
+    from boolweave.compact_beliefs import Prior, Side, Sums
 
 # Its multiples fill the unit interval evenly.
 GOLDEN = 0.6180339887498949
@@ -57,7 +57,7 @@ def step(
         problem.model.product == "xor", state.semiring, code, damping,
         int((sums.n_steps + 1) * GOLDEN % 1.0 * kernels.DAMPING_STEPS),
         Scale.of(problem, state.semiring), sums.columns,
-        Prior(problem.row_prior, problem.n_components),
+        problem.settling_priors[0],
     )  # fmt: skip
 
     def one_group(numbers: list[int]) -> tuple[int, bool, Any]:
@@ -72,9 +72,8 @@ def step(
     if problem.share is not None:
         column_sums = problem.share.reduce(column_sums)
     sums.columns.sums += column_sums
-    prior = Prior(np.ascontiguousarray(problem.column_prior.T), problem.n_components)
     scratch = belief_kernels.scratch(problem.n_components)
-    sums.n_changes += settle(sums.columns, prior, told.scale, scratch)
+    sums.n_changes += settle(sums.columns, problem.settling_priors[1], told.scale, scratch)
     if state.semiring == "max-sum":
         state.residual = change / code.steps
     else:  # one step is rounding

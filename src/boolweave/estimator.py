@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from boolweave import compact, learning, memory, message_passing, model_file, rank, recommend
 from boolweave._positions import positions
 from boolweave.checkpoint import Recorder
+from boolweave.fold_in import fold_in
 from boolweave.model import Channel, Model
 from boolweave.observations import Observations
 from boolweave.products import boolean_product
@@ -375,7 +376,7 @@ class BooleanMatrixFactorization(
         code = None if self.messages == "float32" else compact.code_for(model)
         code = None if isinstance(code, str) else code
         problem = message_passing.make_problem(observations, model, code=code)
-        return message_passing.fold_in(problem, self.damping, self.n_jobs)
+        return fold_in(problem, self.damping, self.n_jobs)
 
     def inverse_transform(self, X: ArrayLike) -> NDArray[np.uint8]:
         """The Boolean product of row factors (rows, K) and the components: (rows, N) uint8."""

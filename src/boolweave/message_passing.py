@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -46,10 +47,6 @@ MAX_BLOCK = 2**24
 
 # Columns are numbered in 32 bits without sign; rows and entries in 64.
 MOST_COLUMNS = 2**32
-
-# Messages to rows whose components are known settle within some 20 iterations, or never. The number
-# is fixed, so that what a row gets does not depend on the rows beside it.
-FOLD_IN_ITERATIONS = 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +86,13 @@ class Problem:
     cluster: Any = None  # who keeps the messages and does the work; None: it is done here
     share: Any = None  # on a worker of a cluster: who adds up columns over all of them
     store: Memory = field(default_factory=Memory)  # where messages are kept
+
+    @cached_property
+    def settling_priors(self) -> tuple[compact_beliefs.Prior, compact_beliefs.Prior]:
+        """Of rows and of columns, as messages that are integers need them."""
+        K = self.n_components
+        by_column = np.ascontiguousarray(self.column_prior.T)
+        return compact_beliefs.Prior(self.row_prior, K), compact_beliefs.Prior(by_column, K)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -461,8 +465,8 @@ def run(
     return Result(
         model=problem.model,
         observations=observations,
-        row_log_odds=_open_ended(best[1]),
-        column_log_odds=_open_ended(best[2]),
+        row_log_odds=open_ended(best[1]),
+        column_log_odds=open_ended(best[2]),
         log_posterior=best[0],
         converged=converged(state, tol),
         interrupted=interrupted,
@@ -482,37 +486,9 @@ def _kept(belief: Any, before: Any) -> Any:
     return belief  # of floats, and on a cluster, a step makes new ones
 
 
-def _open_ended(belief: Floats) -> Floats:
+def open_ended(belief: Floats) -> Floats:
     """Show the stand-ins for certainty as what they stand for, ±∞."""
     belief = np.asarray(belief)
     if belief.min(initial=0) > -HARD_BELIEF / 2 and belief.max(initial=0) < HARD_BELIEF / 2:
         return belief
     return np.where(np.abs(belief) >= HARD_BELIEF / 2, np.copysign(np.inf, belief), belief)
-
-
-def fold_in(
-    problem: Problem, damping: float = 0.4, n_jobs: int | None = None
-) -> tuple[NDArray[np.uint8], Floats]:
-    """Row factors (M, K) and their log-odds where the column factor is known, each row by itself.
-
-    Messages from a neutral start, so equal claims of two factors stay equal and neither is
-    believed; flips of single bits, taken while the log-posterior rises, decide between them.
-    """
-    state = init_neutral(problem)
-    row_prior, column_prior = prior_beliefs(problem)
-    column_bits = np.ascontiguousarray((column_prior > 0).T, dtype=np.uint8)
-    with threads(n_jobs) as pool:
-        for _ in range(FOLD_IN_ITERATIONS):
-            step(problem, state, damping, pool)
-        row_belief = np.asarray(state.row_belief)
-        row_bits = (row_belief > 0).astype(np.uint8)
-
-        def one_block(block: Block) -> None:
-            kernels.improve_rows(
-                problem.model.product == "xor", block.indptr, block.columns, block.evidence,
-                np.ascontiguousarray(row_prior[block.rows]), column_bits, row_bits[block.rows],
-            )  # fmt: skip
-
-        for _ in run_all(pool, one_block, problem.blocks):
-            pass
-    return row_bits, _open_ended(row_belief)
