@@ -120,7 +120,7 @@ def main() -> None:
     draw(run, [row for row in table if row["kind"] == "grid"], methods)
     words = [reach(table, method) for method in methods]
     words = f"entries for an error below {RECOVERED:g}, in bounds: " + ", ".join(words)
-    shown = [at_twice_the_bound(table), words, hours(rows, methods)]
+    shown = [at_twice_the_bound(table), words, minutes(rows, methods)]
     say(run, "; ".join(filter(None, shown)), extent(rows, tasks))
 
 
@@ -139,11 +139,11 @@ def at_twice_the_bound(table: list[dict]) -> str:
     return f"at twice the bound, max-sum and auto: {', '.join(words)}" if words else ""
 
 
-def hours(rows: list[dict], methods: list[str]) -> str:
-    """Hours of one processor that the fits of each method took."""
+def minutes(rows: list[dict], methods: list[str]) -> str:
+    """Minutes of one processor that the fits of each method took."""
     spent = {method: [r["seconds"] for r in rows if r["method"] == method] for method in methods}
-    words = [f"{method} {sum(s) / 3600:.2g} for {len(s)}" for method, s in spent.items() if s]
-    return "hours of one processor for so many fits: " + ", ".join(words)
+    words = [f"{method} {sum(s) / 60:.3g} for {len(s)}" for method, s in spent.items() if s]
+    return "minutes of one processor for so many fits: " + ", ".join(words)
 
 
 def reach(table: list[dict], method: str) -> str:
