@@ -36,6 +36,7 @@ WORTH_IT = 1 << 18
 class Side:
     """The variables of n rows or columns, K each; flat arrays have `SLACK` numbers behind them."""
 
+    n_factors: int
     sums: NDArray[Any]  # (n · K,) of their messages, in units
     units: NDArray[np.int16]  # (n · K,) what they tell next
     moved: NDArray[np.bool_]  # (n,) whether that is news
@@ -47,6 +48,7 @@ class Side:
         """Without messages, and nobody was told anything yet."""
         size = n * n_factors + kernels.SLACK
         return cls(
+            n_factors,
             np.zeros(size, dtype=kind),
             np.zeros(size, dtype=np.int16),
             np.ones(n, dtype=bool),
@@ -56,7 +58,7 @@ class Side:
 
     def table(self, flat: NDArray[Any]) -> NDArray[Any]:
         """One of the flat arrays as (n, K), without the slack behind it."""
-        return flat[: -kernels.SLACK].reshape(len(self.moved), -1)
+        return flat[: -kernels.SLACK].reshape(-1, self.n_factors)
 
 
 @dataclass(eq=False)
@@ -91,7 +93,7 @@ class Beliefs(Later):
         sides = sums.rows if self.of_rows else [sums.columns]
         tables = [side.table(side.sums) for side in sides]
         if out is None:
-            n, n_factors = sum(map(len, tables)), tables[0].shape[1]
+            n, n_factors = sum(map(len, tables)), sums.columns.n_factors
             out = np.empty((n, n_factors) if self.of_rows else (n_factors, n), dtype=np.float32)
         first = 0
         for table in tables:

@@ -172,7 +172,7 @@ class _Columns:
     def __init__(self, told: Told) -> None:
         self.told = told
         self.units = told.columns.table(told.columns.units)
-        self.n_columns, self.n_factors = self.units.shape
+        self.n_columns, self.n_factors = len(self.units), told.columns.n_factors
         self.half = -(-self.n_factors // TILE) * TILE
         self._told: dict[str, NDArray[np.int16]] = {}
         self._wide: dict[str, NDArray[Any]] = {}
