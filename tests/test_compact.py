@@ -16,7 +16,8 @@ import compact_reference as twin
 from boolweave import belief_kernels, compact, kernels, message_passing
 from boolweave.compact_beliefs import Prior, Scale, Side, settle, tell
 from boolweave.message_passing import log_posterior, make_problem, step, threads, with_model
-from boolweave.model import HARD_BELIEF, Channel
+from boolweave.model import HARD_BELIEF, Channel, Model
+from boolweave.observations import Observations
 from compact_problems import (
     LONG,
     MANY,
@@ -337,6 +338,21 @@ def test_what_follows_from_sums(n_factors, same):
     assert total == pytest.approx(math.fsum(used.ravel()), abs=1e-6)
     decoded = kernels.decoded(odds, np.broadcast_to(prior, shape).copy(), HARD_BELIEF, True)
     assert side.totals.tolist() == list(decoded[1:])
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (4, 0), (3, 5)])
+def test_nothing_seen(shape):
+    """No rows, no columns, or no entries: the priors remain."""
+    seen = Observations.from_triples([], [], [], shape=shape)
+    model = Model(2, Channel.symmetric(0.1), row_prior=0.3)
+    problem = make_problem(seen, model, code=compact.code_for(model))
+    state = message_passing.init(problem, np.random.default_rng(0))
+    step(problem, state, 0.4)
+    beliefs = np.array(state.row_belief), np.array(state.column_belief)
+    assert [belief.shape for belief in beliefs] == [(shape[0], 2), (2, shape[1])]
+    np.testing.assert_allclose(beliefs[0], np.log(0.3 / 0.7), rtol=1e-6)
+    expected = shape[0] * 2 * np.log(0.7) + shape[1] * 2 * np.log(0.5)
+    assert log_posterior(problem, state) == pytest.approx(expected)
 
 
 def test_beliefs_of_an_earlier_iteration_are_not_given_out():

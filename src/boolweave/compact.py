@@ -242,7 +242,7 @@ def random_beliefs(
     for prior, shape, n_variables in (
         (problem.row_prior, (M, K), M), (problem.column_prior, (K, N), N)
     ):  # fmt: skip
-        n = max(1.0, n_observed / n_variables)
+        n = max(1.0, n_observed / max(1, n_variables))
         noise = random.standard_normal(shape, dtype=np.float32)
         noise *= scale * np.float32(np.sqrt(n))
         noise += prior

@@ -208,7 +208,7 @@ class Prior:
 
     def __init__(self, odds: Floats, n_factors: int) -> None:
         self.odds, self.n_factors = odds, n_factors
-        self.by_row = len(odds) > 1
+        self.by_row = len(odds) != 1
         if not self.by_row:
             one = np.broadcast_to(odds[0], n_factors)
             self.pattern = np.tile(one, LANES)

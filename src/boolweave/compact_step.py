@@ -211,9 +211,10 @@ class _Columns:
     def _laid_out(self, layout: str) -> NDArray[np.int16]:
         flat = self._zeros(layout, np.int16)
         if layout == "dense":
-            flat[: self.units.size].reshape(-1, self.n_columns)[...] = self.units.T
+            flat[: self.units.size].reshape(self.units.T.shape)[...] = self.units.T
         else:
-            flat[: -kernels.SLACK].reshape(self.n_columns, -1)[:, : self.n_factors] = self.units
+            records = flat[: -kernels.SLACK].reshape(self.n_columns, self._stride(layout))
+            records[:, : self.n_factors] = self.units
         return flat
 
     @cached_property
@@ -223,7 +224,7 @@ class _Columns:
 
     def _take(self, layout: str, part: NDArray[Any]) -> None:
         if layout == "dense":
-            turned = part[: self.units.size].reshape(-1, self.n_columns).T
+            turned = part[: self.units.size].reshape(self.units.T.shape).T
             self.told.columns.table(self._taken)[...] += turned
         else:
             taken = self._taken[: -kernels.SLACK]
