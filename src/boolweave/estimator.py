@@ -21,9 +21,9 @@ from boolweave.checkpoint import Recorder
 from boolweave.fold_in import fold_in
 from boolweave.model import Channel, Model
 from boolweave.observations import Observations
+from boolweave.prediction import counts, decoded_at, latent_at
 from boolweave.products import boolean_product
 from boolweave.progress import progress
-from boolweave.result import Result, decoded_at, latent_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from boolweave.checkpoint import Checkpoint
     from boolweave.rank import RankSelection
     from boolweave.recommend import Explanation, Recommendations
+    from boolweave.result import Result
 
 
 class BooleanMatrixFactorization(
@@ -403,8 +404,7 @@ class BooleanMatrixFactorization(
         if self.marginal_:
             p = latent_at(self.row_log_odds_, self.column_log_odds_, m, n, self.product)
             return (p > 0.5).astype(np.uint8)
-        X = (self.row_log_odds_ > 0).astype(np.uint8)
-        return decoded_at(X, self.components_, m, n, self.product)
+        return decoded_at(self.row_log_odds_, self.column_log_odds_, m, n, self.product)
 
     def predict_proba(
         self,
@@ -442,6 +442,17 @@ class BooleanMatrixFactorization(
     ) -> NDArray[np.float64]:  # fmt: skip
         latent = latent_at(row_log_odds, self.column_log_odds_, m, n, self.product)
         return latent if kind == "latent" else self.noise_.seen_one(latent, m, n, shape)
+
+    def _counts(self, observations: Observations, decoded: bool = False) -> NDArray[np.int64]:
+        """How often 0 was seen where `predict` says 0 and where 1, and 1 likewise: (2, 2).
+
+        `observations` are those of `fit`, or others of the same shape. With `decoded`, of the
+        product of the decoded factors, which `predict` differs from where it has marginals.
+        """
+        return counts(
+            self.row_log_odds_, self.column_log_odds_, observations, self.product,
+            self.marginal_ and not decoded,
+        )  # fmt: skip
 
     def _pairs(self, rows: ArrayLike, cols: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         check_is_fitted(self)

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from boolweave.model import Model, sigmoid
-from boolweave.products import Product, boolean_product
+from boolweave import prediction
+from boolweave.model import Model
+from boolweave.products import boolean_product
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from boolweave.observations import Observations
@@ -70,40 +73,49 @@ class Result:
         """The decoded matrix, (M, N): more likely 1 than 0, or the product of decoded factors."""
         if not self.marginal:
             return boolean_product(self.X, self.Y, self.model.product)
-        return (self.probabilities > 0.5).astype(np.uint8)
+        out = np.empty(self._shape, dtype=np.uint8)
+        for rows, chance in self._latent_rows():
+            out[rows] = chance > 0.5
+        return out
 
     @property
     def probabilities(self) -> NDArray[np.float32]:
         """P(z = 1) of every entry, (M, N)."""
-        return latent_matrix(self.row_log_odds, self.column_log_odds, self.model.product)
+        out = np.empty(self._shape, dtype=np.float32)
+        for rows, chance in self._latent_rows():
+            out[rows] = chance
+        return out
 
-    def at(
-        self, rows: NDArray[np.integer[Any]], columns: NDArray[np.integer[Any]]
-    ) -> NDArray[np.uint8]:
+    @property
+    def _shape(self) -> tuple[int, int]:
+        return len(self.row_log_odds), self.column_log_odds.shape[1]
+
+    def _latent_rows(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        return prediction.latent_rows(self.row_log_odds, self.column_log_odds, self.model.product)
+
+    def at(self, rows: Indices, columns: Indices) -> NDArray[np.uint8]:
         """`Z` at pairs of rows and columns, (n,)."""
+        factors = self.row_log_odds, self.column_log_odds
         if self.marginal:
-            p = latent_at(
-                self.row_log_odds, self.column_log_odds, rows, columns, self.model.product
-            )
-            return (p > 0.5).astype(np.uint8)
-        return decoded_at(self.X, self.Y, rows, columns, self.model.product)
+            latent = prediction.latent_at(*factors, rows, columns, self.model.product)
+            return (latent > 0.5).astype(np.uint8)
+        return prediction.decoded_at(*factors, rows, columns, self.model.product)
 
     def counts(self, observations: Observations) -> NDArray[np.int64]:
         """How often 0 was seen where `Z` is 0 and where it is 1, and 1 likewise: (2, 2)."""
         if getattr(observations, "cluster", None) is not None:
             return observations.cluster.counts(self)  # type: ignore[attr-defined]
-        total = np.zeros(4, dtype=np.int64)
-        for start, stop, columns, values in observations.in_pieces():
-            rows = np.repeat(
-                np.arange(stop - start), np.diff(observations.indptr[start : stop + 1])
-            )
-            here = replace(self, row_log_odds=self.row_log_odds[start:stop]).at(rows, columns)
-            total += np.bincount(2 * values.astype(np.intp) + here, minlength=4)
-        return total.reshape(2, 2)
+        return prediction.counts(
+            self.row_log_odds, self.column_log_odds, observations, self.model.product, self.marginal
+        )
+
+    def decoded_counts(self, observations: Observations) -> NDArray[np.int64]:
+        """`counts` of the product of `X` and `Y`, also where `Z` is made of marginals."""
+        return replace(self, marginal=False).counts(observations)
 
     def seen_one(self, rows: Indices, columns: Indices) -> NDArray[np.float64]:
         """P(o = 1), what one would see, at pairs of rows and columns, (n,)."""
-        latent = latent_at(
+        latent = prediction.latent_at(
             self.row_log_odds, self.column_log_odds, rows, columns, self.model.product
         )
         return self.model.channel.seen_one(latent, rows, columns, self.observations.shape)
@@ -115,46 +127,3 @@ class Result:
         seen = self.observations
         filled[seen.rows_of_entries(), seen.indices] = seen.values
         return filled
-
-
-def latent_matrix(
-    row_log_odds: Floats, column_log_odds: Floats, product: Product
-) -> NDArray[np.float32]:
-    """P(z = 1) of every entry, (M, N), the entries of the factors taken as independent."""
-    x, y = (sigmoid(odds).astype(np.float32) for odds in (row_log_odds, column_log_odds))
-    sign = np.float32(2 if product == "xor" else 1)
-    rest = np.ones((x.shape[0], y.shape[1]), dtype=np.float32)
-    for k in range(x.shape[1]):
-        rest *= 1 - sign * np.multiply.outer(x[:, k], y[k])
-    return (1 - rest) / sign
-
-
-def latent_at(
-    row_log_odds: Floats,
-    column_log_odds: Floats,
-    rows: Indices,
-    columns: Indices,
-    product: Product,
-) -> NDArray[np.float64]:
-    """P(z = 1) at pairs of rows and columns, (n,)."""
-    x, y = sigmoid(row_log_odds), sigmoid(column_log_odds)
-    sign = 2 if product == "xor" else 1
-    rest = np.ones(len(rows))
-    for k in range(x.shape[1]):
-        rest *= 1 - sign * x[rows, k] * y[k, columns]
-    return (1 - rest) / sign
-
-
-def decoded_at(
-    X: NDArray[np.uint8],
-    Y: NDArray[np.uint8],
-    rows: Indices,
-    columns: Indices,
-    product: Product,
-) -> NDArray[np.uint8]:
-    """The product of X (M, K) and Y (K, N) at pairs of rows and columns, (n,)."""
-    z = np.zeros(len(rows), dtype=np.uint8)
-    for k in range(X.shape[1]):
-        term = X[rows, k] & Y[k, columns]
-        z = z ^ term if product == "xor" else z | term
-    return z
