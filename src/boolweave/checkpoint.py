@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import numpy as np
 
-from boolweave.io.atomic import replacing
+from boolweave.io.atomic import remove_abandoned, replacing
 from boolweave.storage import Made, Memory, in_turn, pieces, release
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ LARGE = 1 << 20
 KEPT = 2
 
 _NAME = re.compile(r"checkpoint-(\d{6,})\.npz")
-_HALF = re.compile(r"\.?checkpoint-\d{6,}\.npz\.(\d+\.)?part")
+_HALF = r"\.?checkpoint-\d{6,}\.npz\.(\d+\.)*part"
 
 Frame = TypeVar("Frame")
 
@@ -425,9 +425,7 @@ class _Directory:
 
     def sweep(self) -> None:
         """Remove what a run left half-written when it was killed."""
-        for name in os.listdir(self._path):
-            if _HALF.fullmatch(name):
-                os.unlink(self._path / name)
+        remove_abandoned(self._path, _HALF)
 
     def name(self, number: int) -> str:
         return str(self._path / _file_name(number))
@@ -438,8 +436,6 @@ class _Directory:
     def write(self, number: int, arrays: dict[str, Any]) -> None:
         with replacing(self.name(number)) as file:
             _write(file, arrays)
-            file.flush()
-            os.fsync(file.fileno())  # on the disk before it takes the place of an older one
 
     def remove(self, number: int) -> None:
         os.unlink(self.name(number))
@@ -470,7 +466,7 @@ class _Remote:
     def sweep(self) -> None:
         """Remove what a run left half-written when it was killed."""
         for name in self._names():
-            if _HALF.fullmatch(name):
+            if re.fullmatch(_HALF, name):
                 self._files.rm(f"{self._path.rstrip('/')}/{name}")
 
     def name(self, number: int) -> str:
