@@ -9,30 +9,34 @@ from typing import Any
 
 import numpy as np
 
+from boolweave.io.arrays import CHECKSUM, Archive, write_arrays
 from boolweave.io.atomic import replacing
+from boolweave.io.files import FileError
 from boolweave.model import Channel
+from boolweave.model_check import CHANNEL, HISTORY, channel_of, check_model
 from boolweave.observations import Observations
 from boolweave.rank import RankSelection
 
 FORMAT = "boolweave model"
-VERSION = 1
+# 1: without a checksum. 2: with one.
+VERSION = 2
+FIRST_SEALED = 2
 
-_ARRAYS = (
-    "components_", "row_log_odds_", "column_log_odds_", "row_prior_", "column_prior_",
-    "factor_stability_",
-)  # fmt: skip
+_ARRAYS = ("components_", "row_log_odds_", "column_log_odds_", "row_prior_", "column_prior_")
 _PLAIN = (
     "n_iter_", "converged_", "interrupted_", "log_posterior_", "marginal_", "n_dropped_",
     "n_features_in_",
 )  # fmt: skip
 _RANKS = ("ranks", "scores", "errors", "best", "criterion")
-_CHANNEL = ("one_given_zero", "one_given_one", "missing_given_zero", "missing_given_one")
 _OBSERVATIONS = ("shape", "indptr", "indices", "values", "row_labels", "column_labels")
 
 
 def save(path: str | Path, estimator: Any) -> None:
     """Write a fitted estimator; if that fails, an old file stays as it was."""
+    estimator._validate_params()  # those changed since the fit: `load` would refuse wrong ones
     arrays: dict[str, Any] = {name: getattr(estimator, name) for name in _ARRAYS}
+    if estimator.factor_stability_ is not None:  # a run that was interrupted has none
+        arrays["factor_stability_"] = estimator.factor_stability_
     header: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -62,65 +66,76 @@ def save(path: str | Path, estimator: Any) -> None:
         arrays["feature_names_in_"] = estimator.feature_names_in_.astype(np.str_)
     arrays["header"] = np.array(json.dumps(header, default=_plain))
     with replacing(path) as file:
-        np.savez_compressed(file, **arrays)
+        write_arrays(file, arrays, compress=True)
 
 
 def load(path: str | Path, make: type) -> Any:
-    """Read what `save` wrote into a new estimator of class `make`."""
+    """Read what `save` wrote into a new estimator of class `make`.
+
+    The file is checked as a whole before anything is made of it; `FileError` says what is wrong.
+    """
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
+        with Archive(Path(path)) as stored:
+            arrays = {name: stored[name] for name in stored.names}
+            sealed = stored.sealed
         header = json.loads(str(arrays.pop("header")))
         if header["format"] != FORMAT:
             raise KeyError("format")
-        version = int(header["version"])
+        version = header["version"]
+        if type(version) is not int or version < 1:
+            raise ValueError("version")
     except (FileNotFoundError, PermissionError):
         raise
     except Exception:  # a damaged file fails anywhere: in zip, zlib, the arrays' headers, the JSON
-        raise ValueError(
-            f"{path} is not a boolweave model, or it is damaged; expected a file written by save()"
+        raise FileError(
+            str(path),
+            "this is not a boolweave model, or it is damaged; expected a file written by save()",
         ) from None
     if version > VERSION:
-        raise ValueError(
-            f"{path} was written by a newer boolweave (file version {version}, this one "
-            f"reads up to {VERSION}); upgrade boolweave"
+        raise FileError(
+            str(path),
+            f"written by a newer boolweave (file version {version}, this one reads up to "
+            f"{VERSION}); upgrade boolweave",
         )
     try:
+        if version >= FIRST_SEALED and not sealed:
+            raise KeyError(CHECKSUM)
+        check_model(arrays, header, sealed=sealed)
         return _restore(arrays, header, make)
     except KeyError as missing:
-        raise ValueError(f"{path} is damaged: {missing.args[0]!r} is missing in it") from None
+        problem = f"{str(missing.args[0])!r} is missing in it"
     except (TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from None
+        problem = " ".join(str(error).split())[:300]
+    raise FileError(str(path), f"this model is damaged: {problem}; save it again")
 
 
 def _restore(arrays: dict[str, Any], header: dict[str, Any], make: type) -> Any:
+    """An estimator of what `check_model` has found to be right."""
     parameters = {}
     for name, kept in header["parameters"].items():
         if "channel" in kept:
-            parameters[name] = _get_channel(arrays, f"parameter/{name}")
+            parameters[name] = channel_of(arrays, f"parameter/{name}")
         elif "array" in kept:
             parameters[name] = arrays[f"parameter/{name}"]
         else:
             parameters[name] = kept["value"]
     estimator = make(**parameters)
+    estimator._validate_params()
     for name in _ARRAYS:
         setattr(estimator, name, arrays[name])
+    estimator.factor_stability_ = arrays.get("factor_stability_")
     for name in _PLAIN:
         setattr(estimator, name, header["fitted"][name])
     seen: dict[str, Any] = {name: arrays.get(f"observations/{name}") for name in _OBSERVATIONS}
     seen["shape"] = tuple(int(side) for side in arrays["observations/shape"])
     estimator.observations_ = Observations(**seen)
-    estimator.noise_ = _get_channel(arrays, "noise")
+    estimator.noise_ = channel_of(arrays, "noise")
     estimator.rank_selection_ = None
     if "ranks/best" in arrays:
         ranks = {name: arrays[f"ranks/{name}"] for name in _RANKS}
         ranks["best"], ranks["criterion"] = int(ranks["best"]), str(ranks["criterion"])
         estimator.rank_selection_ = RankSelection(**ranks)
-    estimator.history_ = {
-        name.removeprefix("history/"): values
-        for name, values in arrays.items()
-        if name.startswith("history/")
-    }
+    estimator.history_ = {name: arrays[f"history/{name}"] for name in HISTORY}
     if "feature_names_in_" in arrays:
         estimator.feature_names_in_ = arrays["feature_names_in_"].astype(object)
     estimator._n_features_out = len(estimator.components_)
@@ -128,17 +143,10 @@ def _restore(arrays: dict[str, Any], header: dict[str, Any], make: type) -> Any:
 
 
 def _put_channel(arrays: dict[str, Any], prefix: str, channel: Channel) -> None:
-    for name in _CHANNEL:
+    for name in CHANNEL:
         value = getattr(channel, name)
         if value is not None:
             arrays[f"{prefix}/{name}"] = value
-
-
-def _get_channel(arrays: dict[str, Any], prefix: str) -> Channel:
-    found = {name: arrays[f"{prefix}/{name}"] for name in _CHANNEL if f"{prefix}/{name}" in arrays}
-    if "one_given_zero" not in found:
-        raise KeyError(prefix)
-    return Channel(**found)
 
 
 def _plain(value: Any) -> Any:
