@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from boolweave import message_passing
+from boolweave import BooleanMatrixFactorization, learning, load, message_passing
 from boolweave.datasets import make_boolean
 from problems import even_model, random_run, random_small, run_from
 from reference import log_probability
@@ -82,3 +82,71 @@ def test_a_real_interrupt():
     finally:
         child.kill()
     assert output.strip() == "True False True (3, 200)", errors
+
+
+# Says when it is in the n-th of the short starts of a default fit, in a trial, or at the end.
+STARTS = """
+import signal, sys, warnings
+from boolweave import BooleanMatrixFactorization, message_passing
+from boolweave.datasets import make_boolean
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+warnings.simplefilter("ignore")
+when, n_components, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+planted = make_boolean(60, 50, 4, flip=0.15, random_state=0)
+step, n_steps = message_passing.step, 0
+
+def announced_step(problem, state, *rest):
+    global n_steps
+    step(problem, state, *rest)
+    n_steps += 1
+    if n_steps == when:
+        print("looping", flush=True)
+        signal.pause()  # until the signal comes
+
+message_passing.step = announced_step
+k = n_components if n_components == "auto" else int(n_components)
+model = BooleanMatrixFactorization(k, random_state=0).fit(planted.observations)
+model.save(path)
+print(model.interrupted_)
+"""
+
+
+@pytest.mark.parametrize(
+    ("when", "n_components"), [(3, "6"), (45, "6"), (250, "6"), (10, "auto"), (300, "auto")]
+)
+def test_a_model_saved_after_ctrl_c_in_its_starts_can_be_loaded(tmp_path, when, n_components):
+    path = tmp_path / "model.npz"
+    child = subprocess.Popen(
+        [sys.executable, "-c", STARTS, str(when), n_components, str(path)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert child.stdout.readline().strip() == "looping", child.stderr.read()
+        child.send_signal(signal.SIGINT)
+        output, errors = child.communicate(timeout=120)
+    finally:
+        child.kill()
+    assert output.strip() == "True", errors
+    loaded = load(path)
+    assert loaded.interrupted_
+    assert loaded.factor_stability_.shape == (len(loaded.components_),)
+    assert ((loaded.factor_stability_ >= 0) & (loaded.factor_stability_ <= 1)).all()
+
+
+def test_ctrl_c_when_all_but_the_stability_is_done(monkeypatch):
+    planted = make_boolean(30, 30, 3, flip=0.1, random_state=0)
+    undisturbed = BooleanMatrixFactorization(3, random_state=0).fit(planted.observations)
+    with_stability, calls = learning.with_stability, []
+
+    def interrupted(*arguments):
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return with_stability(*arguments)
+
+    monkeypatch.setattr(learning, "with_stability", interrupted)
+    model = BooleanMatrixFactorization(3, random_state=0).fit(planted.observations)
+    assert model.interrupted_
+    np.testing.assert_array_equal(model.row_log_odds_, undisturbed.row_log_odds_)
+    np.testing.assert_array_equal(model.factor_stability_, undisturbed.factor_stability_)

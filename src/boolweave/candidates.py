@@ -61,6 +61,11 @@ class Starts:
     refined: Candidate | None = None  # the best of them, or the current one, at its end
     so_far: Result | None = None  # the best that is finished
 
+    @property
+    def ends(self) -> list[Result]:
+        """Where the starts ended."""
+        return [candidate.result for candidate in self.done]
+
 
 @dataclass(eq=False)
 class Learning:

@@ -188,13 +188,12 @@ class _Fit:
         with self.recorder.frame("starts", Starts) as at:
             try:
                 method = self._auto if self.settings.method == "auto" else self._restarts
-                return method(at, seeds)
-            except (
-                KeyboardInterrupt
-            ):  # between two runs; within one, the engine returns what it has
+                at.so_far = method(at, seeds)
+                return with_stability(at.so_far, at.ends)
+            except KeyboardInterrupt:  # between two runs; within one, the engine returns
                 if at.so_far is None:
                     raise
-                return replace(at.so_far, interrupted=True)
+                return with_stability(replace(at.so_far, interrupted=True), at.ends)
 
     def _restarts(self, at: Starts, seeds: list[np.random.Generator]) -> Result:
         """Random starts, each run to the end."""
@@ -214,7 +213,7 @@ class _Fit:
                 at.so_far = replace(at.so_far, interrupted=True)
                 break
         assert at.so_far is not None
-        return with_stability(at.so_far, [candidate.result for candidate in at.done])
+        return at.so_far
 
     def _to_the_end(self, at: Starts, candidate: Candidate) -> Candidate:
         if self.settings.method == "max-sum":
@@ -383,8 +382,7 @@ class _Fit:
             left = self.settings.max_iter - short - trial
             at.refined = best if best.result.converged else self._refine(best, left)
         best = at.refined if self.settings.decimation is None else self._decimate(at.refined)
-        ends = [candidate.result for candidate in at.done]
-        return with_stability(self._checked(best.result, best_start), ends)
+        return self._checked(best.result, best_start)
 
     def _with_first_guess(self, start: Candidate) -> Candidate:
         """Sum-product where learning begins: the channel of the decoded factors, no prior yet."""
