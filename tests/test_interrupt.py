@@ -1,5 +1,7 @@
 """Ctrl-C ends a run early and keeps the best found so far."""
 
+import json
+import os
 import signal
 import subprocess
 import sys
@@ -7,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from boolweave import BooleanMatrixFactorization, learning, load, message_passing
+from boolweave import BooleanMatrixFactorization, learning, load, message_passing, select_rank
 from boolweave.datasets import make_boolean
 from problems import even_model, random_run, random_small, run_from
 from reference import log_probability
@@ -150,3 +152,78 @@ def test_ctrl_c_when_all_but_the_stability_is_done(monkeypatch):
     assert model.interrupted_
     np.testing.assert_array_equal(model.row_log_odds_, undisturbed.row_log_odds_)
     np.testing.assert_array_equal(model.factor_stability_, undisturbed.factor_stability_)
+
+
+# Ctrl-C in the fourth fit of the second rank; a checkpoint is written after each rank.
+HELD_OUT = """
+import signal, sys, warnings
+from boolweave import learning, rank, select_rank
+from boolweave.checkpoint import Checkpoint
+from boolweave.datasets import make_boolean
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+warnings.simplefilter("ignore")
+planted = make_boolean(40, 40, 2, flip=0.05, random_state=0)
+fit, n_fits = rank.fit, 0
+
+def announced_fit(*arguments):
+    global n_fits
+    n_fits += 1
+    if n_fits == 8:
+        print("looping", flush=True)
+        signal.pause()
+    return fit(*arguments)
+
+rank.fit = announced_fit
+found = select_rank(
+    planted.observations, ranks=[1, 2, 3], criterion="heldout", random_state=0, n_init=1,
+    checkpoint=Checkpoint(sys.argv[1], interval=0, share=1),
+)
+print(found.interrupted, found.ranks.tolist())
+"""
+
+
+def test_ctrl_c_leaves_the_checkpoint_of_a_search_by_held_out_entries(tmp_path):
+    child = subprocess.Popen(
+        [sys.executable, "-c", HELD_OUT, str(tmp_path)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert child.stdout.readline().strip() == "looping", child.stderr.read()
+        child.send_signal(signal.SIGINT)
+        output, errors = child.communicate(timeout=120)
+    finally:
+        child.kill()
+    assert output.strip() == "True [1]", errors
+    assert len(os.listdir(tmp_path)) == 1
+    planted = make_boolean(40, 40, 2, flip=0.05, random_state=0)
+    how = {"ranks": [1, 2, 3], "criterion": "heldout", "random_state": 0, "n_init": 1}
+    resumed = select_rank(planted.observations, checkpoint=tmp_path, **how)
+    assert not resumed.interrupted
+    assert str(resumed) == str(select_rank(planted.observations, **how))
+    assert os.listdir(tmp_path) == []
+
+
+def test_ctrl_c_in_the_rank_command(tmp_path, monkeypatch, capsys):
+    from boolweave import cli, rank
+
+    table = tmp_path / "table.csv"
+    planted = make_boolean(20, 20, 2, random_state=0).observations.to_dense()
+    np.savetxt(table, planted, fmt="%d", delimiter=",")
+    fit, n_fits = rank.fit, 0
+
+    def interrupted_fit(*arguments):
+        nonlocal n_fits
+        n_fits += 1
+        if n_fits == 3:
+            raise KeyboardInterrupt
+        return fit(*arguments)
+
+    monkeypatch.setattr(rank, "fit", interrupted_fit)
+    monkeypatch.setattr(sys, "argv", ["boolweave", "rank", str(table), "--json"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 130
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["interrupted"]
+    assert [row["rank"] for row in answer["ranks"]] == [1, 2]

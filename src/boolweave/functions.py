@@ -37,7 +37,9 @@ def select_rank(
     Returns
     -------
     RankSelection
-        With ``ranks``, ``scores``, ``best``; ``print`` shows the table, ``plot`` draws it.
+        With ``ranks``, ``scores``, ``best``; ``print`` shows the table, ``plot`` draws it. Ctrl-C
+        ends the search early: the ranks tried so far are judged, ``interrupted`` is True, and a
+        checkpoint stays where it is.
 
     Examples
     --------
@@ -59,10 +61,10 @@ def select_rank(
     with estimator._recording(
         observations, settings, ranks=wanted, criterion=criterion
     ) as (recorder, random):  # fmt: skip
-        selection, best = rank.search(
+        selection, _ = rank.search(
             observations, settings, random, wanted, criterion, recorder=recorder
         )
-        if best is None or not best.interrupted:
+        if not selection.interrupted:
             recorder.finish()
     return selection
 

@@ -51,6 +51,8 @@ class RankSelection:
         The rank with the smallest score; by held-out entries, the smallest rank that is worse by no
         more than one standard error of the difference.
     criterion : {"mdl", "heldout"}
+    interrupted : bool
+        Whether Ctrl-C ended the search, so that it chose among the ranks tried until then.
     """
 
     ranks: NDArray[np.int64]
@@ -58,6 +60,7 @@ class RankSelection:
     errors: NDArray[np.float64]
     best: int
     criterion: Criterion
+    interrupted: bool = False
 
     def table(self) -> list[dict[str, Any]]:
         """One dictionary a rank: rank, score, error, and whether it is the best."""
@@ -111,6 +114,7 @@ def search(
     Ctrl-C ends the search with what was tried.
     """
     recorder = recorder or Recorder()
+    interrupted = False
     with warnings.catch_warnings(), recorder.frame("ranks", Judged) as judged:
         tried = _Search(
             observations, settings, random, criterion, on_iteration, recorder, judged
@@ -125,9 +129,10 @@ def search(
         except KeyboardInterrupt:
             if not tried.scores:
                 raise
+            interrupted = True
             if judged.best_fit is not None:
                 judged.best_fit = replace(judged.best_fit, interrupted=True)
-    return tried.selection(), judged.best_fit
+    return replace(tried.selection(), interrupted=interrupted), judged.best_fit
 
 
 @dataclass(eq=False)

@@ -157,9 +157,9 @@ def fit(
     return model
 
 
-def finish(model: Any) -> None:
+def finish(interrupted: bool) -> None:
     """Exit code 130 where Ctrl-C ended the run, after everything is written."""
-    if getattr(model, "interrupted_", False):
+    if interrupted:
         raise typer.Exit(INTERRUPTED)
 
 

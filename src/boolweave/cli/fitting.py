@@ -76,7 +76,7 @@ def factorize(
     if not writing.json or writing.output is not None:
         write_table(factor_table(fitted, full=full), writing.output, kind)
     _say_summary(fitted, held_out, writing.quiet)
-    finish(fitted)
+    finish(fitted.interrupted_)
 
 
 def complete(
@@ -124,7 +124,7 @@ def complete(
         else:
             write_matrix(_completed(fitted, seen, denoise), seen, writing.output, kind)
     _say_summary(fitted, held_out, writing.quiet)
-    finish(fitted)
+    finish(fitted.interrupted_)
 
 
 def rank(
@@ -159,12 +159,15 @@ def rank(
         n_jobs=fitting.jobs, **chosen,
     )  # fmt: skip
     if writing.json:
-        put_json({"best": int(found.best), "criterion": found.criterion, "ranks": found.table()})
-        return
-    import polars as pl
+        answer = {"best": int(found.best), "criterion": found.criterion, "ranks": found.table()}
+        put_json({**answer, "interrupted": found.interrupted})
+    else:
+        import polars as pl
 
-    write_table(pl.DataFrame(found.table()), writing.output, kind)
-    talk(f"best: n_components = {found.best}", writing.quiet)
+        write_table(pl.DataFrame(found.table()), writing.output, kind)
+        stopped = " of those tried before the interrupt" if found.interrupted else ""
+        talk(f"best{stopped}: n_components = {found.best}", writing.quiet)
+    finish(found.interrupted)
 
 
 def info(
