@@ -305,6 +305,7 @@ def from_sparse(
             "with `.reshape(1, -1)` if it is one row"
         )
     shape = int(matrix.shape[0]), int(matrix.shape[1])
+    _check_stored(matrix, shape)
     row_labels = check_labels(row_labels, shape[0], "row")
     column_labels = check_labels(column_labels, shape[1], "column")
     if absent == "missing" and matrix.format == "csr":
@@ -326,6 +327,58 @@ def from_sparse(
     cells[rows, columns] = MISSING  # stays so where only NaN is stored, or a majority is a tie
     cells[np.repeat(np.arange(shape[0]), np.diff(entries.indptr)), entries.indices] = entries.values
     return entries_from_codes(cells, row_labels, column_labels)
+
+
+def _check_stored(matrix: Any, shape: tuple[int, int]) -> None:
+    """Raise ValueError for indices out of range: the conversions of scipy would follow them."""
+    if matrix.format in ("csr", "csc", "bsr"):
+        height, width = matrix.blocksize if matrix.format == "bsr" else (1, 1)
+        sides = shape[0] // height, shape[1] // width
+        check_compressed(
+            matrix.indptr, matrix.indices, len(matrix.data),
+            sides[::-1] if matrix.format == "csc" else sides,
+        )  # fmt: skip
+    elif matrix.format == "coo":
+        check_coordinates(matrix.row, matrix.col, len(matrix.data), shape)
+
+
+def check_compressed(
+    indptr: NDArray[Any], indices: NDArray[Any], n_data: int, sides: tuple[int, int]
+) -> None:
+    """Raise ValueError unless runs of indices, one for each of `sides[0]`, are below `sides[1]`."""
+    if len(indptr) != sides[0] + 1 or indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any():
+        raise ValueError(
+            f"indptr of a sparse matrix must have {sides[0] + 1} numbers that begin with 0 and do "
+            "not decrease; make the matrix anew"
+        )
+    stored = int(indptr[-1])
+    if stored > len(indices) or stored > n_data:
+        raise ValueError(
+            f"indptr of a sparse matrix goes up to {stored}, but there are {len(indices)} indices "
+            f"and {n_data} values; make the matrix anew"
+        )
+    _check_range(indices[:stored], sides[1])
+
+
+def check_coordinates(
+    rows: NDArray[Any], columns: NDArray[Any], n_data: int, shape: tuple[int, int]
+) -> None:
+    """Raise ValueError unless every value has a row and a column of the matrix."""
+    if not len(rows) == len(columns) == n_data:
+        raise ValueError(
+            f"a sparse matrix has {len(rows)} rows, {len(columns)} columns and {n_data} values, "
+            "but must have as many of each; make it anew"
+        )
+    _check_range(rows, shape[0])
+    _check_range(columns, shape[1])
+
+
+def _check_range(indices: NDArray[Any], size: int) -> None:
+    if len(indices) and (indices.min() < 0 or indices.max() >= size):
+        raise ValueError(
+            f"indices of a sparse matrix must be from 0 to {size - 1}, but go from "
+            f"{indices.min()} to {indices.max()}; correct them or the shape"
+        )
 
 
 def _from_tidy_csr(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from boolweave.io.arrays import Archive, read_array
 from boolweave.io.delimited import MISSING, Above, bits_above
 from boolweave.io.dialect import CODES, Labels, Layout
-from boolweave.io.files import FileError
+from boolweave.io.files import FileError, magic
+from boolweave.io.sparse import check_matrix_market, check_rows, from_arrays
 from boolweave.io.triples import check_size, observe
 from boolweave.observations import Absent, Duplicates, Observations
 
@@ -163,6 +164,7 @@ def read_matrix_market(
     from scipy.io import mmread
 
     try:
+        check_matrix_market(path)
         matrix = mmread(path)
     except Exception as error:  # its parser raises nearly everything
         first = (str(error).splitlines() or ["?"])[0]
@@ -174,10 +176,14 @@ def read_matrix_market(
 
 def from_matrix(matrix: Any, name: str, absent: Absent, duplicates: Duplicates) -> Observations:
     """A matrix in memory, with messages that speak of the file."""
-    if hasattr(matrix, "nnz") and absent == "zero":
-        check_size(matrix.shape, name)
     try:
+        if hasattr(matrix, "nnz"):
+            check_rows(matrix.shape, matrix.nnz)
+            if absent == "zero":
+                check_size(matrix.shape, name)
         return Observations.from_data(matrix, absent=absent, duplicates=duplicates)
+    except FileError:
+        raise
     except (ValueError, TypeError) as error:
         message = str(error).replace('pass duplicates="majority"', "say --duplicates majority")
         raise FileError(name, message) from None
@@ -186,38 +192,55 @@ def from_matrix(matrix: Any, name: str, absent: Absent, duplicates: Duplicates) 
 def read_numpy(path: Path, name: str, absent: Absent, duplicates: Duplicates) -> Observations:
     """A model of ours, a sparse matrix of scipy, or one array."""
     try:
-        stored = np.load(path, allow_pickle=False)
-        if isinstance(stored, np.ndarray):
-            arrays = {"array": stored}
+        if magic(path) == "npy":
+            arrays = {"array": read_array(path)}
         else:
-            with stored:
-                arrays = {key: stored[key] for key in stored.files}
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+            with Archive(path) as stored:
+                arrays = {key: stored[key] for key in stored.names}
+    except OSError as error:
+        raise FileError(name, f"it cannot be read ({error.strerror or error})") from None
+    except Exception as error:  # damage shows anywhere: in zip, zlib, the arrays' headers
         raise FileError(
-            name, f"expected arrays of NumPy without Python objects ({error}); save it again"
+            name,
+            f"expected arrays of NumPy without Python objects ({_brief(error)}); save it again",
         ) from None
-    if "observations/shape" in arrays:
-        kept = {
-            field: arrays.get(f"observations/{field}")
-            for field in ("indptr", "indices", "values", "row_labels", "column_labels")
-        }
-        rows, columns = (int(side) for side in arrays["observations/shape"])
-        return Observations((rows, columns), **kept)  # type: ignore[arg-type]
+    try:
+        if "observations/shape" in arrays:
+            return _of_model(arrays)
+        if "format" in arrays:
+            matrix = from_arrays(arrays)
+    except KeyError as missing:
+        raise FileError(name, f"{missing.args[0]!r} is missing in it; save it again") from None
+    except (ValueError, TypeError) as error:
+        what = "sparse matrix of scipy" if "format" in arrays else "boolweave model"
+        raise FileError(name, f"expected a {what}, but {_brief(error)}; save it again") from None
     if "format" in arrays:
-        import scipy.sparse
-
-        try:
-            matrix = scipy.sparse.load_npz(path)
-        except Exception as error:
-            raise FileError(name, f"expected a sparse matrix of scipy ({error})") from None
         return from_matrix(matrix, name, absent, duplicates)
     if len(arrays) != 1:
         raise FileError(
             name,
             "expected a boolweave model, a sparse matrix of scipy or a single array, got the "
-            f"arrays {', '.join(arrays) or 'of none'}",
+            f"arrays {', '.join(arrays)[:200] or 'of none'}",
         )
     return from_matrix(next(iter(arrays.values())), name, absent, duplicates)
+
+
+def _of_model(arrays: dict[str, NDArray[Any]]) -> Observations:
+    """The observations in a model file."""
+    shape = arrays["observations/shape"]
+    kept = {
+        field: arrays.get(f"observations/{field}")
+        for field in ("indptr", "indices", "values", "row_labels", "column_labels")
+    }
+    for field in ("indptr", "indices", "values"):
+        if arrays[f"observations/{field}"].dtype.kind not in "iu":
+            raise ValueError(f"its {field} are not whole numbers")
+    return Observations(tuple(shape.tolist()), **kept)  # type: ignore[arg-type]
+
+
+def _brief(error: Exception) -> str:
+    """What an error says, in one line that is not too long."""
+    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 # ---------------------------------------------------------------- transactions

@@ -1,0 +1,112 @@
+"""Sparse matrices in files: what SciPy does not check, before it sees them.
+
+SciPy's compiled conversions believe the indices that a matrix holds, and its reader of Matrix
+Market files believes that a symmetric matrix is square.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from boolweave._convert import check_compressed, check_coordinates, check_shape
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Arrays = Mapping[str, NDArray[Any]]
+
+# A matrix with more rows than this, nearly all of them empty, is taken for damaged: each row takes
+# some bytes, entries or not.
+_MOST_EMPTY_ROWS = 10_000_000
+_EMPTY_FOR_EACH_ENTRY = 100
+
+
+def from_arrays(arrays: Arrays) -> Any:
+    """The matrix that `scipy.sparse.save_npz` wrote; ValueError or KeyError if it cannot be one."""
+    import scipy.sparse
+
+    stated: Any = arrays["format"][()]
+    kind = stated.decode("ascii") if isinstance(stated, bytes) else str(stated)
+    shape = check_shape(arrays["shape"].tolist())
+    data = arrays["data"]
+    if kind in ("csr", "csc"):
+        indices, indptr = _whole(arrays, "indices"), _whole(arrays, "indptr")
+        sides = shape if kind == "csr" else shape[::-1]
+        _expect(data.ndim == 1, "data must be a list of numbers")
+        check_compressed(indptr, indices, len(data), sides)
+        make = getattr(scipy.sparse, f"{kind}_array")
+        return make((data, indices, indptr), shape=shape)
+    if kind == "bsr":
+        indices, indptr = _whole(arrays, "indices"), _whole(arrays, "indptr")
+        _expect(data.ndim == 3 and min(data.shape[1:]) > 0, "data must be a list of blocks")
+        height, width = data.shape[1:]
+        _expect(
+            shape[0] % height == 0 and shape[1] % width == 0,
+            f"blocks of {height} x {width} do not fill a matrix of {shape[0]} x {shape[1]}",
+        )
+        check_compressed(indptr, indices, len(data), (shape[0] // height, shape[1] // width))
+        return scipy.sparse.bsr_array((data, indices, indptr), shape=shape)
+    if kind == "coo":
+        row, column = _whole(arrays, "row"), _whole(arrays, "col")
+        _expect(data.ndim == 1, "data must be a list of numbers")
+        check_coordinates(row, column, len(data), shape)
+        return scipy.sparse.coo_array((data, (row, column)), shape=shape)
+    if kind == "dia":
+        offsets = _whole(arrays, "offsets")
+        _expect(data.ndim == 2 and len(data) == len(offsets), "a diagonal needs its offset")
+        _expect(
+            not len(offsets) or (-shape[0] < offsets.min() and offsets.max() < shape[1]),
+            "a diagonal is outside of the matrix",
+        )
+        return scipy.sparse.dia_array((data, offsets), shape=shape)
+    raise ValueError(f"there is no format {kind[:20]!r}")
+
+
+def _whole(arrays: Arrays, name: str) -> NDArray[Any]:
+    array = arrays[name]
+    _expect(array.ndim == 1 and array.dtype.kind in "iu", f"{name} must be whole numbers")
+    return array
+
+
+def _expect(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(otherwise)
+
+
+def check_rows(shape: tuple[int, int], n_stored: int) -> None:
+    """Raise ValueError for a matrix of next to nothing but empty rows."""
+    if shape[0] > max(_MOST_EMPTY_ROWS, _EMPTY_FOR_EACH_ENTRY * n_stored):
+        raise ValueError(
+            f"a matrix of {shape[0]} x {shape[1]} with {n_stored} entries has next to nothing but "
+            "empty rows; correct its shape, or leave out the empty rows"
+        )
+
+
+def check_matrix_market(path: Path) -> None:
+    """Raise ValueError unless the head of a file fits what follows."""
+    from scipy.io import mminfo
+
+    rows, columns, n_entries, kind, _, symmetry = mminfo(path)
+    general = symmetry == "general"
+    _expect(
+        general or rows == columns,
+        f"a {symmetry} matrix must be square, but this one is {rows} x {columns}",
+    )
+    if kind == "array":  # the reader takes a symmetric one that ends too soon for whole
+        n_entries = rows * columns if general else rows * (rows + 1) // 2
+        if symmetry == "skew-symmetric":
+            n_entries = rows * (rows - 1) // 2
+    else:
+        check_rows((rows, columns), n_entries)
+    shortest = 2 if kind == "array" else 4  # bytes of a line
+    _expect(
+        n_entries * shortest <= path.stat().st_size + 1,
+        f"it announces {n_entries} entries, more than it can hold",
+    )
+    if kind == "array" and not general:
+        with path.open("rb") as file:
+            lines = (line.strip() for line in file)
+            found = sum(bool(line) and not line.startswith(b"%") for line in lines) - 1
+        _expect(found == n_entries, f"expected {n_entries} entries, got {found}")
