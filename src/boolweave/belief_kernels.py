@@ -51,7 +51,7 @@ def settle(
     n, n_factors, prior, prior_step, sums, unit, scale, limit, units, moved, words,
     counts, news, ones, news_bits, ones_bits,
 ):  # fmt: skip
-    """What n rows or columns tell next, and their bits, from their sums; whether a bit changed.
+    """What n rows or columns tell next, and their bits, from their sums; how many bits changed.
 
     All arrays are flat, those of variables (n · K,) with slack behind. prior: of all of them,
     and prior_step is K; or of 16, the same for all, and it is 0. Updated: units int16; moved (n,)
@@ -68,7 +68,7 @@ def settle(
     news_bits, ones_bits = pointer(news_bits), pointer(ones_bits)
     lowest = splat(_f32(-3e38))
     none, one = splat(_i32(0)), splat(_i32(1))
-    changed = _u64(0)
+    n_changed = _i64(0)
     for first in range(0, n, LANES):
         n_here = min(LANES, n - first)
         for v in range(-(-n_here * n_factors // LANES)):
@@ -95,13 +95,16 @@ def settle(
                 differs |= _cut(news_bits, begin, size)
                 word = _cut(ones_bits, begin, size)
                 place = (first + i) * n_words + w
-                changed |= word ^ words[place]
+                change = word ^ words[place]
+                while change:
+                    change &= change - _u64(1)
+                    n_changed += 1
                 words[place] = word
             moved[first + i] = differs != 0
         if n_here < LANES:  # a vector may have reached beyond the last
             for v in range(n_here * n_factors):
                 counts[v] += _i32((ones[v // LANES] >> (v % LANES)) & 1)
-    return changed != 0
+    return n_changed
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -33,7 +33,7 @@ class Candidate:
     def of(cls, state: State, model: Model, observations: Observations) -> Candidate:
         """A start that has found nothing yet: a run that goes on from it has its own result."""
         nothing = np.zeros((0, model.n_components), dtype=np.float32)
-        history = {"residual": np.zeros(0), "log_posterior": np.zeros(0)}
+        history = {name: np.zeros(0) for name in ("residual", "log_posterior", "changes")}
         return cls(
             state,
             Result(model, observations, nothing, nothing.T, -np.inf, False, False, 0, history),

@@ -193,7 +193,7 @@ class Cluster:
         old, new = self._adopted(problem, state), Held(self)
         self._all("to_sum_product", old.key, new.key, self._pose(problem))
         after = self._state_of(new, "sum-product", state.row_belief, state.column_belief)
-        kept = ("n_iter", "residual", "expected_ones")
+        kept = ("n_iter", "residual", "n_changed", "expected_ones")
         return replace(after, **{name: getattr(state, name) for name in kept})
 
     def step(self, problem: Problem, state: State, damping: float) -> None:
@@ -205,7 +205,9 @@ class Cluster:
         state.residual = max(answer[0] for answer in answers)
         ones = np.sum([answer[1] for answer in answers], axis=0).tolist()
         state.expected_ones = (ones[0], ones[1])
-        view.parts = key, _added([answer[2] for answer in answers])
+        of_rows, of_columns = zip(*(answer[2] for answer in answers), strict=True)
+        state.n_changed = sum(of_rows), of_columns[0]  # columns are the same for all
+        view.parts = key, _added([answer[3] for answer in answers])
         state.row_belief = Distant(view, "row_belief")  # type: ignore[assignment]
         state.column_belief = Distant(view, "column_belief")  # type: ignore[assignment]
         held.view = weakref.ref(view)

@@ -143,8 +143,8 @@ class Rows:
 
     def step(
         self, key: int, problem: int, damping: float, view: int, gone: list[tuple[str, int]]
-    ) -> tuple[float, tuple[float, float], Parts]:
-        """One iteration: residual, expected ones and the parts of the log-posterior."""
+    ) -> tuple[float, tuple[float, float], tuple[int, int], Parts]:
+        """One iteration: residual, expected ones, changes and the parts of the log-posterior."""
         self.forget(gone)
         state, posed = self.states[key], self.problems[problem]
         engine.step(posed, state, damping, self.pool)
@@ -152,7 +152,8 @@ class Rows:
             "row_belief": np.asarray(state.row_belief),
             "column_belief": np.asarray(state.column_belief),
         }
-        return state.residual, state.expected_ones, self.scorers[problem].parts(state)
+        parts = self.scorers[problem].parts(state)
+        return state.residual, state.expected_ones, state.n_changed, parts
 
     def parts(self, key: int, problem: int) -> Parts:
         """The parts of the log-posterior."""

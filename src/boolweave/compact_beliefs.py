@@ -71,7 +71,7 @@ class Sums:
     ones: list[NDArray[np.int64]]  # by block: expected ones of each chunk, (chunks, 2), in 2⁻²⁰
     last_setting: tuple[float, ...] | None = None  # levels and damping
     n_steps: int = 0
-    n_changes: int = 0  # of decoded bits, by steps in which there were some
+    n_changes: int = 0  # of decoded bits, in all steps
 
 
 class Beliefs(Later):
@@ -224,8 +224,8 @@ class Prior:
         return Prior(self.odds[rows], self.n_factors) if self.by_row else self
 
 
-def settle(side: Side, prior: Prior, scale: Scale, scratch: Any) -> bool:
-    """What variables tell next, and their bits, from their sums; whether a bit changed.
+def settle(side: Side, prior: Prior, scale: Scale, scratch: Any) -> int:
+    """What variables tell next, and their bits, from their sums; how many bits changed.
 
     scratch is that of `belief_kernels`.
     """
@@ -236,7 +236,7 @@ def settle(side: Side, prior: Prior, scale: Scale, scratch: Any) -> bool:
     else:
         pattern = prior.pattern
     counts[:] = 0
-    changed = belief_kernels.settle(
+    n_changed = belief_kernels.settle(
         len(side.moved), prior.n_factors, pattern, prior.n_factors if prior.by_row else 0,
         side.sums, scale.unit, scale.per_odds, scale.limit, side.units, side.moved.view(np.uint8),
         side.words.reshape(-1), counts, news.view(np.uint16), ones.view(np.uint16), news, ones,
@@ -247,4 +247,4 @@ def settle(side: Side, prior: Prior, scale: Scale, scratch: Any) -> bool:
     else:
         n_ones = counts.reshape(LANES, -1).sum(axis=0)
         side.totals[:] = prior.steps @ n_ones
-    return bool(changed)
+    return int(n_changed)

@@ -60,20 +60,22 @@ def step(
         problem.settling_priors[0],
     )  # fmt: skip
 
-    def one_group(numbers: list[int]) -> tuple[int, bool, Any]:
+    def one_group(numbers: list[int]) -> tuple[int, int, Any]:
         return update(told, [_member(problem, state, i) for i in numbers])
 
-    change, column_sums = 0, np.zeros_like(sums.columns.sums)
+    change, n_changed, column_sums = 0, 0, np.zeros_like(sums.columns.sums)
     groups = [list(range(g, len(problem.blocks), n_groups)) for g in range(n_groups)]
     for moved, changed, column_sum in run_all(one_group, groups):
         change = max(change, moved)
-        sums.n_changes += changed
+        n_changed += changed
         column_sums += column_sum
     if problem.share is not None:
         column_sums = problem.share.reduce(column_sums)
     sums.columns.sums += column_sums
     scratch = belief_kernels.scratch(problem.n_components)
-    sums.n_changes += settle(sums.columns, problem.settling_priors[1], told.scale, scratch)
+    of_columns = settle(sums.columns, problem.settling_priors[1], told.scale, scratch)
+    state.n_changed = n_changed, of_columns
+    sums.n_changes += sum(state.n_changed)
     if state.semiring == "max-sum":
         state.residual = change / code.steps
     else:  # one step is rounding
@@ -121,10 +123,10 @@ class Member:
         return (*entries_of(self.block), self.to_row, self.to_column)
 
 
-def update(told: Told, members: list[Member]) -> tuple[int, bool, NDArray[Any]]:
+def update(told: Told, members: list[Member]) -> tuple[int, int, NDArray[Any]]:
     """One iteration of some blocks.
 
-    Returns the largest change, whether a bit of the rows changed, and the changes of the column
+    Returns the largest change, how many bits of the rows changed, and the changes of the column
     sums, as those are laid out. This is what a thread does, and what a worker of a cluster does.
     """
     max_sum = told.semiring == "max-sum"
@@ -135,7 +137,7 @@ def update(told: Told, members: list[Member]) -> tuple[int, bool, NDArray[Any]]:
     steps, *rounding = kernels.rounding(told.damping)
     xor = True if told.xor else None
     bounds, small = told.code.bounds, told.code.small
-    change, changed = 0, False
+    change, n_changed = 0, 0
     for member in in_turn(members, Member.arrays):
         block, sums, i = member.block, member.sums, member.number
         side = sums.rows[i]
@@ -156,8 +158,8 @@ def update(told: Told, members: list[Member]) -> tuple[int, bool, NDArray[Any]]:
                 *settled, sums.ones[i], *kept, *added, *scratch,
             )  # fmt: skip
         change = max(change, int(moved))
-        changed |= settle(side, told.row_prior.of(block.rows), told.scale, settling)
-    return change, changed, columns.changes()
+        n_changed += settle(side, told.row_prior.of(block.rows), told.scale, settling)
+    return change, n_changed, columns.changes()
 
 
 class _Columns:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import os
-import warnings
 from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from boolweave import compact, learning, memory, message_passing, model_file, rank, recommend
+from boolweave import (
+    cautions,
+    compact,
+    learning,
+    memory,
+    message_passing,
+    model_file,
+    rank,
+    recommend,
+)
 from boolweave._positions import positions
 from boolweave.checkpoint import Recorder
 from boolweave.fold_in import fold_in
@@ -107,11 +114,13 @@ class BooleanMatrixFactorization(
     n_iter_ : int
         Iterations of the best start.
     converged_ : bool
-        Whether its messages settled.
+        Whether its messages settled within `tol`. On many tables they never do, while the decoded
+        factors hardly change any more; a `ConvergenceWarning` comes only if these still do.
     interrupted_ : bool
         Whether Ctrl-C ended the run; the best result so far is kept.
     history_ : dict of arrays
-        "residual" and "log_posterior", a number per iteration.
+        "residual", "log_posterior" and "changes" (entries of the decoded factors that changed), a
+        number per iteration.
     log_posterior_ : float
         log p(X, Y, O) of the decoded factors.
     factor_stability_ : (K,) array
@@ -214,14 +223,18 @@ class BooleanMatrixFactorization(
         -------
         self
         """
-        self._validate_params()
-        observations = self._observe(X, reset=True)
-        self._keep(*self._run(observations))
+        self._keep(*self._run(self._checked(X)))
         return self
+
+    def _checked(self, X: Any) -> Observations:
+        """The data of a fit, data and parameters checked."""
+        self._validate_params()
+        return self._observe(X, reset=True)
 
     def _run(self, observations: Observations) -> tuple[Result, RankSelection | None, int]:
         """Fit, and choose the rank if asked to; also how many useless factors were dropped."""
         settings = self._settings()
+        cautions.about_data(observations, self)
         selection, n_dropped = None, 0
         with (
             self._recording(observations, settings) as (recorder, random),
@@ -237,7 +250,7 @@ class BooleanMatrixFactorization(
                 result = learning.fit(observations, settings, random, on_iteration, recorder)
             if not result.interrupted:
                 recorder.finish()
-        self._warn(result)
+        cautions.about_changes(result, self)
         return result, selection, n_dropped
 
     @contextmanager
@@ -279,18 +292,6 @@ class BooleanMatrixFactorization(
             decimation=self.decimation,
             messages=self.messages,
             max_memory=None if self.max_memory is None else memory.in_bytes(self.max_memory),
-        )
-
-    def _warn(self, result: Result) -> None:
-        if result.converged or result.interrupted:
-            return
-        last = result.history["residual"][-1]
-        warnings.warn(
-            f"the messages still changed by {last:.2g} of their bound after {result.n_iter} "
-            f"iterations (tol={self.tol:g}); the best factors seen are kept. Raise max_iter or "
-            "tol, or lower damping.",
-            ConvergenceWarning,
-            stacklevel=4,
         )
 
     def _keep(self, result: Result, selection: RankSelection | None, n_dropped: int) -> None:

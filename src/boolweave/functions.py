@@ -55,8 +55,7 @@ def select_rank(
     if wanted is not None and (not wanted or min(wanted) < 1):
         raise ValueError(f"ranks must be whole numbers from 1 up, at least one; got {wanted}")
     estimator = BooleanMatrixFactorization("auto", **parameters)
-    estimator._validate_params()
-    observations = estimator._observe(X, reset=True)
+    observations = estimator._checked(X)
     settings = estimator._settings()
     with estimator._recording(
         observations, settings, ranks=wanted, criterion=criterion
@@ -98,8 +97,7 @@ def factorize(X: Any, n_components: int | Literal["auto"] = "auto", **parameters
     array([[1, 1, 0]], dtype=uint8)
     """
     estimator = BooleanMatrixFactorization(n_components, **parameters)
-    estimator._validate_params()
-    return estimator._run(estimator._observe(X, reset=True))[0]
+    return estimator._run(estimator._checked(X))[0]
 
 
 def complete(X: Any, n_components: int | Literal["auto"] = "auto", **parameters: Any) -> Result:
@@ -116,4 +114,5 @@ def complete(X: Any, n_components: int | Literal["auto"] = "auto", **parameters:
            [1, 1, 0],
            [1, 1, 0]], dtype=uint8)
     """
-    return factorize(X, n_components, **{"absent": "missing", **parameters})
+    estimator = BooleanMatrixFactorization(n_components, **{"absent": "missing", **parameters})
+    return estimator._run(estimator._checked(X))[0]

@@ -123,6 +123,7 @@ class State:
     column_belief: Floats  # Υ (K, N), likewise
     n_iter: int = 0
     residual: float = np.inf  # largest change of a Φ in the last step; max-sum: as a share of |L|
+    n_changed: tuple[int, int] = (0, 0)  # decoded bits of X and of Y that the last step changed
     # Sum-product: the sum of P(z = 1 | o) over the entries with L > 0, and with L < 0.
     expected_ones: tuple[float, float] = (0.0, 0.0)
     sums: compact_beliefs.Sums | None = None  # of the messages, where they are integers
@@ -135,6 +136,7 @@ class Run:
     state: State
     residuals: list[float] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
+    changes: list[int] = field(default_factory=list)  # of decoded bits
     # log-posterior of the iterate to return, its Ξ and Υ
     best: tuple[float, Any, Any] = (-np.inf, None, None)
 
@@ -390,6 +392,10 @@ def step(
         column_belief += column_sum
         residual = max(residual, float(change))
         ones += block_ones
+    state.n_changed = (
+        int(np.count_nonzero((row_belief > 0) != (state.row_belief > 0))),
+        int(np.count_nonzero((column_belief > 0) != (state.column_belief > 0))),
+    )
     state.row_belief, state.column_belief = row_belief, column_belief
     state.n_iter += 1
     state.residual = residual
@@ -450,6 +456,7 @@ def run(
                 score = log_posterior_of(state)
                 at.residuals.append(state.residual)
                 at.scores.append(score)
+                at.changes.append(sum(state.n_changed))
                 if marginal or score >= at.best[0]:
                     # marginals are those of the last iterate
                     beliefs = state.row_belief, state.column_belief
@@ -474,6 +481,7 @@ def run(
         history={
             "residual": np.array(at.residuals, dtype=np.float64),
             "log_posterior": np.array(at.scores, dtype=np.float64),
+            "changes": np.array(at.changes, dtype=np.float64),
         },
         marginal=marginal,
     )

@@ -39,7 +39,8 @@ class Result:
     n_iter : int
         Number of iterations done.
     history : dict
-        ``"residual"`` and ``"log_posterior"``, one number per iteration, each (n_iter,).
+        ``"residual"``, ``"log_posterior"`` and ``"changes"``, the number of entries of X and Y
+        that changed: one number per iteration, each (n_iter,).
     marginal : bool
         Whether the log-odds are marginals (sum-product), so that they make probabilities.
     stability : (K,) array or None

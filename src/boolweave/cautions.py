@@ -1,0 +1,97 @@
+"""What the user of a fit should know about its data and its answer: warnings, each with a remedy.
+
+A remedy names the parameter of Python; the options of the command line are called the same.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+if TYPE_CHECKING:
+    from boolweave.observations import Observations
+    from boolweave.result import Result
+
+# Messages often circle around a solution without meeting the tolerance, and a few entries of the
+# factors flicker with them: on roll calls of the Senate up to 1.3% of the ones in an iteration,
+# while the product changes by less than 0.5% in ten. Up to this share is no news.
+FLICKER = 0.02
+# Iterations over which that is averaged.
+LATE = 10
+# Fewer iterations than this, the default of max_iter, may simply have been too few.
+USUAL_ITERATIONS = 200
+
+
+class DegenerateDataWarning(UserWarning):
+    """Nothing was observed, or only one value, so that the data do not say what is missing."""
+
+
+def share_changing(result: Result) -> float:
+    """Entries of X and Y that still changed in each of the last iterations, beside their ones."""
+    changes = result.history["changes"][-LATE:]
+    n_ones = np.count_nonzero(result.row_log_odds > 0) + np.count_nonzero(
+        result.column_log_odds > 0
+    )
+    return float(changes.mean() / max(1, n_ones)) if len(changes) else 0.0
+
+
+def about_changes(result: Result, parameters: Any) -> None:
+    """Warn if the decoded factors were still on their way when the run ended."""
+    if result.converged or result.interrupted:
+        return
+    share = share_changing(result)
+    if share <= FLICKER:
+        return
+    if parameters.max_iter < USUAL_ITERATIONS:
+        remedy = f"Raise max_iter, which is {parameters.max_iter}."
+    elif not result.marginal:
+        remedy = "The best ones seen are kept; more starts may find better ones: raise n_init."
+    elif parameters.decimation is None:
+        remedy = (
+            "Set decimation=0.1, which decides one entry after the other, or use fewer factors."
+        )
+    else:
+        remedy = "Use fewer factors."
+    warnings.warn(
+        f"the decoded factors still change after {result.n_iter} iterations, by {share:.1%} of "
+        f"their ones in each. {remedy}",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
+
+
+def about_data(observations: Observations, parameters: Any) -> None:
+    """Warn if the observed entries do not say what the missing ones may be."""
+    n_missing = observations.n_rows * observations.n_columns - observations.n_observed
+    if n_missing == 0 or _missing_is_told(parameters):
+        return
+    n_observed, n_ones = observations.n_observed, observations.n_ones
+    if n_observed == 0:
+        what = "nothing was observed: every entry will be a guess of the prior"
+        remedy = 'check how missing entries are marked, and absent, which may have to be "zero"'
+    elif n_ones == n_observed:
+        what = (
+            f"all {n_observed} observed entries are 1, and nothing says where a 0 would be: "
+            f"all {n_missing} missing entries are likely to become 1"
+        )
+        remedy = 'if what is not listed is 0, set absent="zero"; otherwise add observed zeros'
+    elif n_ones == 0:
+        what = (
+            f"all {n_observed} observed entries are 0, and nothing says where a 1 would be: "
+            f"all {n_missing} missing entries are likely to become 0"
+        )
+        remedy = "add observed ones, or check how they are marked"
+    else:
+        return
+    warnings.warn(f"{what}; {remedy}", DegenerateDataWarning, stacklevel=4)
+
+
+def _missing_is_told(parameters: Any) -> bool:
+    """Whether the channel or a prior, given by the user, says what a missing entry may be."""
+    given = [p for p in (parameters.row_prior, parameters.column_prior) if p is not None]
+    learned = [isinstance(prior, str) for prior in given]
+    erasure = getattr(parameters.noise, "missing_given_zero", None)
+    return erasure is not None or not all(learned)

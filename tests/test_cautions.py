@@ -1,0 +1,136 @@
+"""Warnings come when there is something to do about it, and what they advise helps."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from boolweave import BooleanMatrixFactorization, Channel, Observations, cautions, complete
+from boolweave import message_passing as engine
+from boolweave.cautions import DegenerateDataWarning, share_changing
+from boolweave.datasets import load_senate, make_boolean
+from boolweave.functions import factorize
+from boolweave.model import Model
+
+NAN = float("nan")
+
+
+# ---------------------------------------------------------------- changes of the decoded factors
+
+
+@pytest.mark.parametrize("messages", ["uint8", "float32"])
+@pytest.mark.parametrize("semiring", ["max-sum", "sum-product"])
+def test_changes_are_counted(messages, semiring):
+    """Step by step, against the bits themselves."""
+    from boolweave import compact
+
+    seen = make_boolean(40, 30, 3, flip=0.1, observed=0.7, random_state=1).observations
+    model = Model(3, Channel.symmetric(0.1))
+    code = compact.code_for(model) if messages == "uint8" else None
+    problem = engine.make_problem(seen, model, code=code)
+    state = engine.init(problem, np.random.default_rng(0))
+    if semiring == "sum-product":
+        engine.step(problem, state, 0.4)
+        state = engine.to_sum_product(problem, state)
+
+    def bits():
+        return np.asarray(state.row_belief) > 0, np.asarray(state.column_belief) > 0
+
+    counted, expected = [], []
+    engine.step(problem, state, 0.4)
+    for _ in range(30):
+        before = bits()
+        engine.step(problem, state, 0.4)
+        counted.append(state.n_changed)
+        pairs = zip(before, bits(), strict=True)
+        expected.append(tuple(int(np.count_nonzero(a != b)) for a, b in pairs))
+    assert counted == expected
+    assert any(sum(pair) for pair in counted)
+
+
+def test_history_of_changes(monkeypatch):
+    seen = make_boolean(40, 30, 3, flip=0.1, random_state=1).observations
+    totals = []
+    step = engine.step
+
+    def watched(problem, state, *arguments):
+        step(problem, state, *arguments)
+        totals.append(sum(state.n_changed))
+
+    monkeypatch.setattr(engine, "step", watched)
+    model = BooleanMatrixFactorization(3, method="max-sum", random_state=0).fit(seen)
+    assert model.history_["changes"].tolist() == totals
+
+
+def test_a_few_flickering_entries_are_no_news():
+    """The first example of the README, whose messages never settle."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = BooleanMatrixFactorization(3, random_state=0).fit(load_senate(107).observations)
+    assert not model.converged_
+    assert model.history_["changes"][-10:].sum() > 0
+
+
+def test_factors_on_their_way_warn(monkeypatch):
+    votes = load_senate(107).observations
+    with pytest.warns(ConvergenceWarning, match=r"after 200 iterations.*raise n_init") as caught:
+        one = BooleanMatrixFactorization(8, method="max-sum", random_state=0).fit(votes)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        more = BooleanMatrixFactorization(8, method="max-sum", n_init=4, random_state=0).fit(votes)
+    assert more.log_posterior_ > one.log_posterior_
+    monkeypatch.setattr(cautions, "FLICKER", 0.0)
+    with pytest.warns(ConvergenceWarning, match=r"Set decimation=0\.1"):
+        factorize(votes, 3, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        decided = factorize(votes, 3, random_state=0, decimation=0.1)
+    assert share_changing(decided) == 0
+
+
+# ---------------------------------------------------------------- data that say nothing
+
+
+@pytest.mark.parametrize(
+    ("table", "text"),
+    [
+        ([[1, NAN], [NAN, 1]], r'all 2 observed entries are 1.*absent="zero"'),
+        ([[0, NAN], [NAN, 0]], "all 2 observed entries are 0.*add observed ones"),
+        ([[NAN, NAN], [NAN, NAN]], "nothing was observed.*check how missing"),
+    ],
+)
+def test_one_value_or_none(table, text):
+    with pytest.warns(DegenerateDataWarning, match=text) as caught:
+        BooleanMatrixFactorization(1, random_state=0).fit(table)
+    assert caught[0].filename == __file__
+
+
+def test_ones_only_and_what_helps():
+    likes = sparse.csr_array(np.kron(np.eye(2), np.ones((5, 4))))
+    with pytest.warns(DegenerateDataWarning) as caught:
+        assert complete(likes, 2, random_state=0).completed.all()
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DegenerateDataWarning)
+        found = complete(likes, 2, random_state=0, absent="zero")
+    np.testing.assert_array_equal(found.completed, likes.toarray())
+
+
+@pytest.mark.parametrize(
+    ("table", "given"),
+    [
+        ([[1, 1], [1, 1]], {}),  # nothing is missing
+        ([[1, NAN], [0, 1]], {}),
+        ([[1, NAN], [NAN, 1]], {"row_prior": 0.1, "column_prior": 0.1}),
+        ([[1, NAN], [NAN, 1]], {"noise": Channel(0.01, 0.4, 0.9, 0.5)}),
+    ],
+)
+def test_nothing_to_warn_of(table, given):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DegenerateDataWarning)
+        cautions.about_data(Observations.from_data(table), BooleanMatrixFactorization(1, **given))
