@@ -53,7 +53,7 @@ class RemoteObservations(DealtObservations):
         self._set(shape=(sides[0][0], sides[1][0]), row_labels=sides[0][1],
                   column_labels=sides[1][1])  # fmt: skip
         packed = self._packed(read)
-        counts = [client.submit(count, part, self.shape[0]) for part in packed]
+        counts = [client.submit(count, part, self.shape) for part in packed]
         while len(counts) > 1:  # a tree
             pairs = [counts[n : n + 2] for n in range(0, len(counts), 2)]
             counts = [client.submit(sum_of, pair) for pair in pairs]
@@ -87,7 +87,7 @@ class RemoteObservations(DealtObservations):
         """The entries of runs of rows, each as futures of packed numbers, wherever they are."""
         bounds = np.array([run.start for run in runs[1:]], dtype=np.int64)
         packed = self.packed or self._packed(self.client.compute(self.parts))
-        dealt = [self.client.submit(split, part, bounds) for part in packed]
+        dealt = [self.client.submit(split, part, bounds, self.shape) for part in packed]
         self._set(packed=[])
         return [
             ("packed", (run.stop - run.start, self.shape[1]), run.start,
