@@ -23,7 +23,7 @@ FLOATS = (np.float32, np.float64)
 INTEGERS = (np.int32, np.int64)
 
 CHANNEL = ("one_given_zero", "one_given_one", "missing_given_zero", "missing_given_one")
-HISTORY = ("residual", "log_posterior")
+HISTORY = ("residual", "log_posterior", "changes")  # the last is not in files of version 1
 CRITERIA = ("mdl", "heldout")
 LABELS = ("row_labels", "column_labels")
 
@@ -118,7 +118,8 @@ def _check_rest(arrays: Arrays, n_factors: int, n_columns: int) -> None:
         check_probabilities(arrays, "factor_stability_", (n_factors,))
     length = None
     for name in HISTORY:
-        length = len(_table(arrays, f"history/{name}", FLOATS, (length,)))
+        if name != "changes" or f"history/{name}" in arrays:
+            length = len(_table(arrays, f"history/{name}", FLOATS, (length,)))
     if "feature_names_in_" in arrays:
         _table(arrays, "feature_names_in_", (np.str_,), (n_columns,))
     if any(name.startswith("ranks/") for name in arrays):

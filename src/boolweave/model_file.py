@@ -135,7 +135,8 @@ def _restore(arrays: dict[str, Any], header: dict[str, Any], make: type) -> Any:
         ranks = {name: arrays[f"ranks/{name}"] for name in _RANKS}
         ranks["best"], ranks["criterion"] = int(ranks["best"]), str(ranks["criterion"])
         estimator.rank_selection_ = RankSelection(**ranks)
-    estimator.history_ = {name: arrays[f"history/{name}"] for name in HISTORY}
+    history = {name: arrays.get(f"history/{name}") for name in HISTORY}
+    estimator.history_ = {name: values for name, values in history.items() if values is not None}
     if "feature_names_in_" in arrays:
         estimator.feature_names_in_ = arrays["feature_names_in_"].astype(object)
     estimator._n_features_out = len(estimator.components_)
