@@ -1,5 +1,6 @@
 """Checkpoints: a run that was killed goes on, and ends where an undisturbed one does."""
 
+import errno
 import json
 import os
 import random
@@ -13,10 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from boolweave import BooleanMatrixFactorization, Channel, load, select_rank
-from boolweave import checkpoint as checkpoints
+from boolweave import BooleanMatrixFactorization, Channel, checkpoint_files, load, select_rank
 from boolweave import message_passing as engine
-from boolweave.checkpoint import Checkpoint, Recorder
+from boolweave.checkpoint import Checkpoint, CheckpointWarning, Recorder
 from boolweave.datasets import make_boolean
 
 
@@ -113,7 +113,7 @@ def every(n, function):
 CHILD = """
 import sys, time, warnings
 from boolweave import BooleanMatrixFactorization
-from boolweave.checkpoint import Checkpoint, Recorder
+from boolweave.checkpoint import Checkpoint, CheckpointWarning, Recorder
 from boolweave.datasets import make_boolean
 
 warnings.simplefilter("ignore")
@@ -355,6 +355,111 @@ def test_select_rank(planted, tmp_path, monkeypatch, criterion):
     assert os.listdir(tmp_path) == []
 
 
+# ---------------------------------------------------------------- a disk that is full
+
+FULL = """
+import resource, sys, warnings
+from boolweave import BooleanMatrixFactorization
+from boolweave.checkpoint import Checkpoint, CheckpointWarning
+from boolweave.datasets import make_boolean
+
+place, result, n_components = sys.argv[1:]
+planted = make_boolean(50, 40, 3, flip=0.12, observed=0.8, random_state=1)
+model = BooleanMatrixFactorization(
+    n_components if n_components == "auto" else int(n_components), n_init=1, max_iter=90,
+    random_state=0, checkpoint=Checkpoint(place, interval=0, share=1),
+)
+warnings.simplefilter("ignore")
+model.fit(planted.observations)  # compiled kernels go to files, too
+_, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (3000, hard))  # writing more fails
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    model.fit(planted.observations)
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+model.save(result)
+failed = [str(w.message) for w in caught if w.category is CheckpointWarning]
+print(len(failed), failed[0])
+"""
+
+
+@pytest.mark.parametrize("n_components", [3, "auto"])
+def test_a_full_disk_does_not_end_the_fit(planted, tmp_path, n_components):
+    place, result = tmp_path / "run", tmp_path / "model.npz"
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(place), str(result), str(n_components)],
+        capture_output=True, text=True, timeout=200, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    n_failed, message = done.stdout.split(" ", 1)
+    assert int(n_failed) > 10
+    assert f"the checkpoint in {place} could not be written (" in message
+    assert "File too large" in message and "the run goes on" in message
+    undisturbed = fitted(planted.observations, {"n_components": n_components, "n_init": 1})
+    assert_same(undisturbed, load(result))
+    assert os.listdir(place) == []
+
+
+@pytest.mark.parametrize("url", [False, True])
+def test_when_there_is_room_again(planted, tmp_path, monkeypatch, url):
+    place = "memory://boolweave-test/full" if url else str(tmp_path)
+    kind = checkpoint_files.Remote if url else checkpoint_files.Directory
+    write, n_calls = checkpoint_files._write, 0
+
+    def failing(*arguments):
+        nonlocal n_calls
+        n_calls += 1
+        if n_calls % 3:
+            if url:  # file systems have errors of their own
+                raise RuntimeError("the bucket is full")
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(*arguments)
+
+    monkeypatch.setattr(checkpoint_files, "_write", failing)
+    recorder = Recorder.at(Checkpoint(place, interval=0, share=1), planted.observations, {})
+    for n_saved in (0, 0, 1, 1, 1, 2):
+        recorder._due = 0.0
+        if recorder.n_saved == n_saved:
+            with pytest.warns(CheckpointWarning, match=r"bucket is full|No space left"):
+                recorder.beat()
+        else:
+            recorder.beat()
+        assert recorder.n_saved == n_saved
+    assert kind(place).numbers() == [1, 2]
+    recorder.finish()
+    assert kind(place).numbers() == []
+
+
+def test_what_is_no_fault_of_the_disk_is_an_error(planted, tmp_path):
+    recorder = Recorder.at(Checkpoint(tmp_path, interval=0), planted.observations, {})
+    with recorder.frame("loose", lambda: Loose(print)), pytest.raises(TypeError):
+        recorder.beat()
+
+
+def test_a_checkpoint_that_cannot_be_removed_does_not_lose_the_result(
+    planted, tmp_path, monkeypatch
+):
+    def forbidden(self, number):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    undisturbed = fitted(planted.observations, {})
+    monkeypatch.setattr(checkpoint_files.Directory, "remove", forbidden)
+    often = Checkpoint(tmp_path, interval=0, share=1)
+    model = BooleanMatrixFactorization(3, max_iter=90, random_state=0, checkpoint=often)
+    with pytest.warns(CheckpointWarning, match="could not be removed .* the run is finished"):
+        model.fit(planted.observations)
+    assert_same(undisturbed, model)
+
+
+def test_a_checkpoint_that_somebody_removed(planted, tmp_path, monkeypatch):
+    recorder = Recorder.at(tmp_path, planted.observations, {})
+    for _ in range(2):
+        recorder.save()
+    monkeypatch.setattr(checkpoint_files.Directory, "numbers", lambda self: [1, 2, 3])
+    recorder.finish()
+    assert os.listdir(tmp_path) == []
+
+
 # ---------------------------------------------------------------- the recorder itself
 
 
@@ -362,14 +467,14 @@ def test_how_often(tmp_path, planted, monkeypatch):
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     recorder = Recorder.at(Checkpoint(tmp_path, interval=100), planted.observations, {})
-    write = checkpoints._Directory.write
+    write = checkpoint_files.Directory.write
 
     def slow_write(*arguments):
         nonlocal now
         now += 30.0
         write(*arguments)
 
-    monkeypatch.setattr(checkpoints._Directory, "write", slow_write)
+    monkeypatch.setattr(checkpoint_files.Directory, "write", slow_write)
     for later, expected in ((99, 0), (100, 1), (131, 1), (1129, 1), (1131, 2)):
         now = later
         recorder.beat()

@@ -12,22 +12,19 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
-import os
-import re
 import time
 import warnings
-import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from boolweave.io.atomic import remove_abandoned, replacing
-from boolweave.storage import Made, Memory, in_turn, pieces, release
+from boolweave.checkpoint_files import Directory, Remote, store_at
+from boolweave.storage import Made, Memory, in_turn, pieces
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,10 +45,11 @@ LARGE = 1 << 20
 # So many are kept: should the newest turn out to be damaged, the one before it serves.
 KEPT = 2
 
-_NAME = re.compile(r"checkpoint-(\d{6,})\.npz")
-_HALF = r"\.?checkpoint-\d{6,}\.npz\.(\d+\.)*part"
-
 Frame = TypeVar("Frame")
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint could not be written or removed; the run itself is none the worse for it."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,7 @@ class Recorder:
         self._open: list[tuple[str, Any]] = []
         self._waiting: list[tuple[str, Any]] = []  # names, and nodes for the reader
         self._reader: _Reader | None = None
-        self._store = None if checkpoint is None else _store_at(str(checkpoint.path))
+        self._store = None if checkpoint is None else store_at(str(checkpoint.path))
         if self._store is not None:
             self._store.sweep()
             self._waiting = self._load(self._store)
@@ -176,9 +174,22 @@ class Recorder:
         return value
 
     def beat(self) -> None:
-        """Save, if it is time to; the frames must be such that the innermost loop can go on."""
-        if self._store is not None and time.monotonic() >= self._due:
+        """Save, if it is time to; the frames must be such that the innermost loop can go on.
+
+        Where that fails, as on a full disk, the run goes on without, and tries again later.
+        """
+        if self._store is None or time.monotonic() < self._due:
+            return
+        try:
             self.save()
+        except OSError as error:
+            warnings.warn(
+                f"the checkpoint in {self._where} could not be written ({error}); the run goes on, "
+                "and tries again later. Make room there, or be prepared to begin again after a "
+                "crash.",
+                CheckpointWarning,
+                stacklevel=2,
+            )
 
     def save(self) -> None:
         """Write the open frames, and drop all checkpoints but the last `KEPT`."""
@@ -194,19 +205,31 @@ class Recorder:
             "objects": writer.objects,
         }
         arrays = {"header": np.array(json.dumps(header)), **writer.arrays}
-        numbers = self._store.numbers()
-        self._store.write(max(numbers, default=0) + 1, arrays)
-        for old in numbers[: len(numbers) + 1 - KEPT]:
-            self._store.remove(old)
-        self.n_saved += 1
-        now = time.monotonic()
-        self._due = now + max(self._interval, (now - began) / self._checkpoint.share)
+        try:
+            numbers = self._store.numbers()
+            self._store.write(max(numbers, default=0) + 1, arrays)
+            self.n_saved += 1
+            for old in numbers[: len(numbers) + 1 - KEPT]:
+                with suppress(OSError):  # the next one tries again
+                    self._store.remove(old)
+        finally:
+            now = time.monotonic()
+            self._due = now + max(self._interval, (now - began) / self._checkpoint.share)
 
     def finish(self) -> None:
         """Remove the checkpoints: the run is at its end."""
-        if self._store is not None:
+        if self._store is None:
+            return
+        try:
             for number in self._store.numbers():
                 self._store.remove(number)
+        except OSError as error:  # no reason to lose the result
+            warnings.warn(
+                f"the checkpoints in {self._where} could not be removed ({error}); the run is "
+                "finished and does not need them: remove them before another run is kept there",
+                CheckpointWarning,
+                stacklevel=2,
+            )
 
     @property
     def _interval(self) -> float:
@@ -216,7 +239,7 @@ class Recorder:
     def _where(self) -> str:
         return "" if self._checkpoint is None else str(self._checkpoint.path)
 
-    def _load(self, store: _Directory | _Remote) -> list[tuple[str, Any]]:
+    def _load(self, store: Directory | Remote) -> list[tuple[str, Any]]:
         """The frames of the newest checkpoint that can be read; none if there is no checkpoint."""
         numbers = store.numbers()
         for number in reversed(numbers):
@@ -372,7 +395,7 @@ class _Reader:
         return kind(**{field: self.value(node) for field, node in parts.items()})
 
 
-def _read(store: _Directory | _Remote, number: int) -> tuple[dict[str, Any], dict[str, Made]]:
+def _read(store: Directory | Remote, number: int) -> tuple[dict[str, Any], dict[str, Made]]:
     """The header, and the arrays: large ones are read to see that they are whole, and again later.
 
     So no more than one of them is in memory before it is known where it is to be kept.
@@ -394,100 +417,3 @@ def _read(store: _Directory | _Remote, number: int) -> tuple[dict[str, Any], dic
         raise ValueError("not a checkpoint")
     header["version"] = int(header["version"])
     return header, arrays
-
-
-def _write(file: BinaryIO, arrays: dict[str, Any]) -> None:
-    """As `np.savez` does it; arrays that are in files do not stay in memory."""
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        for name, value in arrays.items():
-            array = np.asanyarray(value)
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                np.lib.format.write_array(entry, array, allow_pickle=False)
-            release(array)
-
-
-# ---------------------------------------------------------------- where they are
-
-
-def _store_at(path: str) -> _Directory | _Remote:
-    return _Remote(path) if "://" in path else _Directory(path)
-
-
-class _Directory:
-    """Numbered checkpoints in a directory."""
-
-    def __init__(self, path: str) -> None:
-        self._path = Path(path)
-        self._path.mkdir(parents=True, exist_ok=True)
-
-    def numbers(self) -> list[int]:
-        return _numbers(os.listdir(self._path))
-
-    def sweep(self) -> None:
-        """Remove what a run left half-written when it was killed."""
-        remove_abandoned(self._path, _HALF)
-
-    def name(self, number: int) -> str:
-        return str(self._path / _file_name(number))
-
-    def open(self, number: int) -> BinaryIO:
-        return open(self.name(number), "rb")
-
-    def write(self, number: int, arrays: dict[str, Any]) -> None:
-        with replacing(self.name(number)) as file:
-            _write(file, arrays)
-
-    def remove(self, number: int) -> None:
-        os.unlink(self.name(number))
-
-
-class _Remote:
-    """The same under an fsspec URL."""
-
-    def __init__(self, url: str) -> None:
-        try:
-            import fsspec
-        except ImportError:
-            raise ImportError(
-                f"checkpoint={url!r} is a URL, which needs fsspec: pip install "
-                "'boolweave[distributed]', or give a local directory"
-            ) from None
-        self._files, self._path = fsspec.core.url_to_fs(url)
-        self._files.makedirs(self._path, exist_ok=True)
-
-    def _names(self) -> list[str]:
-        self._files.invalidate_cache()
-        found = self._files.ls(self._path, detail=False)
-        return [str(name).rstrip("/").rsplit("/", 1)[-1] for name in found]
-
-    def numbers(self) -> list[int]:
-        return _numbers(self._names())
-
-    def sweep(self) -> None:
-        """Remove what a run left half-written when it was killed."""
-        for name in self._names():
-            if re.fullmatch(_HALF, name):
-                self._files.rm(f"{self._path.rstrip('/')}/{name}")
-
-    def name(self, number: int) -> str:
-        return f"{self._path.rstrip('/')}/{_file_name(number)}"
-
-    def open(self, number: int) -> BinaryIO:
-        return self._files.open(self.name(number), "rb")
-
-    def write(self, number: int, arrays: dict[str, Any]) -> None:
-        part = self.name(number) + ".part"
-        with self._files.open(part, "wb") as file:
-            _write(file, arrays)
-        self._files.mv(part, self.name(number))
-
-    def remove(self, number: int) -> None:
-        self._files.rm(self.name(number))
-
-
-def _file_name(number: int) -> str:
-    return f"checkpoint-{number:06d}.npz"
-
-
-def _numbers(names: list[str]) -> list[int]:
-    return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))

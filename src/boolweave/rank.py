@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from boolweave.checkpoint import Recorder
-from boolweave.learning import Settings, fit
+from boolweave.learning import Settings, UninformativeWarning, fit
 from boolweave.result import Result
 
 if TYPE_CHECKING:
@@ -119,7 +119,8 @@ def search(
         tried = _Search(
             observations, settings, random, criterion, on_iteration, recorder, judged
         )  # fmt: skip
-        warnings.simplefilter("ignore")  # a rank that does not converge is judged by its score
+        # A rank that does not work is judged by its score.
+        warnings.simplefilter("ignore", UninformativeWarning)
         try:
             if ranks is None:
                 tried.climb()
