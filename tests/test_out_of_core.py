@@ -137,25 +137,12 @@ def files_without_a_name():
     return sum(link.endswith(" (deleted)") for link in links)
 
 
-@pytest.mark.filterwarnings("ignore:the messages still changed")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_killed_run_goes_on_in_files(planted, made, monkeypatch, tmp_path):
     how = {"n_components": 3, "random_state": 0, "max_iter": 50, "n_init": 2, "tol": 0.0}
     here = BooleanMatrixFactorization(**how).fit(planted)
-    step, left = engine.step, 30
-
-    def failing_step(*arguments):
-        nonlocal left
-        left -= 1
-        if left == 0:
-            raise ZeroDivisionError
-        step(*arguments)
-
     out_of_core = {**how, "checkpoint": tmp_path, "max_memory": tight((90, 60), 3, n_init=2)}
-    with monkeypatch.context() as patch:
-        patch.setattr(engine, "step", failing_step)
-        patch.setattr(Recorder, "beat", Recorder.save)
-        with pytest.raises(ZeroDivisionError):
-            BooleanMatrixFactorization(**out_of_core).fit(planted)
+    stopped(planted, **out_of_core)
     made.clear()
     monkeypatch.setattr(Files, "LEAST", 1)
     monkeypatch.setattr("boolweave.checkpoint.LARGE", 1)
@@ -164,6 +151,57 @@ def test_a_killed_run_goes_on_in_files(planted, made, monkeypatch, tmp_path):
     there = BooleanMatrixFactorization(**out_of_core).fit(planted)
     assert_same(here, there)
     assert made[0][0] > 32  # what was read from the checkpoint
+
+
+def stopped(observations, **parameters):
+    """Leave a checkpoint behind, as a crash does."""
+    with pytest.MonkeyPatch.context() as patch:
+        step, left = engine.step, 30
+
+        def failing_step(*arguments):
+            nonlocal left
+            left -= 1
+            if left == 0:
+                raise ZeroDivisionError
+            step(*arguments)
+
+        patch.setattr(engine, "step", failing_step)
+        patch.setattr(Recorder, "beat", Recorder.save)
+        with pytest.raises(ZeroDivisionError):
+            BooleanMatrixFactorization(**parameters).fit(observations)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("entries", [100, None])
+@pytest.mark.parametrize(("before", "after"), [(1, 8), (8, 1)])
+def test_a_run_in_files_goes_on_with_another_number_of_threads(
+    planted, monkeypatch, tmp_path, before, after, entries
+):
+    how = {"n_components": 3, "random_state": 0, "max_iter": 50, "n_init": 2, "tol": 0.0}
+    here = BooleanMatrixFactorization(**how).fit(planted)
+    if entries is None:  # enough for one thread to have all in memory, but not for eight
+        limit = memory.estimate(planted.shape, planted.n_observed, 3, n_init=2, n_jobs=4)
+    else:
+        limit = tight((90, 60), 3, n_init=2, n_jobs=8, entries=entries)
+    asked, allowed = [], memory.store_for
+
+    def noted(*arguments, **rest):
+        asked.append((rest["n_jobs"], allowed(*arguments, **rest)))
+        return asked[-1][1]
+
+    monkeypatch.setattr(memory, "store_for", noted)
+    how |= {"max_memory": limit, "checkpoint": tmp_path}
+    stopped(planted, **how, n_jobs=before)
+    (_, first), = asked  # fmt: skip
+    n_blocks = first.n_blocks
+    there = BooleanMatrixFactorization(**how, n_jobs=after).fit(planted)
+    assert_same(here, there)
+    assert asked[1][0] == after
+    assert asked[-1][1].n_blocks == n_blocks
+    if before < after:  # not more than the limit allows with these blocks
+        assert 1 <= asked[-1][0] < after
+        assert allowed(planted, 3, max_memory=limit, messages="uint8", method="auto", learns=True,
+                       n_init=2, n_jobs=asked[-1][0]).n_blocks <= n_blocks  # fmt: skip
 
 
 # ---------------------------------------------------------------- entries from files
@@ -186,7 +224,7 @@ def test_entries_are_not_copied(planted, tmp_path):
     assert not storage.is_in_file(sparse.values)
 
 
-@pytest.mark.filterwarnings("ignore:the messages still changed")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("observed", [1.0, 0.9, 0.3])
 def test_entries_from_files(observed, tmp_path):
     seen = make_boolean(120, 50, 2, flip=0.1, observed=observed, random_state=2).observations

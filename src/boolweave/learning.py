@@ -156,21 +156,10 @@ def fit(
     Result
     """
     this = _Fit(observations, settings, on_iteration, recorder or Recorder())
-    how: dict[str, Any] = {
-        "max_memory": settings.max_memory,
-        "messages": "float32" if this.code is None else "uint8",
-        "method": settings.method,
-        "learns": settings.learns_any,
-        "n_init": settings.n_init,
-    }
-    cluster = getattr(observations, "cluster", None)
-    if cluster is None:
-        how["n_jobs"] = effective_jobs(settings.n_jobs)
-        this.store = memory.store_for(observations, settings.n_components, **how)
-    else:  # the messages are not kept here
-        this.store = cluster.room(observations, settings.n_components, **how)
-    this.recorder.store = this.store
-    return this.run(random)
+    store = this.room(effective_jobs(settings.n_jobs))
+    with this.recorder.frame("blocks", lambda: [store.n_blocks]) as n_blocks:
+        this.keep_in(store, n_blocks[0])
+        return this.run(random)
 
 
 @dataclass(eq=False)
@@ -182,6 +171,35 @@ class _Fit:
     on_iteration: OnIteration | None
     recorder: Recorder
     store: Memory = field(default_factory=Memory)
+
+    def room(self, n_jobs: int) -> Memory:
+        """Where this many threads may keep messages."""
+        settings = self.settings
+        how: dict[str, Any] = {
+            "max_memory": settings.max_memory,
+            "messages": "float32" if self.code is None else "uint8",
+            "method": settings.method,
+            "learns": settings.learns_any,
+            "n_init": settings.n_init,
+        }
+        cluster = getattr(self.observations, "cluster", None)
+        if cluster is not None:  # the messages are not kept here
+            return cluster.room(self.observations, settings.n_components, **how)  # type: ignore[no-any-return]
+        return memory.store_for(self.observations, settings.n_components, n_jobs=n_jobs, **how)
+
+    def keep_in(self, store: Memory, n_blocks: int) -> None:
+        """Keep messages in the store, in so many blocks.
+
+        A run that goes on has the blocks of its checkpoint. If with more threads than it had they
+        would be too large for `max_memory`, it takes fewer threads.
+        """
+        n_jobs = effective_jobs(self.settings.n_jobs)
+        while store.n_blocks > n_blocks and n_jobs > 1:
+            n_jobs -= 1
+            store = self.room(n_jobs)
+        store.n_blocks = n_blocks
+        self.settings = replace(self.settings, n_jobs=n_jobs)
+        self.store = self.recorder.store = store
 
     def run(self, random: np.random.Generator) -> Result:
         seeds = random.spawn(self.settings.n_init)
