@@ -98,7 +98,7 @@ def test_every_kind_of_input_gives_the_same(convert):
     expected, model = blocks_model(), blocks_model(convert(BLOCKS))
     np.testing.assert_array_equal(model.row_log_odds_, expected.row_log_odds_)
     np.testing.assert_array_equal(model.transform(convert(BLOCKS)), expected.transform(BLOCKS))
-    assert model.score(convert(BLOCKS)) == 1.0
+    assert model.score(convert(BLOCKS)) == expected.score(BLOCKS)
 
 
 def test_absent_entries_of_sparse_input():
@@ -292,13 +292,14 @@ def test_inverse_transform(fitted):
         fitted.inverse_transform([[1, 0, 2]])
 
 
-def test_score_is_the_share_of_entries_explained():
+def test_score_is_the_share_of_hidden_entries_predicted():
     model = blocks_model()
-    assert model.score(COMPLETE) == 1.0
+    assert model.score(COMPLETE) == 1.0  # what is hidden, the other one of its pair tells
     one_wrong = COMPLETE.astype(float)
     one_wrong[0, 0] = 0
-    assert model.score(one_wrong) == pytest.approx(23 / 24)
     assert isinstance(model.score(COMPLETE), float)
+    # It is wrong itself, and misleads about the other two of its pair.
+    assert model.score(one_wrong) == pytest.approx(22 / 24)
 
 
 # ---------------------------------------------------------------- pairs

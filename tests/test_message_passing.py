@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from boolweave import message_passing
 from boolweave.datasets import make_boolean
-from boolweave.fold_in import fold_in
 from boolweave.message_passing import (
     converged,
     init,
@@ -22,9 +21,6 @@ from boolweave.message_passing import (
     to_sum_product,
     unpack,
 )
-from boolweave.model import Channel, Model
-from boolweave.observations import Observations
-from boolweave.products import boolean_product
 from boolweave.threads import effective_jobs, threads
 from problems import even_model, random_run, random_small, run_from, smalls
 from reference import log_probability, max_sum_reference
@@ -293,46 +289,6 @@ def test_completed_keeps_what_was_seen():
     np.testing.assert_array_equal(result.completed[observed], seen[observed])
     np.testing.assert_array_equal(result.completed[~observed], result.Z[~observed])
     assert result.completed.dtype == np.uint8
-
-
-# ---------------------------------------------------------------- new rows
-
-
-@settings(max_examples=30)
-@given(small=smalls(max_side=7), seed=st.integers(0, 99))
-def test_rows_are_folded_in_one_by_one(small, seed):
-    """With the column factor known, rows say nothing about each other."""
-    small = replace(small, column_prior=np.round(small.column_prior))
-    rows = np.random.default_rng(seed).permutation(small.shape[0])
-    everything = slice(None)
-    together, odds = fold_in(small.problem())
-    shuffled, _ = fold_in(small.permuted(rows, everything, everything).problem())
-    np.testing.assert_array_equal(shuffled, together[rows])
-    for row in range(small.shape[0]):
-        alone, _ = fold_in(small.permuted([row], everything, everything).problem())
-        np.testing.assert_array_equal(alone[0], together[row])
-    assert not np.isnan(odds).any()
-    np.testing.assert_array_equal(np.isinf(odds), np.isin(small.row_prior, (0, 1)))
-
-
-def test_folded_in_rows_are_the_best():
-    """Against all 2^K rows; K is small and the components overlap little."""
-    planted = make_boolean(40, 60, 4, flip=0.1, observed=0.8, random_state=2)
-    model = Model(4, Channel.symmetric(0.1), row_prior=0.3, column_prior=planted.Y)
-    rows, _ = fold_in(make_problem(planted.observations, model))
-    candidates = (np.arange(16)[:, None] >> np.arange(4)) & 1
-    Z = boolean_product(candidates, planted.Y)
-    seen = planted.observations.to_dense()
-    scores = (np.log(9) * (seen[:, None, :] == Z)).sum(axis=2)
-    scores += candidates.sum(axis=1) * np.log(0.3 / 0.7)
-    np.testing.assert_array_equal(rows, candidates[scores.argmax(axis=1)])
-
-
-def test_equal_claims_are_decided():
-    seen = Observations.from_dense(np.ones((2, 5)))
-    model = Model(3, Channel.symmetric(0.1), column_prior=1.0)
-    rows, _ = fold_in(make_problem(seen, model))
-    assert (rows.sum(axis=1) >= 1).all()
 
 
 # ---------------------------------------------------------------- blocks and threads

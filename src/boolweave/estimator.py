@@ -13,20 +13,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from boolweave import (
-    cautions,
-    compact,
-    learning,
-    memory,
-    message_passing,
-    model_file,
-    rank,
-    recommend,
-)
+from boolweave import cautions, learning, memory, model_file, new_rows, rank, recommend
 from boolweave._positions import positions
 from boolweave.checkpoint import Recorder
-from boolweave.fold_in import fold_in
-from boolweave.model import Channel, Model
+from boolweave.model import Channel
 from boolweave.observations import Observations
 from boolweave.prediction import counts, decoded_at, latent_at
 from boolweave.products import boolean_product
@@ -337,48 +327,34 @@ class BooleanMatrixFactorization(
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[np.uint8]:
         """Fit, and return row factors (M, K) of zeros and ones, as `transform` would.
 
-        The row factor found together with the components is ``row_log_odds_ > 0``.
+        Only a `row_prior` that was given row by row is used here as it is; `transform`, which
+        cannot know which rows it is given, takes its mean. The row factor found together with the
+        components is ``row_log_odds_ > 0``.
         """
         self.fit(X)
-        return self._fold_in(self.observations_, self.row_prior_)[0]
+        given = None if isinstance(self.row_prior, str) else self.row_prior
+        by_row = np.ndim(given) == 2 if given is not None else False
+        return new_rows.factors(self, self.observations_, self.row_prior_ if by_row else None)
 
     def transform(self, X: Any) -> NDArray[np.uint8]:
         """Row factors of new rows, the components held fixed.
 
+        Each row is decoded from its own entries alone: equal rows get equal factors.
+
         Parameters
         ----------
         X : as in `fit`, shape (rows, N)
-            A prior that was given row by row is replaced by its mean over the rows.
+            A prior that differs from row to row, given or learned, is replaced by its mean.
 
         Returns
         -------
         (rows, K) array of uint8
         """
-        return self._new_rows(X)[0]
+        return new_rows.factors(self, self._new_rows(X))
 
-    def _new_rows(self, X: Any) -> tuple[NDArray[np.uint8], NDArray[np.floating[Any]]]:
-        """Factors and log-odds, (rows, K) each, of rows that need not be those of `fit`."""
+    def _new_rows(self, X: Any) -> Observations:
         check_is_fitted(self)
-        return self._fold_in(self._observe(X, reset=False), self._prior_of_new_rows())
-
-    def _prior_of_new_rows(self) -> NDArray[np.float64]:
-        prior = np.asarray(self.row_prior_, dtype=np.float64)
-        return prior.mean(axis=0) if prior.ndim == 2 else prior
-
-    def _fold_in(
-        self, observations: Observations, row_prior: ArrayLike
-    ) -> tuple[NDArray[np.uint8], NDArray[np.floating[Any]]]:
-        model = Model(
-            n_components=len(self.components_),
-            channel=self.noise_,
-            row_prior=row_prior,
-            column_prior=self.components_,
-            product=self.product,
-        )
-        code = None if self.messages == "float32" else compact.code_for(model)
-        code = None if isinstance(code, str) else code
-        problem = message_passing.make_problem(observations, model, code=code)
-        return fold_in(problem, self.damping, self.n_jobs)
+        return self._observe(X, reset=False)
 
     def inverse_transform(self, X: ArrayLike) -> NDArray[np.uint8]:
         """The Boolean product of row factors (rows, K) and the components: (rows, N) uint8."""
@@ -400,7 +376,7 @@ class BooleanMatrixFactorization(
         (len,) array of uint8, or (rows, N) without `cols`
         """
         if cols is None:
-            return self.inverse_transform(self._new_rows(rows)[0])
+            return new_rows.decoded(self, self._new_rows(rows))
         m, n = self._pairs(rows, cols)
         if self.marginal_:
             p = latent_at(self.row_log_odds_, self.column_log_odds_, m, n, self.product)
@@ -430,19 +406,12 @@ class BooleanMatrixFactorization(
         if kind not in ("observed", "latent"):
             raise ValueError(f'kind must be "observed" or "latent", got {kind!r}')
         if cols is None:
-            row_log_odds = self._new_rows(rows)[1]
-            shape = (len(row_log_odds), self.components_.shape[1])
-            m, n = (index.ravel() for index in np.indices(shape))
-            return self._probability(row_log_odds, m, n, shape, kind).reshape(shape)
+            return new_rows.probabilities(self, self._new_rows(rows), kind)
         m, n = self._pairs(rows, cols)
-        return self._probability(self.row_log_odds_, m, n, self.observations_.shape, kind)
-
-    def _probability(
-        self, row_log_odds: NDArray[Any], m: NDArray[np.intp], n: NDArray[np.intp],
-        shape: tuple[int, int], kind: str,
-    ) -> NDArray[np.float64]:  # fmt: skip
-        latent = latent_at(row_log_odds, self.column_log_odds_, m, n, self.product)
-        return latent if kind == "latent" else self.noise_.seen_one(latent, m, n, shape)
+        latent = latent_at(self.row_log_odds_, self.column_log_odds_, m, n, self.product)
+        if kind == "latent":
+            return latent
+        return self.noise_.seen_one(latent, m, n, self.observations_.shape)
 
     def _counts(self, observations: Observations, decoded: bool = False) -> NDArray[np.int64]:
         """How often 0 was seen where `predict` says 0 and where 1, and 1 likewise: (2, 2).
@@ -489,14 +458,14 @@ class BooleanMatrixFactorization(
         return recommend.explain(self, row, col)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean accuracy on the observed entries of X, its rows folded in."""
-        check_is_fitted(self)
-        observations = self._observe(X, reset=False)
-        if observations.n_observed == 0:
-            raise ValueError("score needs at least one observed entry, got none")
-        Z = self.inverse_transform(self._fold_in(observations, self._prior_of_new_rows())[0])
-        at = (observations.rows_of_entries(), observations.indices)
-        return float(np.mean(Z[at] == observations.values))
+        """Mean accuracy on the observed entries of X, each predicted from the others of its row.
+
+        The entries of a row are dealt in turn, from left to right, into five parts. Each part is
+        hidden once: the row is folded in with the rest, and the hidden entries are predicted as
+        `predict` does. So no entry is judged that helped to predict itself, and more factors do
+        not raise the score by themselves. A row with a single entry is predicted from the prior.
+        """
+        return new_rows.score(self, self._new_rows(X))
 
     # ------------------------------------------------------------ files
 

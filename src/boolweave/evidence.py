@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 
 
 def evidence_of(
-    observations: Observations, model: Model
+    observations: Observations, model: Model, first_row: int = 0
 ) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.float64], float]:
-    """CSR of Ω: indptr (M + 1,), columns and L (|Ω|,); and Σ log p(o|0) over all entries."""
+    """CSR of Ω: indptr (M + 1,), columns and L (|Ω|,); and Σ log p(o|0) over all entries.
+
+    Errors name rows by their number, that of the first being `first_row`.
+    """
     channel, shape = model.channel, observations.shape
     channel.broadcasts_to(shape)
     indptr, columns = observations.indptr, observations.indices
@@ -28,11 +31,13 @@ def evidence_of(
         given_zero, given_one = channel.log_probabilities(
             observations.rows_of_entries(), columns, observations.values, shape
         )
-    _refuse_impossible(observations, given_zero, given_one)
+    _refuse_impossible(observations, given_zero, given_one, first_row)
     evidence = given_one - given_zero
     base = float(given_zero.sum())
     if np.any(channel.missing_log_likelihood_ratio()) or channel.missing_given_zero is not None:
-        indptr, columns, evidence, base = _add_missing(observations, model, evidence, base)
+        indptr, columns, evidence, base = _add_missing(
+            observations, model, evidence, base, first_row
+        )
     if not evidence.all():
         says = evidence != 0
         rows = np.repeat(np.arange(shape[0]), np.diff(indptr))[says]
@@ -42,12 +47,13 @@ def evidence_of(
 
 
 def _refuse_impossible(
-    observations: Observations, given_zero: NDArray[np.float64], given_one: NDArray[np.float64]
-) -> None:
+    observations: Observations, given_zero: NDArray[np.float64], given_one: NDArray[np.float64],
+    first_row: int,
+) -> None:  # fmt: skip
     impossible = np.maximum(given_zero, given_one) <= -HARD_EVIDENCE
     if impossible.any():
         entry = int(impossible.argmax())
-        row = int(np.searchsorted(observations.indptr, entry, side="right")) - 1
+        row = first_row + int(np.searchsorted(observations.indptr, entry, side="right")) - 1
         raise ValueError(
             f"the channel says that row {row}, column {int(observations.indices[entry])} cannot be "
             f"seen as {int(observations.values[entry])} whatever its true value is; give it a "
@@ -56,8 +62,9 @@ def _refuse_impossible(
 
 
 def _add_missing(
-    observations: Observations, model: Model, evidence: NDArray[np.float64], base: float
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], float]:
+    observations: Observations, model: Model, evidence: NDArray[np.float64], base: float,
+    first_row: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], float]:  # fmt: skip
     """Let every missing entry join Ω with what its absence says."""
     channel, shape = model.channel, observations.shape
     full = np.broadcast_to(channel.missing_log_likelihood_ratio(), shape).copy()
@@ -70,8 +77,9 @@ def _add_missing(
     if impossible.any():
         row, column = (int(i) for i in np.argwhere(impossible)[0])
         raise ValueError(
-            f"the channel says that row {row}, column {column} cannot be missing whatever its true "
-            "value is, but it is; leave missing_given_zero and missing_given_one out or raise them"
+            f"the channel says that row {first_row + row}, column {column} cannot be missing "
+            "whatever its true value is, but it is; leave missing_given_zero and missing_given_one "
+            "out or raise them"
         )
     with np.errstate(divide="ignore"):
         base += float(np.maximum(np.log(given_zero[gone]), -HARD_EVIDENCE).sum())

@@ -260,6 +260,22 @@ def blocks_within(
     return -(-room // (max_memory - rest))
 
 
+def check_answer(
+    shape: tuple[int, int], itemsize: int, what: str, remedy: str, max_memory: int | None = None
+) -> None:
+    """Raise MemoryError if an array of this shape is more than is free, or than `max_memory`.
+
+    What is worked out in pieces takes little beside the answer itself.
+    """
+    n_bytes = shape[0] * shape[1] * itemsize
+    problem = f"{what} of {shape[0]} rows × {shape[1]} columns takes {in_words(n_bytes)} of memory"
+    if max_memory is not None and n_bytes > max_memory:
+        raise MemoryError(f"{problem}, more than max_memory={in_words(max_memory)}: {remedy}")
+    free = free_memory()
+    if free is not None and n_bytes > free:
+        raise MemoryError(f"{problem}, but {in_words(free)} are free: {remedy}")
+
+
 def _read_from_files(observations: Observations) -> int:
     """Bytes of the entries that are not in memory yet."""
     arrays = (observations.indices, observations.values)

@@ -6,7 +6,7 @@ Both are turned into log-odds here, once, so that the engine sees sums only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -143,6 +143,15 @@ class Channel:
                     f"{name} must broadcast to the matrix {shape[0]} × {shape[1]}, "
                     f"got an array of shape {value.shape}"
                 ) from None
+
+    def of_rows(self, rows: slice, n_rows: int) -> Channel:
+        """The channel of some rows of a matrix that has `n_rows`."""
+        own = {
+            name: value[rows]
+            for name in _PROBABILITIES
+            if np.ndim(value := getattr(self, name)) == 2 and len(value) == n_rows > 1
+        }
+        return replace(self, **own) if own else self
 
     def log_probabilities(
         self, rows: NDArray[np.integer], columns: NDArray[np.integer], values: NDArray[np.uint8],

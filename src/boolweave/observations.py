@@ -428,7 +428,7 @@ class Observations:
         n_hidden = round(share * self.n_observed)
         random = np.random.default_rng(random_state)
         hidden[random.choice(self.n_observed, n_hidden, replace=False, shuffle=False)] = True
-        return self._split(hidden)
+        return self.split(hidden)
 
     def folds(self, n_folds: int, random_state: Any = None) -> Iterator[Split]:
         """Part the entries at random into `n_folds` and hide each part in turn.
@@ -458,9 +458,9 @@ class Observations:
                 f"but got {n_folds!r}"
             )
         order = np.random.default_rng(random_state).permutation(self.n_observed)
-        return (self._split(order % n_folds == fold) for fold in range(n_folds))
+        return (self.split(order % n_folds == fold) for fold in range(n_folds))
 
-    def _split(self, hidden: NDArray[np.bool_]) -> Split:
+    def split(self, hidden: NDArray[np.bool_]) -> Split:
         """Part the entries into the kept and the `hidden`, (n_observed,), each in order."""
         rows = self.rows_of_entries()
         kept = ~hidden

@@ -35,27 +35,30 @@ def latent_at(
     n, (K, n_columns) = len(rows), column_log_odds.shape
     out = np.empty(n)
     # Where there are more pairs than columns, all columns are worked out, once.
-    all_columns = _by_column(column_log_odds) if n >= n_columns else None
+    all_columns = by_column(column_log_odds) if n >= n_columns else None
     for start, stop in _cuts(n, K):
         begins = np.ones(stop - start, dtype=bool)
         np.not_equal(rows[start + 1 : stop], rows[start : stop - 1], out=begins[1:])
         here = rows[start:stop][begins]  # a row is worked out once in a run of its pairs
         if all_columns is None:
-            y, column = _by_column(column_log_odds[:, columns[start:stop]]), np.arange(stop - start)
+            y, column = by_column(column_log_odds[:, columns[start:stop]]), np.arange(stop - start)
         else:
             y, column = all_columns, np.asarray(columns[start:stop], dtype=np.int64)
         prediction_kernels.chances_of_pairs(
-            product == "xor", np.cumsum(begins) - 1, column, _by_row(row_log_odds[here]), y,
+            product == "xor", np.cumsum(begins) - 1, column, by_row(row_log_odds[here]), y,
             out[start:stop],
         )  # fmt: skip
     return out
 
 
 def decoded_at(
-    row_log_odds: Floats, column_log_odds: Floats, rows: Indices, columns: Indices,
+    row_log_odds: NDArray[Any], column_log_odds: NDArray[Any], rows: Indices, columns: Indices,
     product: Product,
 ) -> NDArray[np.uint8]:  # fmt: skip
-    """The product of the decoded factors at pairs of rows and columns, (n,)."""
+    """The product of the decoded factors at pairs of rows and columns, (n,).
+
+    Factors that are decoded already, of zeros and ones, will do as well as log-odds.
+    """
     z = np.empty(len(rows), dtype=np.uint8)
     for start, stop in _cuts(len(rows), len(column_log_odds)):
         x = row_log_odds[rows[start:stop]] > 0
@@ -71,11 +74,11 @@ def latent_rows(
     row_log_odds: Floats, column_log_odds: Floats, product: Product
 ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
     """P(z = 1) of all columns, some rows at a time: which rows, and an array (rows, N)."""
-    y = _by_column(column_log_odds)
+    y = by_column(column_log_odds)
     n_rows, n_columns = len(row_log_odds), len(y)
     for start, stop in _cuts(n_rows, max(n_columns, y.shape[1])):
         out = np.empty((stop - start, n_columns))
-        x = _by_row(row_log_odds[start:stop])
+        x = by_row(row_log_odds[start:stop])
         prediction_kernels.chances_of_rows(product == "xor", x, y, out)
         yield slice(start, stop), out
 
@@ -92,8 +95,8 @@ def counts(
     """
     covered = np.zeros(2, dtype=np.int64)
     xor, indptr = product == "xor", observations.indptr
-    by_variable = _by_row if marginal else _words
-    y = _by_column(column_log_odds) if marginal else _words(column_log_odds.T)
+    by_variable = by_row if marginal else words_of
+    y = by_column(column_log_odds) if marginal else words_of(column_log_odds.T)
     for first, last, columns, values in observations.in_pieces():
         for start, stop in _cuts(last - first, len(column_log_odds), first):
             x = by_variable(row_log_odds[start:stop])
@@ -123,7 +126,7 @@ def _cuts(n: int, size: int, first: int = 0) -> Iterator[tuple[int, int]]:
         yield start, min(start + step, first + n)
 
 
-def _by_row(log_odds: Floats) -> NDArray[np.float64]:
+def by_row(log_odds: Floats) -> NDArray[np.float64]:
     """Probabilities of log-odds (n, K), row by row in memory."""
     out = np.empty(log_odds.shape)
     for start, stop in _cuts(*log_odds.shape):
@@ -131,12 +134,12 @@ def _by_row(log_odds: Floats) -> NDArray[np.float64]:
     return out
 
 
-def _by_column(log_odds: Floats) -> NDArray[np.float64]:
+def by_column(log_odds: Floats) -> NDArray[np.float64]:
     """Probabilities of the log-odds of columns, (K, n), as (n, K)."""
-    return _by_row(log_odds.T)
+    return by_row(log_odds.T)
 
 
-def _words(log_odds: Floats) -> NDArray[np.uint64]:
+def words_of(log_odds: Floats) -> NDArray[np.uint64]:
     """Decoded bits of log-odds (n, K), 64 to a word: (n, ⌈K/64⌉)."""
     n, K = log_odds.shape
     packed = np.zeros((n, -(-K // 64) * 8), dtype=np.uint8)
