@@ -50,6 +50,21 @@ def test_description_length_by_hand():
     assert description_length(result_of(X, Y, seen)) == pytest.approx(expected)
 
 
+def test_description_length_counts_the_errors_of_the_product_of_the_factors_that_it_writes():
+    """Three factors of which none is sure make entries that are likely ones; written are zeros."""
+    seen = np.ones((4, 5))
+    seen[1, :3] = 0
+    rows = np.full((4, 4), -0.1)
+    rows[0, 3] = 5.0  # one factor is sure, and makes the first row
+    columns = np.full((4, 5), -0.1)
+    columns[3] = 5.0
+    X, Y = rows > 0, columns > 0
+    decoded = result_of(X, Y, seen)
+    unsure = replace(decoded, marginal=True, row_log_odds=rows, column_log_odds=columns)
+    assert unsure.Z.all() and decoded.Z.sum() == 5
+    assert description_length(unsure) == pytest.approx(description_length(decoded))
+
+
 def test_true_factors_are_shorter_than_none_and_than_the_data():
     planted = make_boolean(40, 40, 2, flip=0.05, random_state=0)
     seen = planted.observations.to_dense()

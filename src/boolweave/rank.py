@@ -249,7 +249,7 @@ def description_length(result: Result) -> float:
         n = side.shape[1]
         for ones in side.sum(axis=1, dtype=np.int64):
             bits += np.log2(n + 1) + _log2_choose(n, int(ones))
-    counts = result.counts(result.observations)
+    counts = result.decoded_counts(result.observations)
     for value in (0, 1):
         n, wrong = int(counts[:, value].sum()), int(counts[1 - value, value])
         bits += np.log2(n + 1) + _log2_choose(n, wrong)
