@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+import scipy.io
 import scipy.sparse
 
 from boolweave import Observations, io
-from boolweave.io import FileError
+from boolweave.io import FileError, market
 
 
 @pytest.fixture
@@ -106,15 +107,50 @@ def test_indices_out_of_range_in_memory(make):
         ("array integer symmetric\n2 300", "1\n" * 600, "must be square"),
         ("array integer symmetric\n3 3", "1\n", "expected 6 entries, got 1"),
         ("coordinate integer symmetric\n2 3 1", "1 3 1\n", "must be square"),
-        ("coordinate integer general\n2 3 1", "3 1 1\n", "out of bounds"),
-        ("coordinate integer general\n2 3 1", "1 -1 1\n", "out of bounds"),
+        ("coordinate integer general\n2 3 1", "3 1 1\n", "rows from 1 to 2, got 3"),
+        ("coordinate integer general\n2 3 1", "1 -1 1\n", "columns from 1 to 3, got -1"),
         ("coordinate integer general\n2 3 99999999999999", "1 1 1\n", "more than it can hold"),
         ("coordinate integer general\n9999999999 3 1", "1 1 1\n", "empty rows"),
         ("array integer general\n99999 99999", "1\n", "more than it can hold"),
+        ("coordinate pattern symmetric\n3 3 2", "2 1\x0e3 \x00", "line 3: expected 2 numbers"),
+        ("coordinate integer general\n2 3 2", "1 1 1\n1 1\n2 2 1 1\n", "line 4: expected 3"),
+        ("coordinate integer general\n2 3 2", "1 1 1\n\n1 1 e\n", "line 5: expected 3"),
+        ("coordinate integer general\n2 3 1", "1.5 1 1\n", "rows from 1 to 2, got 1.5"),
+        ("coordinate integer general\n2 3 1", "nan 1 1\n", "rows from 1 to 2, got nan"),
+        ("coordinate integer general\n2 3 1", "1 1 1\n1 2 1\n", "expected 1 entries, got more"),
+        ("coordinate integer general\n2 3 -1", "", "line 2: expected the numbers of rows"),
+        ("coordinate complex general\n2 3 1", "1 1 1 0\n", "complex"),
+        ("coordinate real skew-symmetric\n2 2 1", "2 1 1\n", "holds -1.0"),
     ],
 )
 def test_matrix_market_heads_that_do_not_fit(put, head, body, words):
     assert words in message(put(f"%%MatrixMarket matrix {head}\n{body}", "a.mtx"))
+
+
+@pytest.mark.parametrize("piece", [1, 30, market.PIECE])
+def test_matrix_market_as_scipy_reads_it(tmp_path, monkeypatch, piece):
+    monkeypatch.setattr(market, "PIECE", piece)
+    path = tmp_path / "a.mtx"
+    rng = np.random.default_rng(0)
+    for n in range(60):
+        symmetry = ("general", "symmetric", "skew-symmetric")[n % 3]
+        least = 0 if n % 4 else 1  # SciPy divides by the sides of an array
+        sides = rng.integers(least, 6, 2)
+        shape = sides if n % 3 == 0 else sides[[0, 0]]
+        matrix = rng.integers(0, 2, shape) if n % 2 else rng.integers(-1, 4, shape)
+        if symmetry != "general":
+            sign = 1 if symmetry == "symmetric" else -1
+            diagonal = np.diag(np.diag(matrix)) if symmetry == "symmetric" else 0
+            matrix = np.tril(matrix, -1) + sign * np.tril(matrix, -1).T + diagonal
+        kept = matrix if n % 4 == 0 else scipy.sparse.coo_array(matrix)
+        field = "pattern" if n % 12 == 3 else "real" if n % 5 == 0 else "integer"
+        kept = kept.astype(float) if field == "real" else kept
+        scipy.io.mmwrite(path, kept, field=field, symmetry=symmetry, comment="two\nlines")
+        found, expected = market.read_market(path), scipy.io.mmread(path)
+        assert scipy.sparse.issparse(found) == scipy.sparse.issparse(expected)
+        if scipy.sparse.issparse(found):
+            found, expected = found.toarray(), expected.toarray()
+        np.testing.assert_array_equal(found, expected)
 
 
 # ---------------------------------------------------------------- arrays

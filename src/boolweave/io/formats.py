@@ -11,7 +11,8 @@ from boolweave.io.arrays import Archive, read_array
 from boolweave.io.delimited import MISSING, Above, bits_above
 from boolweave.io.dialect import CODES, Labels, Layout
 from boolweave.io.files import FileError, magic
-from boolweave.io.sparse import check_matrix_market, check_rows, from_arrays
+from boolweave.io.market import read_market
+from boolweave.io.sparse import check_rows, from_arrays
 from boolweave.io.triples import check_size, observe
 from boolweave.observations import Absent, Duplicates, Observations
 
@@ -161,15 +162,11 @@ def read_matrix_market(
     path: Path, name: str, absent: Absent, duplicates: Duplicates
 ) -> Observations:
     """A Matrix Market file, coordinates or array."""
-    from scipy.io import mmread
-
     try:
-        check_matrix_market(path)
-        matrix = mmread(path)
-    except Exception as error:  # its parser raises nearly everything
-        first = (str(error).splitlines() or ["?"])[0]
+        matrix = read_market(path)
+    except ValueError as error:
         raise FileError(
-            name, f"expected a Matrix Market file, but it cannot be read ({first})"
+            name, f"expected a Matrix Market file, but it cannot be read ({error})"
         ) from None
     return from_matrix(matrix, name, absent, duplicates)
 

@@ -1,13 +1,11 @@
 """Sparse matrices in files: what SciPy does not check, before it sees them.
 
-SciPy's compiled conversions believe the indices that a matrix holds, and its reader of Matrix
-Market files believes that a symmetric matrix is square.
+Its compiled conversions follow the indices that a matrix holds wherever they point to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from boolweave._convert import check_compressed, check_coordinates, check_shape
@@ -82,31 +80,3 @@ def check_rows(shape: tuple[int, int], n_stored: int) -> None:
             f"a matrix of {shape[0]} x {shape[1]} with {n_stored} entries has next to nothing but "
             "empty rows; correct its shape, or leave out the empty rows"
         )
-
-
-def check_matrix_market(path: Path) -> None:
-    """Raise ValueError unless the head of a file fits what follows."""
-    from scipy.io import mminfo
-
-    rows, columns, n_entries, kind, _, symmetry = mminfo(path)
-    general = symmetry == "general"
-    _expect(
-        general or rows == columns,
-        f"a {symmetry} matrix must be square, but this one is {rows} x {columns}",
-    )
-    if kind == "array":  # the reader takes a symmetric one that ends too soon for whole
-        n_entries = rows * columns if general else rows * (rows + 1) // 2
-        if symmetry == "skew-symmetric":
-            n_entries = rows * (rows - 1) // 2
-    else:
-        check_rows((rows, columns), n_entries)
-    shortest = 2 if kind == "array" else 4  # bytes of a line
-    _expect(
-        n_entries * shortest <= path.stat().st_size + 1,
-        f"it announces {n_entries} entries, more than it can hold",
-    )
-    if kind == "array" and not general:
-        with path.open("rb") as file:
-            lines = (line.strip() for line in file)
-            found = sum(bool(line) and not line.startswith(b"%") for line in lines) - 1
-        _expect(found == n_entries, f"expected {n_entries} entries, got {found}")

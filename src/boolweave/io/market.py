@@ -1,0 +1,191 @@
+"""Matrix Market files. They are parsed here, because SciPy's reader crashes on some broken ones."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from boolweave._convert import index_dtype
+from boolweave.io.sparse import check_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Bytes of text that are parsed at a time.
+PIECE = 1 << 22
+
+_CHARACTERS = b"0123456789+-.eEnaNAifIFtyTY \t\r\n"  # of numbers, nan and infinity included
+_FIELDS = ("real", "double", "integer", "unsigned-integer", "pattern")
+_SYMMETRIES = ("general", "symmetric", "skew-symmetric")
+
+
+@dataclass(frozen=True)
+class _Head:
+    """What the first lines say."""
+
+    coordinates: bool
+    pattern: bool
+    symmetry: str
+    shape: tuple[int, int]
+    n_entries: int  # lines that are to follow
+    n_lines: int  # lines that were read
+
+    @property
+    def width(self) -> int:
+        """Numbers in a line."""
+        if not self.coordinates:
+            return 1
+        return 2 if self.pattern else 3
+
+
+def read_market(path: Path) -> Any:
+    """The matrix in a file, sparse or an array; ValueError, with the line, if there is none."""
+    with path.open("rb") as file:
+        head = _read_head(file)
+        size = path.stat().st_size
+        if 2 * head.width * head.n_entries > size:
+            raise ValueError(f"it announces {head.n_entries} entries, more than it can hold")
+        if head.coordinates:
+            check_rows(head.shape, head.n_entries)
+            return _coordinates(file, head)
+        return _array(file, head)
+
+
+def _read_head(file: BinaryIO) -> _Head:
+    words = file.readline(1000).decode("latin-1").lower().split()
+    if len(words) != 5 or words[0] != "%%matrixmarket":
+        raise ValueError("line 1: expected %%MatrixMarket matrix and three words more")
+    _, thing, layout, field, symmetry = words
+    if thing != "matrix" or layout not in ("coordinate", "array"):
+        raise ValueError(
+            f"line 1: expected matrix coordinate or array, got {thing[:20]} {layout[:20]}"
+        )
+    if field not in _FIELDS or (field == "pattern" and layout == "array"):
+        raise ValueError(f"line 1: expected zeros and ones, got {field[:20]} numbers")
+    if symmetry not in _SYMMETRIES:
+        raise ValueError(f"line 1: expected general or symmetric, got {symmetry[:20]}")
+    n_lines, line = 2, file.readline()
+    while line and (line.startswith(b"%") or not line.strip()):
+        n_lines, line = n_lines + 1, file.readline()
+    sparse = layout == "coordinate"
+    numbers = line[:200].split()
+    if (
+        len(line) > 200
+        or len(numbers) != (3 if sparse else 2)
+        or not all(number.isdigit() for number in numbers)
+    ):
+        what = "rows, columns and entries" if sparse else "rows and columns"
+        raise ValueError(f"line {n_lines}: expected the numbers of {what}")
+    rows, columns, *entries = (int(number) for number in numbers)
+    if symmetry != "general" and rows != columns:
+        raise ValueError(f"a {symmetry} matrix must be square, but this one is {rows} x {columns}")
+    if not sparse:
+        triangle = {"symmetric": rows * (rows + 1) // 2, "skew-symmetric": rows * (rows - 1) // 2}
+        entries = [triangle.get(symmetry, rows * columns)]
+    return _Head(sparse, field == "pattern", symmetry, (rows, columns), entries[0], n_lines)
+
+
+def _lines(file: BinaryIO, head: _Head) -> Iterator[NDArray[np.float64]]:
+    """The numbers below the head, (lines, width), a piece of the file at a time."""
+    n_lines, n_found = head.n_lines, 0
+    while lines := file.readlines(PIECE):
+        text = b"".join(lines)
+        if text.translate(None, _CHARACTERS):
+            wrong = next(n for n, line in enumerate(lines) if line.translate(None, _CHARACTERS))
+            raise ValueError(f"line {n_lines + wrong + 1}: expected {head.width} numbers")
+        blank = np.frombuffer(text, dtype=np.uint8) <= ord(" ")
+        begins = ~blank
+        begins[1:] &= blank[:-1]
+        ends = np.cumsum([len(line) for line in lines])
+        in_line = np.add.reduceat(begins, np.concatenate([[0], ends[:-1]]), dtype=np.int64)
+        filled = in_line > 0
+        wrong_lines = filled & (in_line != head.width)
+        numbers = _parsed(text) if filled.any() else np.zeros(0)
+        n_here = int(filled.sum())
+        if wrong_lines.any() or len(numbers) != n_here * head.width:
+            first = int(np.argmax(wrong_lines)) if wrong_lines.any() else _first_wrong(lines)
+            raise ValueError(f"line {n_lines + first + 1}: expected {head.width} numbers")
+        n_found += n_here
+        if n_found > head.n_entries:
+            break
+        yield numbers.reshape(n_here, head.width)
+        n_lines += len(lines)
+    if n_found != head.n_entries:
+        more = "more" if n_found > head.n_entries else n_found
+        raise ValueError(f"expected {head.n_entries} entries, got {more}")
+
+
+def _parsed(text: bytes) -> NDArray[np.float64]:
+    """The numbers of a text; fewer where it holds a word that is none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # what NumPy before 2.3 says of those
+        try:
+            return np.fromstring(text, dtype=np.float64, sep=" ")
+        except ValueError:
+            return np.zeros(0)
+
+
+def _first_wrong(lines: list[bytes]) -> int:
+    """The first line with a word that is no number."""
+    for n, line in enumerate(lines):
+        try:
+            [float(word) for word in line.split()]
+        except ValueError:
+            return n
+    return len(lines) - 1
+
+
+def _coordinates(file: BinaryIO, head: _Head) -> Any:
+    import scipy.sparse
+
+    kind = index_dtype(max(head.shape) + 1)
+    parts: list[tuple[NDArray[Any], ...]] = []
+    for numbers in _lines(file, head):
+        at = []
+        for side, name, size in zip((0, 1), ("row", "column"), head.shape, strict=True):
+            place = numbers[:, side]
+            wrong = ~((place >= 1) & (place <= size) & (place == np.floor(place)))
+            if wrong.any():
+                raise ValueError(
+                    f"expected {name}s from 1 to {size}, got {place[np.argmax(wrong)]:.15g}"
+                )
+            at.append((place - 1).astype(kind))
+        values = np.ones(len(numbers), np.uint8) if head.pattern else _small(numbers[:, 2])
+        parts.append((*at, values))
+    empty = (np.zeros(0, kind), np.zeros(0, kind), np.zeros(0, np.uint8))
+    row, column, values = (np.concatenate(part) for part in zip(empty, *parts, strict=True))
+    if head.symmetry != "general":
+        other = row != column
+        mirrored = values[other]
+        mirrored = -mirrored.astype(np.float64) if head.symmetry != "symmetric" else mirrored
+        row, column = np.concatenate([row, column[other]]), np.concatenate([column, row[other]])
+        values = np.concatenate([values, mirrored])
+    return scipy.sparse.coo_array((values, (row, column)), shape=head.shape)
+
+
+def _small(values: NDArray[np.float64]) -> NDArray[Any]:
+    """Zeros and ones in one byte each; other numbers as they are."""
+    ones = values == 1
+    return ones.view(np.uint8) if (ones | (values == 0)).all() else values.copy()
+
+
+def _array(file: BinaryIO, head: _Head) -> NDArray[Any]:
+    """An array that is written down by columns."""
+    parts = [_small(numbers[:, 0]) for numbers in _lines(file, head)]
+    values = np.concatenate([np.zeros(0, np.uint8), *parts])
+    if head.symmetry == "general":
+        return values.reshape(head.shape[::-1]).T
+    matrix = np.zeros(head.shape)
+    skew = head.symmetry == "skew-symmetric"
+    above = np.triu_indices(head.shape[0], 1 if skew else 0)  # by rows, as what is below by columns
+    matrix[above] = values
+    below = matrix.T.copy()
+    if skew:
+        return below - matrix
+    np.fill_diagonal(below, 0)
+    return matrix + below
