@@ -336,6 +336,14 @@ def test_bad_alist(tmp_path, old, new, says):
         read_alist(tmp_path / "H.alist")
 
 
+@pytest.mark.parametrize("content", [b"3 2\n\xff\xfe 2\n", b"3 2\n" + b"9" * 5000 + b"\n"])
+def test_an_alist_that_is_no_text_or_goes_on_and_on(tmp_path, content):
+    (tmp_path / "H.alist").write_bytes(content)
+    with pytest.raises(ValueError, match=r"H\.alist, line 2: expected") as caught:
+        read_alist(tmp_path / "H.alist")
+    assert len(str(caught.value)) < 500
+
+
 def test_missing_alist(tmp_path):
     with pytest.raises(FileNotFoundError):
         read_alist(tmp_path / "none.alist")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from boolweave.cli.options import Cluster, Fitting, Reading
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.io import Reading as Contents
-    from boolweave.observations import Observations
+    from boolweave.observations import Absent, Observations
 
 INTERRUPTED = 130
 
@@ -40,7 +40,7 @@ def _without_nan(answer: Any) -> Any:
 
 
 def read_input(
-    source: str | list[str], how: Reading, quiet: bool, absent: str = "zero",
+    source: str | list[str], how: Reading, quiet: bool, absent: Absent = "zero",
     max_memory: str | None = None,
 ) -> Contents:  # fmt: skip
     """Read the input and say how it was understood."""
@@ -58,7 +58,8 @@ def read_input(
             columns=tuple(part.strip() for part in how.columns.split(",")) if how.columns else (),
         ),
         above=_above(how.above),
-        absent=how.absent.value if how.absent else absent,  # type: ignore[arg-type]
+        absent=how.absent.value if how.absent else None,  # type: ignore[arg-type]
+        absent_default=absent,
         duplicates=how.duplicates.value,  # type: ignore[arg-type]
         max_memory=_size(max_memory),
     )

@@ -209,7 +209,7 @@ def _numbers(path: Path, name: str) -> Any:
             file.seek(0)
             try:
                 return np.atleast_2d(np.load(file, allow_pickle=False))
-            except (ValueError, EOFError) as error:
+            except Exception as error:  # a damaged header fails anywhere
                 raise FileError(name, f"cannot be read as .npy: {error}") from None
     rows: list[list[float]] = []
     try:

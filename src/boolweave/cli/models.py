@@ -70,7 +70,7 @@ def _read_pairs(source: str) -> tuple[list[str], list[str]]:
         found = guess(path, name, Dialect(layout="pairs"), False)
         rows: list[str] = []
         columns: list[str] = []
-        header = {"row", "rows", "user", "column", "columns", "item"}
+        header = bool(found.header)
         text = path.read_text(encoding="utf-8-sig", errors="replace")
         for number, line in enumerate(text.split("\n"), start=1):
             fields = [field.strip() for field in split(line.rstrip("\r"), found.delimiter or ",")]
@@ -78,9 +78,11 @@ def _read_pairs(source: str) -> tuple[list[str], list[str]]:
                 continue
             if len(fields) < 2:
                 raise files.FileError(
-                    name, f"expected a row and a column, got {line!r}", line=number
-                )
-            if not rows and {fields[0].lower(), fields[1].lower()} <= header:
+                    name, f"expected a row and a column, got {files.shortened(line, 80)!r}",
+                    line=number,
+                )  # fmt: skip
+            if header:
+                header = False
                 continue
             rows.append(fields[0])
             columns.append(fields[1])

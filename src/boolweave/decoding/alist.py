@@ -18,6 +18,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse
 
+from boolweave.io.dialect import not_utf8
+from boolweave.io.files import FileError, shortened
+
 if TYPE_CHECKING:
     import os
 
@@ -30,21 +33,27 @@ class _Numbers:
         self.values: list[int] = []
         self.lines: list[int] = []
         self.next = 0
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            before = error.object[: error.start].count(b"\n")
+            raise not_utf8(str(path), before + 1, error) from None
+        for number, line in enumerate(text.split("\n"), 1):
             for token in line.split("#", 1)[0].split():
                 try:
                     self.values.append(int(token))
                 except ValueError:
-                    raise ValueError(
-                        f"{path}, line {number}: expected whole numbers, got {token!r}; "
-                        f"is this an alist file?"
-                    ) from None
+                    shown = repr(shortened(token, 40))
+                    raise FileError(
+                        str(path), f"expected whole numbers, got {shown}; is this an alist file?",
+                        line=number,
+                    ) from None  # fmt: skip
                 self.lines.append(number)
 
     def wrong(self, message: str, back: int = 1) -> ValueError:
         at = min(max(self.next - back, 0), len(self.lines) - 1)
         line = self.lines[at] if self.lines else 1
-        return ValueError(f"{self.path}, line {line}: {message}")
+        return FileError(str(self.path), message, line=line)
 
     def take(self, count: int, what: str) -> list[int]:
         found = self.values[self.next : self.next + count]
@@ -121,8 +130,8 @@ def read_alist(path: str | os.PathLike[str]) -> scipy.sparse.csr_array:
     for row, listed in enumerate(by_row):
         start, stop = matrix.indptr[row], matrix.indptr[row + 1]
         if sorted(listed) != matrix.indices[start:stop].tolist():
-            raise ValueError(
-                f"{path}: the list of row {row + 1} does not agree with the lists of the columns"
+            raise FileError(
+                str(path), f"the list of row {row + 1} does not agree with the lists of the columns"
             )
     return matrix
 

@@ -17,8 +17,8 @@ from boolweave.io.atomic import replacing
 from boolweave.io.files import FileError
 
 if TYPE_CHECKING:
-    from boolweave.io.delimited import Above
     from boolweave.io.dialect import Dialect
+    from boolweave.io.options import Above, Options
     from boolweave.observations import Absent, Duplicates, Observations
 
 __all__ = ["FORMATS", "FileError", "Reading", "read", "replacing"]
@@ -61,11 +61,14 @@ def read(
     format: str | None = None,
     dialect: Dialect | None = None,
     above: Above | None = None,
-    absent: Absent = "zero",
+    absent: Absent | None = None,
+    absent_default: Absent = "zero",
     duplicates: Duplicates = "error",
     max_memory: int | None = None,
 ) -> Reading:
     r"""Read a Boolean matrix from a file.
+
+    An option that has no meaning for the kind of file is an error.
 
     Parameters
     ----------
@@ -77,9 +80,13 @@ def read(
     dialect : Dialect, optional
         What is known about a text table; the rest is guessed.
     above : "mean", "median" or a number, optional
-        The table holds ratings, and those above it are ones.
-    absent : {"zero", "missing"}
-        What the entries are that a sparse matrix, pairs or transactions do not name.
+        The file holds ratings, and those above it are ones. The mean and the median are those of
+        all values in the file, in every format and layout.
+    absent : {"zero", "missing"}, optional
+        What the entries are that a sparse matrix, pairs, transactions or triples do not name. Left
+        out, those that triples do not name are missing.
+    absent_default : {"zero", "missing"}
+        What the others mean if `absent` is left out.
     duplicates : {"error", "majority"}
         What to do where one entry is given as both 0 and 1.
     max_memory : int, optional
@@ -99,54 +106,56 @@ def read(
     Observations(2 rows × 2 columns, 3 of 4 entries observed, 66.7% ones)
     """
     from boolweave.io.dialect import Dialect
+    from boolweave.io.options import Options
 
     asked = dialect or Dialect()
+    options = Options(asked, above, absent, absent_default, duplicates)
     if format is not None and format not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {format!r}")
     if not isinstance(source, str | Path) and len(source) > 1:
-        return _parts(source, format, asked, above, duplicates, max_memory)
+        return _parts(source, format, options, max_memory)
     if not isinstance(source, str | Path):
         (source,) = source
     if str(source) != "-" and Path(source).is_dir() and format in (None, "movielens"):
-        return _movielens(Path(source), str(source), above)
-    with files.local_copy(source) as (path, name):
-        kind = format or _format_of(path, Path(name))
-        if kind == "movielens" and Path(name).name in _MOVIELENS and path == Path(name):
-            return _movielens(path, name, above)
-        if kind in ("csv", "movielens"):
-            if kind == "movielens":
-                above = "mean" if above is None else above
-                asked = Dialect(delimiter=asked.delimiter, layout="triples", columns=asked.columns)
-            return _text(path, name, asked, above, absent, duplicates)
-        return _other(path, name, kind, asked, above, absent, duplicates)
+        return _movielens(Path(source), str(source), options)
+    with files.local_copy(source) as (path, name), files.without_panic(name):
+        kind = format or _format_of(path, Path(name), asked)
+        if kind == "movielens":
+            if Path(name).name in _MOVIELENS and path == Path(name):
+                return _movielens(path, name, options)
+            options.check(name, "MovieLens files", "above")
+            options = Options(Dialect(layout="triples"), "mean" if above is None else above)
+            return _text(path, name, options)
+        return _text(path, name, options) if kind == "csv" else _other(path, name, kind, options)
 
 
 def _parts(
-    sources: Sequence[str | Path], format: str | None, asked: Dialect, above: Above | None,
-    duplicates: Duplicates, max_memory: int | None,
-) -> Reading:  # fmt: skip
+    sources: Sequence[str | Path], format: str | None, options: Options, max_memory: int | None
+) -> Reading:
     from boolweave.io.parts import read_parts
 
     name = f"{len(sources)} files"
-    if format not in (None, "parquet") or asked.layout not in (None, "triples"):
+    if format not in (None, "parquet") or options.dialect.layout not in (None, "triples"):
         raise FileError(name, "several files must be Parquet files of triples")
+    options.check(name, "several files", "layout", "columns", "above", "duplicates")
     for source in sources:
         with files.local_copy(source) as (path, called):
             if path != Path(source) or not path.is_file() or files.magic(path) != "parquet":
                 raise FileError(called, "several files must be Parquet files of triples")
-    observations = read_parts(
-        [Path(source) for source in sources], columns=asked.columns, above=above,
-        duplicates=duplicates, max_memory=max_memory,
-    )  # fmt: skip
+    with files.without_panic(name):
+        observations = read_parts(
+            [Path(source) for source in sources], columns=options.dialect.columns,
+            above=options.above, duplicates=options.duplicates, max_memory=max_memory,
+        )  # fmt: skip
     return Reading(observations, name, "parquet", "parquet, triples")
 
 
-def _format_of(path: Path, name: Path) -> str:
+def _format_of(path: Path, name: Path, asked: Dialect) -> str:
     """By the first bytes, then by the name, then by looking at the lines."""
     mark = files.magic(path)
     if mark in {"parquet", "arrow", "png", "mtx", "npz", "npy"}:
         return "npz" if mark == "npy" else str(mark)
-    if name.name in _MOVIELENS:
+    if name.name in _MOVIELENS and not asked.given():
         return "movielens"
     stem = name.with_suffix("") if name.suffix.lower() in _PACKED else name
     if stem.suffix.lower() in _BY_SUFFIX:
@@ -158,75 +167,62 @@ def _looks_like_transactions(path: Path) -> bool:
     """Lines of whole numbers that increase, three or more of them somewhere, one above 1."""
     import itertools
 
-    longest, largest = 0, 0
+    longest, largest = 0, files.by_value("0")
     with path.open("rb") as file:
         for line in itertools.islice(file, 200):
             items = line.split()
             if not all(item.isdigit() for item in items) or b"," in line:
                 return False
-            numbers = [int(item) for item in items]
+            numbers = [files.by_value(item.decode()) for item in items]
             if any(a >= b for a, b in itertools.pairwise(numbers)):
                 return False
             longest, largest = max(longest, len(items)), max([largest, *numbers])
-    return longest >= 3 and largest > 1
+    return longest >= 3 and largest > files.by_value("1")
 
 
-def _text(
-    path: Path,
-    name: str,
-    asked: Dialect,
-    above: Above | None,
-    absent: Absent,
-    duplicates: Duplicates,
-) -> Reading:
+def _text(path: Path, name: str, options: Options) -> Reading:
     from boolweave.io.delimited import read_wide
     from boolweave.io.dialect import guess
+    from boolweave.io.options import BY_LAYOUT
     from boolweave.io.triples import read_triples
 
-    found = guess(path, name, asked, above is not None)
+    found = guess(path, name, options.dialect, options.above is not None)
+    kind = f"a table of {'wide layout' if found.layout == 'wide' else found.layout}"
+    options.check(name, kind, "delimiter", "header", *BY_LAYOUT[found.layout or "wide"])
     if found.layout == "wide":
-        observations = read_wide(path, name, found, above)
+        observations = read_wide(path, name, found, options.above)
     else:
-        observations = read_triples(path, name, found, above, duplicates, absent)
+        observations = read_triples(path, name, found, options)
     return Reading(observations, name, "csv", found.in_words())
 
 
-def _other(
-    path: Path, name: str, kind: str, asked: Dialect, above: Above | None, absent: Absent,
-    duplicates: Duplicates,
-) -> Reading:  # fmt: skip
+def _other(path: Path, name: str, kind: str, options: Options) -> Reading:
     from boolweave.io import formats
 
     if kind in ("parquet", "arrow"):
-        observations, layout = formats.read_columnar(
-            path, name, kind, layout=asked.layout, columns=asked.columns, labels=asked.labels,
-            above=above, duplicates=duplicates, absent=absent,
-        )  # fmt: skip
-        return Reading(observations, name, kind, f"{kind}, {layout}")
-    if kind == "png":
-        return Reading(
-            formats.read_picture(path, name, above), name, kind, "picture, dark pixels are ones"
-        )
-    if kind == "fimi":
-        observations = formats.read_fimi(path, name, absent)
+        observations, words = formats.read_columnar(path, name, kind, options)
+    elif kind == "png":
+        observations, words = formats.read_picture(path, name, options)
+    elif kind == "fimi":
+        observations, words = formats.read_fimi(path, name, options)
     elif kind == "mtx":
-        observations = formats.read_matrix_market(path, name, absent, duplicates)
+        observations, words = formats.read_matrix_market(path, name, options)
     else:
-        observations = formats.read_numpy(path, name, absent, duplicates)
-    words = {"fimi": "transactions", "mtx": "Matrix Market", "npz": "NumPy"}[kind]
-    return Reading(observations, name, kind, f"{words}, absent entries are {absent}")
+        observations, words = formats.read_numpy(path, name, options)
+    return Reading(observations, name, kind, words)
 
 
-def _movielens(path: Path, name: str, above: Above | None) -> Reading:
+def _movielens(path: Path, name: str, options: Options) -> Reading:
     from boolweave.io.delimited import bits_above
     from boolweave.io.triples import observe
     from boolweave.movielens import read_movielens
 
+    options.check(name, "MovieLens files", "above")
     try:
         ratings = read_movielens(path)
     except (ValueError, FileNotFoundError) as error:
         raise FileError(name, str(error)) from None
-    limit = "mean" if above is None else above
+    limit = "mean" if options.above is None else options.above
     observations = observe(
         ratings.rows, ratings.columns, bits_above(ratings.ratings, limit),
         ratings.users, ratings.films, name,

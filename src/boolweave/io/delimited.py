@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from boolweave.io.dialect import BLANKS, CELLS, CODES, Dialect, not_utf8, open_quote
-from boolweave.io.files import FileError, chunks_of_lines
+from boolweave.io.files import FileError, bare_return, chunks_of_lines
+from boolweave.io.options import Above
 from boolweave.observations import Observations
 
 if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-Above = str | float  # "mean", "median" or a number
-
 MISSING, WRONG = 2, 9
 _NEWLINE, _RETURN, _QUOTE = 10, 13, 34
 # Stands for a delimiter of several characters, which polars does not split at.
 _UNIT = "\x1f"
+_BARE_RETURN = re.compile(rb"\r(?!\n)")
 _RUN_OF_BLANKS = re.compile(rb"[ \t]+")
 _BLANKS_AT_ENDS = re.compile(rb" ?(\r?\n) ?")
 NUMERIC_BLANKS = ["", "NA", "NaN", "nan", "?", "na", "N/A", "null", "None", "none"]
@@ -59,6 +59,8 @@ def checked_chunks(path: Path, name: str, dialect: Dialect) -> Iterator[Chunk]:
     for content in chunks_of_lines(path):
         if b"\x00" in content:
             raise FileError(name, "expected a table as text, got binary data")
+        if b"\r" in content and (bare := _BARE_RETURN.search(content)):
+            raise bare_return(name, n_lines + content.count(b"\n", 0, bare.start()) + 1)
         if len(delimiter) > 1:
             content = content.replace(delimiter.encode(), _UNIT.encode())
         if delimiter == " " and b'"' not in content:
@@ -284,15 +286,18 @@ def _read_wide(
     lines: list[NDArray[np.int64]] = []
     for chunk in checked_chunks(path, name, dialect):
         frame = parse(chunk, name, dialect, kinds, NUMERIC_BLANKS if plain else None)
-        cells = frame[:, first:]
+        cells = frame.drop("f0") if first else frame
         lines.append(chunk.lines)
         if labelled:
             if plain and frame["f0"].null_count():
                 raise NotPlain  # a row may well be named NA
             labels += frame["f0"].fill_null("").to_list()
         if plain:
-            codes = cells.with_columns(pl.all().fill_null(MISSING)).to_numpy()
-            if (codes.size and codes.max() > MISSING) or (codes == MISSING).sum() != _nulls(cells):
+            nulls = int(sum(cells.null_count().row(0)))
+            if nulls:
+                cells = cells.with_columns(pl.all().fill_null(MISSING))
+            codes = cells.to_numpy()
+            if (codes.size and codes.max() > MISSING) or (codes == MISSING).sum() != nulls:
                 raise NotPlain
             parts.append(codes)
         else:
@@ -307,10 +312,6 @@ def _read_wide(
         row_labels=labels if labelled else None,
         column_labels=names if dialect.header else None,
     )
-
-
-def _nulls(cells: pl.DataFrame) -> int:
-    return int(sum(cells.null_count().row(0)))
 
 
 def _wide_cells(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from boolweave.io.files import FileError
+from boolweave.io.files import FileError, bare_return, listed
 
 Layout = Literal["wide", "triples", "pairs"]
 Labels = Literal["yes", "no", "ignore"]
@@ -20,8 +20,25 @@ CODES = {**dict.fromkeys(ONES, 1), **dict.fromkeys(ZEROS, 0), **dict.fromkeys(BL
 CELLS = "expected 0/1, true/false, yes/no, y/n or nothing (empty, NA, NaN, ?)"
 
 DELIMITERS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "bar", "::": "::", " ": "space"}
+# What is looked at to guess: lines from the beginning, as long as they have so many characters in
+# all, and bytes from the middle and the end.
 SAMPLE_LINES = 200
+SAMPLE_SIZE = 2**20
 SAMPLE_BYTES = 4096
+
+# Names that columns of names have, in the singular.
+_HEADINGS = frozenset(
+    {
+        "row", "column", "col", "user", "customer", "client", "person", "people", "name", "id",
+        "key", "label", "code", "index", "item", "product", "movie", "film", "book", "song",
+        "track", "artist", "album", "title", "article", "tag", "term", "document", "doc",
+        "sample", "gene", "protein", "patient", "subject", "transaction", "basket", "order",
+        "invoice", "session", "visitor", "member", "student", "course", "author", "paper",
+        "source", "target", "src", "dst", "node", "pool", "test", "species", "site", "role",
+        "permission", "group", "resource", "account", "object", "attribute", "feature",
+        "property", "class", "category", "genre", "brand",
+    }
+)  # fmt: skip
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -54,6 +71,10 @@ class Dialect:
     columns: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     n_fields: int = 0
+
+    def given(self) -> bool:
+        """Whether anything is said at all."""
+        return self != Dialect()
 
     def in_words(self) -> str:
         """The guess, to be shown."""
@@ -88,9 +109,28 @@ class Dialect:
             return self.names.index(column)
         if column.isdigit() and 1 <= int(column) <= self.n_fields:
             return int(column) - 1
-        raise ValueError(
-            f"--columns: there is no column {column!r}; the file has {', '.join(self.names)}"
-        )
+        raise ValueError(f"there is no column {column!r}; there are {listed(self.names)}")
+
+    def checked(self, name: str) -> Dialect:
+        """The same, if it can pick the columns of triples or pairs."""
+        wanted = ("row", "column") if self.layout == "pairs" else ("row", "column", "value")
+        if self.columns and len(self.columns) != len(wanted):
+            raise FileError(
+                name,
+                f"--columns: expected {len(wanted)} columns for {self.layout}, "
+                f"{','.join(wanted)}, got {','.join(self.columns)!r}",
+            )
+        if self.n_fields < len(wanted):
+            raise FileError(
+                name,
+                f"expected {', '.join(wanted)} in each line, got {self.n_fields} field(s); name "
+                "the delimiter with --delimiter, or the layout with --layout wide",
+            )
+        try:
+            self.picked()
+        except ValueError as error:
+            raise FileError(name, f"--columns: {error}") from None
+        return self
 
 
 def is_cell(text: str) -> bool:
@@ -107,9 +147,12 @@ def split(line: str, delimiter: str) -> list[str]:
     """The fields of one line."""
     if delimiter == " " and '"' not in line:
         return re.split("[ \t]+", line.strip(" \t")) if line.strip(" \t") else []  # runs are one
-    if len(delimiter) > 1:
-        return line.split(delimiter)
-    return next(csv.reader([line], delimiter=delimiter), [])
+    if len(delimiter) > 1 or '"' not in line:
+        return line.split(delimiter) if line else []
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:  # a field of more than 128 KiB
+        return [line]
 
 
 def guess(path: Path, name: str, asked: Dialect, above: bool) -> Dialect:
@@ -127,37 +170,33 @@ def guess(path: Path, name: str, asked: Dialect, above: bool) -> Dialect:
         layout: Layout = "pairs" if len(asked.columns) == 2 else "triples"
     else:
         layout = asked.layout or _guess_layout(rows, above)
-    if layout != "wide" and len(rows[0]) < (2 if layout == "pairs" else 3):
-        raise FileError(
-            name,
-            f"expected {'row, column' if layout == 'pairs' else 'row, column, value'} in each line,"
-            f" got {len(rows[0])} field(s); name the delimiter with --delimiter, or the layout "
-            "with --layout wide",
-            line=1,
-        )
-    header = asked.header
-    if header is None:
-        header = _guess_header(rows, layout)
-    labels = asked.labels
-    if labels is None:
-        labels = "yes" if layout == "wide" and _guess_labels(rows, header) else "no"
     found = replace(
-        asked, delimiter=delimiter, layout=layout, header=header, labels=labels,
-        n_fields=len(rows[0]), names=_names(rows[0], header),
-    )  # fmt: skip
+        asked,
+        delimiter=delimiter,
+        layout=layout,
+        n_fields=len(rows[0]),
+        labels=asked.labels or "no",
+    )
+    header = asked.header
     if layout == "wide":
+        header = _wide_header(rows, above) if header is None else header
+        found = replace(found, header=header, names=_names(rows[0], header))
+        if asked.labels is None and _guess_labels(rows, header, above):
+            found = replace(found, labels="yes")
         _check_names(found, name)
-    elif found.columns and len(found.columns) < (2 if layout == "pairs" else 3):
-        raise ValueError(
-            "--columns: expected three columns, row,column,value (or row,column for pairs), got "
-            f"{','.join(found.columns)!r}"
+        return found
+    if header is None:
+        # Columns are called by name only where there are names.
+        named = any(not column.isdigit() for column in asked.columns)
+        header = named or _long_header(
+            rows, replace(found, names=_names(rows[0], False)).checked(name).picked()
         )
-    found.picked() if layout != "wide" else None
-    return found
+    return replace(found, header=header, names=_names(rows[0], header)).checked(name)
 
 
 def _sample(path: Path, name: str) -> list[str]:
     lines: list[str] = []
+    size = 0
     with path.open("rb") as file:
         for number, raw in enumerate(file, start=1):
             if number == 1:
@@ -172,16 +211,17 @@ def _sample(path: Path, name: str) -> list[str]:
                 text = raw.decode("utf-8").rstrip("\r\n")
             except UnicodeDecodeError as error:
                 raise not_utf8(name, number, error) from None
+            if "\r" in text:
+                raise bare_return(name, number)
             if text:
                 if text.count('"') % 2:
                     raise open_quote(name, number)
                 lines.append(text)
-            if len(lines) == SAMPLE_LINES:
+                size += len(text)
+            if len(lines) == SAMPLE_LINES or (len(lines) > 1 and size > SAMPLE_SIZE):
                 break
     if not lines:
         raise FileError(name, "expected a table, got an empty file")
-    if len(max(lines, key=len)) > csv.field_size_limit():
-        raise FileError(name, "expected a table as text, got lines without end", line=1)
     return lines
 
 
@@ -244,33 +284,67 @@ def _guess_layout(rows: list[list[str]], above: bool) -> Layout:
         return "wide"
     # Most of them: a single odd cell is a mistake, which the reader of wide tables will name.
     second_is_key = 2 * sum(not is_cell(row[1]) for row in rows) > len(rows)
-    if width == 2:
-        return "pairs" if second_is_key else "wide"
+    if width == 2:  # pairs have no ratings: if some are asked for, numbers are those
+        ratings = above and all(is_value(row[1]) for row in body)
+        return "pairs" if second_is_key and not ratings else "wide"
     third_is_value = all(is_value(row[2]) for row in body)
     if width <= 4 and third_is_value and (second_is_key or above):
         return "triples"
     return "wide"
 
 
-def _guess_header(rows: list[list[str]], layout: Layout) -> bool:
-    first = rows[0]
-    if layout == "triples":
-        return not is_value(first[2])
-    if layout == "pairs":
-        body = rows[1:]
-        numbers = all(_NUMBER.fullmatch(cell.strip()) for row in body for cell in row[:2])
-        return bool(body) and numbers and not all(_NUMBER.fullmatch(c.strip()) for c in first[:2])
-    cells = first[1:] or first
-    return 2 * sum(not is_cell(cell) for cell in cells) >= len(cells)
+def _wide_header(rows: list[list[str]], above: bool) -> bool:
+    fits = is_value if above else is_cell
+    cells = rows[0][1:] or rows[0]
+    return 2 * sum(not fits(cell) for cell in cells) >= len(cells)
 
 
-def _guess_labels(rows: list[list[str]], header: bool) -> bool:
+def _long_header(rows: list[list[str]], at: tuple[int, ...]) -> bool:
+    """Whether the first line of triples or pairs, whose fields are `at` these places, has names."""
+    first, body = rows[0], [row for row in rows[1:] if len(row) == len(rows[0])]
+    if len(at) == 3 and not is_value(first[at[2]]):
+        return True
+    keys = at[:2]
+    if body and any(
+        not _is_number(first[i]) and all(_is_number(row[i]) for row in body) for i in keys
+    ):
+        return True
+    # Nothing but words: those that one gives to columns, and that never come again.
+    seen = {row[i] for row in body for i in keys}
+    return all(is_heading(first[i]) and first[i] not in seen for i in keys)
+
+
+def _is_number(text: str) -> bool:
+    return _NUMBER.fullmatch(text.strip()) is not None
+
+
+def is_heading(text: str) -> bool:
+    """Whether a text looks like the name of a column with names: user, item_id, MovieName."""
+    words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+|\d+", text)
+    if not words:
+        return False
+    last = words[-1].lower()
+    # userid and username, written as one word
+    stem = re.sub("(id|ids|name|names|no|key|code)$", "", last)
+    return any(word in _HEADINGS or word.removesuffix("s") in _HEADINGS for word in (last, stem))
+
+
+def _guess_labels(rows: list[list[str]], header: bool, above: bool) -> bool:
     body = rows[1:] if header else rows
     if len(rows[0]) < 2:
         return False
+    firsts = [row[0].strip() for row in body if row]
     # pandas writes an index of numbers under an empty name
-    unnamed = header and rows[0][0].strip() == "" and all(row and row[0].strip() for row in body)
-    return unnamed or any(row and not is_cell(row[0]) for row in body)
+    if header and rows[0][0].strip() == "" and all(firsts):
+        return True
+    if not above:
+        return any(not is_cell(text) for text in firsts)
+    # Among ratings a column of numbers is one more of them, unless it counts or is called so.
+    counts = len(firsts) > 1 and any(
+        firsts == [str(i) for i in range(start, start + len(firsts))] for start in (0, 1)
+    )
+    named = header and is_heading(rows[0][0])
+    return counts or named or any(not is_value(text) for text in firsts)
 
 
 def _names(first: list[str], header: bool) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -30,6 +30,30 @@ _MAGIC = {
 }
 
 
+# Characters of an error message: some lines of a terminal.
+LONGEST_MESSAGE = 600
+
+
+def shortened(text: str, most: int = LONGEST_MESSAGE) -> str:
+    """A text of at most `most` characters: beginning and end of a longer one."""
+    if len(text) <= most:
+        return text
+    end = most // 3
+    return f"{text[: most - end - 5]} ... {text[-end:]}"
+
+
+def listed(names: Sequence[str], most: int = 10) -> str:
+    """Some names of a list that may be long, and how many there are."""
+    shown = ", ".join(shortened(name, 40) for name in names[:most])
+    return shown if len(names) <= most else f"{shown}, ... ({len(names)} in all)"
+
+
+def by_value(digits: str) -> tuple[int, str]:
+    """A key that sorts whole numbers of any length by their value."""
+    significant = digits.lstrip("0")
+    return len(significant), significant
+
+
 class FileError(ValueError):
     """A file that cannot be read as asked: where, what was expected, what came, the remedy."""
 
@@ -40,8 +64,8 @@ class FileError(ValueError):
         if line is not None:
             place += f", line {line}"
         if column is not None:
-            place += f", column {column}"
-        super().__init__(f"{place}: {problem}")
+            place += f", column {shortened(str(column), 80)}"
+        super().__init__(f"{place}: {shortened(problem)}")
 
 
 @contextmanager
@@ -53,7 +77,10 @@ def local_copy(source: str | Path) -> Iterator[tuple[Path, str]]:
     """
     with contextlib.ExitStack() as stack:
         if str(source) == "-":
-            path, name = _spool(sys.stdin.buffer, stack), "standard input"
+            name = "standard input"
+            if sys.stdin is None:
+                raise FileError(name, "it is closed; give the name of a file, or data through |")
+            path = _spool(sys.stdin.buffer, stack)
         else:
             path, name = Path(source), str(source)
             _check_readable(path, name)
@@ -68,6 +95,17 @@ def local_copy(source: str | Path) -> Iterator[tuple[Path, str]]:
         yield path, name
 
 
+@contextmanager
+def without_panic(name: str) -> Iterator[None]:
+    """Make a `FileError` of a panic inside polars, which is not even an Exception."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise FileError(name, "the file is damaged and cannot be read; make it again") from None
+
+
 def _check_readable(path: Path, name: str) -> None:
     if path.is_dir():
         raise FileError(name, "expected a file, got a folder; name a file in it")
@@ -80,6 +118,16 @@ def magic(path: Path) -> str | None:
     with path.open("rb") as file:
         start = file.read(16)
     return next((kind for mark, kind in _MAGIC.items() if start.startswith(mark)), None)
+
+
+def bare_return(name: str, line: int) -> FileError:
+    """The error for text with carriage returns that end no line."""
+    return FileError(
+        name,
+        "expected lines that end with a newline, got a carriage return without one; convert the "
+        r"file, for example with tr '\r' '\n'",
+        line=line,
+    )
 
 
 def _scratch(stack: contextlib.ExitStack) -> Path:

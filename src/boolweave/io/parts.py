@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from boolweave import _convert
-from boolweave.io.delimited import MISSING, Above
-from boolweave.io.files import FileError
-from boolweave.io.formats import frame_codes
+from boolweave.io.delimited import MISSING
+from boolweave.io.dialect import Dialect
+from boolweave.io.files import FileError, listed
+from boolweave.io.formats import first_line, frame_codes
+from boolweave.io.options import Above
 from boolweave.observations import Duplicates, Observations
 from boolweave.storage import Files, Memory, in_turn, pieces, release
 
@@ -99,11 +101,10 @@ def _height(path: Path) -> int:
     try:
         return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
     except (pl.exceptions.PolarsError, OSError) as error:
-        first = str(error).splitlines()[0]
         raise FileError(
-            str(path),
-            f"expected a Parquet file, as there are several, but it cannot be read ({first})",
-        ) from None
+            str(path), "expected a Parquet file, as there are several, but it cannot be read "
+            f"({first_line(error)})"
+        ) from None  # fmt: skip
 
 
 def _columns(paths: Sequence[Path], wanted: tuple[str, ...]) -> list[str]:
@@ -113,16 +114,14 @@ def _columns(paths: Sequence[Path], wanted: tuple[str, ...]) -> list[str]:
     names: list[str] = []
     for path in paths:
         found = pl.scan_parquet(path, glob=False).collect_schema().names()
-        names = names or list(wanted or found[:3])
+        if not names:
+            asked = Dialect(
+                layout="triples", columns=wanted, names=tuple(found), n_fields=len(found)
+            )
+            names = [found[at] for at in asked.checked(str(path)).picked()]
         missing = [name for name in names if name not in found]
         if missing:
-            raise FileError(
-                str(path), f"there is no column {missing[0]!r}; it has {', '.join(found)}"
-            )
-        if len(names) != 3:
-            raise FileError(
-                str(path), f"several files must hold triples, three columns, but got {len(names)}"
-            )
+            raise FileError(str(path), f"there is no column {missing[0]!r}; it has {listed(found)}")
     return names
 
 

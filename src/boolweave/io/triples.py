@@ -11,7 +11,6 @@ from boolweave.io.delimited import (
     MISSING,
     NUMERIC_BLANKS,
     WRONG,
-    Above,
     Chunk,
     NotPlain,
     bits_above,
@@ -23,6 +22,7 @@ from boolweave.io.delimited import (
 )
 from boolweave.io.dialect import Dialect
 from boolweave.io.files import FileError
+from boolweave.io.options import Above, Options
 from boolweave.observations import Absent, Duplicates, Observations
 
 if TYPE_CHECKING:
@@ -35,15 +35,9 @@ _TABLE_RANGE = 50_000_000
 _MOST_ENTRIES = 2_000_000_000
 
 
-def read_triples(
-    path: Path,
-    name: str,
-    dialect: Dialect,
-    above: Above | None,
-    duplicates: Duplicates,
-    absent: Absent,
-) -> Observations:
+def read_triples(path: Path, name: str, dialect: Dialect, options: Options) -> Observations:
     """Row, column and value in each line; or row and column of the ones."""
+    above = options.above
     try:
         rows, columns, values = _read_triples(path, name, dialect, above, plain=True)
     except NotPlain:
@@ -53,7 +47,9 @@ def read_triples(
     if above is not None:
         values = bits_above(values, above)
     shape = len(row_labels), len(column_labels)
-    if dialect.layout == "triples" and not (values == MISSING).any() and shape[1]:
+    absent = options.unnamed if dialect.layout == "pairs" else options.absent or "missing"
+    plain = dialect.layout == "triples" and shape[1] and not (values == MISSING).any()
+    if plain and absent == "missing":
         # As `Observations.from_triples` does it, but in the memory that is there: row, column and
         # value in one number, sorted. Entries that come twice are left to the general way.
         packed = row
@@ -69,7 +65,7 @@ def read_triples(
         values = (packed & 1).astype(np.uint8)
     return observe(
         row, column, values, row_labels, column_labels, name,
-        duplicates=duplicates, absent=absent if dialect.layout == "pairs" else "missing",
+        duplicates=options.duplicates, absent=absent,
     )  # fmt: skip
 
 
@@ -103,18 +99,19 @@ def observe(
     if shape is None:
         assert row_labels is not None and column_labels is not None
         shape = (len(row_labels), len(column_labels))
-    if (bits == MISSING).any():
-        known = bits != MISSING
-        row, column, bits = row[known], column[known], bits[known]
+    known = bits != MISSING
     try:
         if absent == "zero":
             from scipy.sparse import coo_array
 
             check_size(shape, name)
+            cells = bits if known.all() else np.where(known, bits, np.float32(np.nan))
             return Observations.from_sparse(
-                coo_array((bits, (row, column)), shape=shape), absent="zero",
+                coo_array((cells, (row, column)), shape=shape), absent="zero",
                 row_labels=row_labels, column_labels=column_labels, duplicates=duplicates,
             )  # fmt: skip
+        if not known.all():
+            row, column, bits = row[known], column[known], bits[known]
         return Observations.from_triples(
             row, column, bits, shape=shape, row_labels=row_labels, column_labels=column_labels,
             duplicates=duplicates,
