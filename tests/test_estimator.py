@@ -425,6 +425,29 @@ def test_feature_names():
         model.transform(table[list("zyxw")])
 
 
+@pytest.mark.parametrize("method", ["transform", "predict", "predict_proba", "score"])
+@pytest.mark.parametrize(
+    "fit_to",
+    [
+        lambda table: Observations.from_table(table),
+        lambda table: pl.from_pandas(table.reset_index()),  # the first column names the rows
+    ],
+)
+def test_columns_in_another_order_are_refused_however_the_model_was_fitted(method, fit_to):
+    """Before: taken by position, silently, unless fitted to a data frame."""
+    table = pd.DataFrame(COMPLETE, columns=list("wxyz"), index=list("abcdef"))
+    model = blocks_model(fit_to(table))
+    call = getattr(model, method)
+    call(table)
+    call(COMPLETE)  # without names, by position
+    call(pd.DataFrame(COMPLETE))
+    for wrong in (table[list("wxzy")], Observations.from_table(table[list("wxzy")])):
+        with pytest.raises(ValueError, match=r"column 3 is 'z', but was 'y' in fit; put them in"):
+            call(wrong)
+    with pytest.raises(ValueError, match=r"feature names should match .* 'q' was not among"):
+        call(table.rename(columns={"w": "q"}))
+
+
 # ---------------------------------------------------------------- functions
 
 

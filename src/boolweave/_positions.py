@@ -10,6 +10,27 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 
+def check_order(given: NDArray[np.str_] | None, expected: NDArray[np.str_] | None) -> None:
+    """Raise unless columns are named as those of the fit, in their order; or one has no names.
+
+    The rule is scikit-learn's for data frames, and so are the first words.
+    """
+    if given is None or expected is None or np.array_equal(given, expected):
+        return
+    unknown = sorted(set(given.tolist()) - set(expected.tolist()))
+    if unknown:
+        what = f"{unknown[0]!r} was not among the columns of fit"
+        remedy = "give the columns of fit, by the same names"
+    else:
+        at = int(np.argmax(given != expected))
+        what = f"column {at + 1} is {str(given[at])!r}, but was {str(expected[at])!r} in fit"
+        remedy = "put them in that order, which is observations_.column_labels"
+    raise ValueError(
+        "The feature names should match those that were passed during fit, in the same order: "
+        f"{what}; {remedy}"
+    )
+
+
 def positions(
     wanted: ArrayLike, size: int, labels: NDArray[np.str_] | None, what: str
 ) -> NDArray[np.intp]:

@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from boolweave import cautions, learning, memory, model_file, new_rows, rank, recommend
-from boolweave._positions import positions
+from boolweave._positions import check_order, positions
 from boolweave.checkpoint import Recorder
 from boolweave.model import Channel
 from boolweave.observations import Observations
@@ -320,6 +320,8 @@ class BooleanMatrixFactorization(
                 "is required: give a matrix with at least one column"
             )
         validate_data(self, named, reset=reset, skip_check_array=True)
+        if not reset:
+            check_order(observations.column_labels, self.observations_.column_labels)
         return observations
 
     # ------------------------------------------------------------ using the fit
