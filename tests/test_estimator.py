@@ -438,7 +438,9 @@ def test_columns_in_another_order_are_refused_however_the_model_was_fitted(metho
     table = pd.DataFrame(COMPLETE, columns=list("wxyz"), index=list("abcdef"))
     model = blocks_model(fit_to(table))
     call = getattr(model, method)
-    call(table)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        call(table)
     call(COMPLETE)  # without names, by position
     call(pd.DataFrame(COMPLETE))
     for wrong in (table[list("wxzy")], Observations.from_table(table[list("wxzy")])):

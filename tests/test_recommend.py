@@ -1,9 +1,11 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from boolweave import BooleanMatrixFactorization, Observations
 from boolweave.datasets import make_boolean
-from boolweave.recommend import decoded, each_row, explain, members, recommend
+from boolweave.recommend import _largest, decoded, each_row, explain, members, recommend
 
 NAN = np.nan
 LIKES = np.array(
@@ -42,7 +44,7 @@ def test_agrees_with_the_slow_way():
 def test_rows_in_blocks(model, monkeypatch):
     whole = np.stack(list(each_row(model, np.arange(5))))
     bits = np.stack(list(decoded(model, np.arange(5))))
-    monkeypatch.setattr("boolweave.recommend.PAIRS_AT_A_TIME", 1)
+    monkeypatch.setattr("boolweave.prediction.PIECE", 1)
     np.testing.assert_array_equal(np.stack(list(each_row(model, np.arange(5)))), whole)
     assert (whole >= 0).all() and (whole <= 1).all()
     np.testing.assert_array_equal(bits[~np.isnan(LIKES)], LIKES[~np.isnan(LIKES)])
@@ -80,3 +82,39 @@ def test_wrong_names_and_numbers(model):
         model.recommend(["Ann"], n=0)
     with pytest.raises(ValueError, match="columns must be from 0 to 4"):
         model.explain(0, 9)
+
+
+def test_labels_few_and_many(model):
+    """Few are looked for one by one, many in a sorted list."""
+    rows = ["Bo", "Ann", "Ed"] * 5
+    few = np.concatenate([model.predict_proba([row], ["cake"]) for row in rows])
+    np.testing.assert_array_equal(model.predict_proba(rows, ["cake"] * 15), few)
+    assert model.predict([], []).shape == (0,)
+    for n in (1, 15):
+        with pytest.raises(ValueError, match="there is no column named 'pie'"):
+            model.predict(["Bo"] * n, ["pie"] * n)
+
+
+def test_ties_go_by_position():
+    assert _largest(np.array([0.5, 0.7, 0.5, 0.7, 0.5]), 3).tolist() == [1, 3, 0]
+    assert _largest(np.array([0.5, 0.7]), 3).tolist() == [1, 0]
+
+
+def test_a_row_is_recommended_to_without_looking_at_the_others():
+    """Before: probabilities of all rows and columns were worked out for each block of rows."""
+    random = np.random.default_rng(0)
+    n_rows, n_columns = 50_000, 200
+    rows = np.arange(n_rows)
+    seen = Observations.from_triples(rows, rows % n_columns, np.ones(n_rows))
+    model = BooleanMatrixFactorization(3, method="max-sum", max_iter=1).fit(seen.take_rows([0, 1]))
+    model.observations_ = seen
+    model.row_log_odds_ = random.normal(size=(n_rows, 3)).astype(np.float32)
+    model.recommend([7])
+    tracemalloc.start()
+    found = model.recommend([7, 8], n=5)
+    model.predict_proba([7], [8])
+    model.predict([7], [8])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.columns.shape == (2, 5)
+    assert peak < n_rows

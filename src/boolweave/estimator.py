@@ -306,8 +306,11 @@ class BooleanMatrixFactorization(
     def _observe(self, X: Any, *, reset: bool) -> Observations:
         """Convert at the door; check the number and the names of columns as scikit-learn does."""
         observations = Observations.from_data(X, absent=self.absent)
+        # Names that scikit-learn does not know of, those of observations, are checked below.
+        own = not reset and not hasattr(self, "feature_names_in_")
+        own = own and self.observations_.column_labels is not None
         named = X
-        if isinstance(X, Observations) or observations.shape != getattr(X, "shape", None):
+        if own or isinstance(X, Observations) or observations.shape != getattr(X, "shape", None):
             named = np.broadcast_to(np.zeros(()), observations.shape)
         if reset and observations.shape[0] < 1:
             raise ValueError(
@@ -429,8 +432,7 @@ class BooleanMatrixFactorization(
     def _pairs(self, rows: ArrayLike, cols: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         check_is_fitted(self)
         seen = self.observations_
-        m = positions(rows, seen.shape[0], seen.row_labels, "row")
-        n = positions(cols, seen.shape[1], seen.column_labels, "column")
+        m, n = positions(rows, seen, "row"), positions(cols, seen, "column")
         if len(m) != len(n):
             raise ValueError(
                 f"rows and cols are pairs and must have one length, got {len(m)} and {len(n)}"

@@ -320,6 +320,16 @@ class Observations:
         """Share of ones among the observed entries; 0 if there are none."""
         return self.n_ones / max(self.n_observed, 1)
 
+    @cached_property
+    def row_order(self) -> NDArray[np.intp]:
+        """Positions of the rows in the order of their labels, (M,)."""
+        return np.argsort(self.row_labels)  # type: ignore[arg-type]
+
+    @cached_property
+    def column_order(self) -> NDArray[np.intp]:
+        """Positions of the columns in the order of their labels, (N,)."""
+        return np.argsort(self.column_labels)  # type: ignore[arg-type]
+
     def rows_of_entries(self) -> NDArray[np.int64]:
         """Return the row of every entry, shape (n_observed,)."""
         return np.repeat(np.arange(self.n_rows), np.diff(self.indptr))

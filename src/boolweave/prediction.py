@@ -13,6 +13,7 @@ import numpy as np
 
 from boolweave import belief_kernels, prediction_kernels
 from boolweave.model import sigmoid
+from boolweave.products import boolean_product
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,16 +72,35 @@ def decoded_at(
 
 
 def latent_rows(
-    row_log_odds: Floats, column_log_odds: Floats, product: Product
+    row_log_odds: Floats, column_log_odds: Floats, product: Product, rows: Indices | None = None
 ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-    """P(z = 1) of all columns, some rows at a time: which rows, and an array (rows, N)."""
+    """P(z = 1) of all columns, of all rows or of those asked for, some of them at a time.
+
+    Yields which of them, and an array (some, N).
+    """
     y = by_column(column_log_odds)
-    n_rows, n_columns = len(row_log_odds), len(y)
-    for start, stop in _cuts(n_rows, max(n_columns, y.shape[1])):
-        out = np.empty((stop - start, n_columns))
-        x = by_row(row_log_odds[start:stop])
-        prediction_kernels.chances_of_rows(product == "xor", x, y, out)
-        yield slice(start, stop), out
+    for some, odds in _rows_in_pieces(row_log_odds, len(y), rows):
+        out = np.empty((len(odds), len(y)))
+        prediction_kernels.chances_of_rows(product == "xor", by_row(odds), y, out)
+        yield some, out
+
+
+def decoded_rows(
+    row_log_odds: Floats, column_log_odds: Floats, product: Product, rows: Indices | None = None
+) -> Iterator[tuple[slice, NDArray[np.uint8]]]:
+    """As `latent_rows`: the product of the decoded factors."""
+    Y = column_log_odds > 0
+    for some, odds in _rows_in_pieces(row_log_odds, Y.shape[1], rows):
+        yield some, boolean_product(odds > 0, Y, product)
+
+
+def _rows_in_pieces(
+    row_log_odds: Floats, n_columns: int, rows: Indices | None
+) -> Iterator[tuple[slice, Floats]]:
+    n_rows, n_factors = row_log_odds.shape
+    for start, stop in _cuts(n_rows if rows is None else len(rows), max(n_columns, n_factors)):
+        some = slice(start, stop)
+        yield some, row_log_odds[some if rows is None else rows[some]]
 
 
 def counts(

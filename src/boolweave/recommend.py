@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from boolweave._positions import positions
+from boolweave.prediction import decoded_rows, latent_rows
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-# Pairs whose probabilities are worked out at a time: a K-fold of it is the scratch memory.
-PAIRS_AT_A_TIME = 500_000
 # How many members of a factor its sentence names.
 NAMES_IN_SENTENCE = 4
 
@@ -63,7 +64,7 @@ def recommend(model: Any, rows: ArrayLike, n: int = 10) -> Recommendations:
     """
     if n < 1:
         raise ValueError(f"n must be at least 1, got {n}")
-    wanted = positions(model, rows, "row")
+    wanted = positions(rows, model.observations_, "row")
     seen = model.observations_
     n_columns = seen.shape[1]
     columns = np.full((len(wanted), n), -1, dtype=np.intp)
@@ -72,36 +73,44 @@ def recommend(model: Any, rows: ArrayLike, n: int = 10) -> Recommendations:
         unseen = np.ones(n_columns, dtype=bool)
         unseen[seen.indices[seen.indptr[row] : seen.indptr[row + 1]]] = False
         candidates = np.flatnonzero(unseen)
-        # By probability, then by position, so that ties do not depend on the sort.
-        best = candidates[np.argsort(-chance[candidates], kind="stable")[:n]]
+        best = candidates[_largest(chance[candidates], n)]
         columns[i, : len(best)] = best
         probabilities[i, : len(best)] = chance[best]
     return Recommendations(wanted, columns, probabilities)
+
+
+def _largest(values: NDArray[np.float64], n: int) -> NDArray[np.intp]:
+    """Where the n largest values are: by value, then by position, so that ties are no accident."""
+    places = np.arange(len(values))
+    if n < len(values):
+        places = np.flatnonzero(values >= -np.partition(-values, n - 1)[n - 1])
+    return places[np.argsort(-values[places], kind="stable")[:n]]
 
 
 def each_row(
     model: Any, rows: NDArray[np.intp], kind: str = "observed"
 ) -> Iterator[NDArray[np.float64]]:
     """P(1) of all columns, shape (N,), for one row after the other."""
-    for pairs, shape in _blocks(model, rows):
-        yield from model.predict_proba(*pairs, kind=kind).reshape(shape)
+    columns = np.arange(model.observations_.shape[1])[None]
+    for piece, latent in latent_rows(*_factors(model), rows):
+        if kind == "observed":
+            at = rows[piece][:, None], columns, model.observations_.shape
+            latent = model.noise_.seen_one(latent, *at)
+        yield from latent
 
 
 def decoded(model: Any, rows: NDArray[np.intp]) -> Iterator[NDArray[np.uint8]]:
     """The decoded value of all columns, shape (N,), for one row after the other."""
-    for pairs, shape in _blocks(model, rows):
-        yield from model.predict(*pairs).reshape(shape)
+    if model.marginal_:
+        for _, latent in latent_rows(*_factors(model), rows):
+            yield from (latent > 0.5).astype(np.uint8)
+    else:
+        for _, product in decoded_rows(*_factors(model), rows):
+            yield from product
 
 
-def _blocks(model: Any, rows: NDArray[np.intp]) -> Iterator[tuple[Any, tuple[int, int]]]:
-    """All entries of some rows at a time: pairs of row and column, and the shape they fill."""
-    n_columns = model.observations_.shape[1]
-    step = max(1, PAIRS_AT_A_TIME // max(1, n_columns * len(model.components_)))
-    everything = np.arange(n_columns)
-    for start in range(0, len(rows), step):
-        block = rows[start : start + step]
-        pairs = np.repeat(block, n_columns), np.tile(everything, len(block))
-        yield pairs, (len(block), n_columns)
+def _factors(model: Any) -> tuple[Any, Any, Any]:
+    return model.row_log_odds_, model.column_log_odds_, model.product
 
 
 @dataclass(frozen=True)
@@ -183,8 +192,8 @@ def explain(model: Any, row: Any, column: Any) -> Explanation:
     >>> print(explain(model, 0, 1).reasons[0].sentence)
     because factor 1: {row 1, row 2} like {column 1, column 2}
     """
-    m = int(positions(model, [row], "row")[0])
-    n = int(positions(model, [column], "column")[0])
+    m = int(positions([row], model.observations_, "row")[0])
+    n = int(positions([column], model.observations_, "column")[0])
     value = int(model.predict([m], [n])[0])
     chance = float(model.predict_proba([m], [n])[0])
     both = probability(model.row_log_odds_[m]) * probability(model.column_log_odds_[:, n])
@@ -243,13 +252,6 @@ def some(names: tuple[str, ...]) -> str:
     if len(names) <= NAMES_IN_SENTENCE + 1:
         return ", ".join(names)
     return f"{', '.join(names[:NAMES_IN_SENTENCE])} and {len(names) - NAMES_IN_SENTENCE} more"
-
-
-def positions(model: Any, wanted: ArrayLike, axis: str) -> NDArray[np.intp]:
-    """Positions of rows or columns given by label or by position, checked by the model itself."""
-    zeros = np.zeros(len(np.atleast_1d(np.asarray(wanted))), dtype=np.intp)
-    rows, columns = model._pairs(wanted, zeros) if axis == "row" else model._pairs(zeros, wanted)
-    return np.asarray(rows if axis == "row" else columns, dtype=np.intp)
 
 
 def probability(log_odds: NDArray[Any]) -> NDArray[np.float64]:
