@@ -400,7 +400,7 @@ def test_clone():
 
 
 def test_output_frames(fitted, planted):
-    names = [f"booleanmatrixfactorization{k}" for k in range(3)]
+    names = ["factor1", "factor2", "factor3"]
     assert fitted.get_feature_names_out().tolist() == names
     plain = fitted.transform(planted.observations)
     for output, kind in (("pandas", pd.DataFrame), ("polars", pl.DataFrame)):

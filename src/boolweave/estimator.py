@@ -8,7 +8,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -21,6 +21,7 @@ from boolweave.observations import Observations
 from boolweave.prediction import counts, decoded_at, latent_at
 from boolweave.products import boolean_product
 from boolweave.progress import progress
+from boolweave.result import numbered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,9 +35,7 @@ if TYPE_CHECKING:
     from boolweave.result import Result
 
 
-class BooleanMatrixFactorization(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
-):  # fmt: skip
+class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
     """Boolean matrix factorization and completion by message passing.
 
     Finds X (M, K) and Y (K, N) of zeros and ones whose Boolean product explains a noisy matrix of
@@ -94,7 +93,9 @@ class BooleanMatrixFactorization(
     Attributes
     ----------
     components_ : (K, N) array of uint8
-        Y, the decoded factors.
+        Y, the decoded factors, the largest tile (rows × columns) first; in the order of the priors
+        if these were given factor by factor. Texts, tables, pictures and the names of features
+        number them alike, from 1: factor 1 is ``components_[0]``.
     row_log_odds_, column_log_odds_ : (M, K) and (K, N) arrays
         Log-odds that an entry of X and of Y is 1.
     noise_ : Channel
@@ -241,7 +242,7 @@ class BooleanMatrixFactorization(
             if not result.interrupted:
                 recorder.finish()
         cautions.about_changes(result, self)
-        return result, selection, n_dropped
+        return numbered(result, self.row_prior, self.column_prior), selection, n_dropped
 
     @contextmanager
     def _recording(
@@ -301,7 +302,6 @@ class BooleanMatrixFactorization(
         self.factor_stability_ = result.stability
         self.rank_selection_ = selection
         self.n_dropped_ = n_dropped
-        self._n_features_out = len(self.components_)
 
     def _observe(self, X: Any, *, reset: bool) -> Observations:
         """Convert at the door; check the number and the names of columns as scikit-learn does."""
@@ -360,6 +360,12 @@ class BooleanMatrixFactorization(
     def _new_rows(self, X: Any) -> Observations:
         check_is_fitted(self)
         return self._observe(X, reset=False)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Names of the columns that `transform` returns: factor1, factor2 and so on."""
+        check_is_fitted(self)
+        numbers = range(1, len(self.components_) + 1)
+        return np.array([f"factor{number}" for number in numbers], dtype=object)
 
     def inverse_transform(self, X: ArrayLike) -> NDArray[np.uint8]:
         """The Boolean product of row factors (rows, K) and the components: (rows, N) uint8."""

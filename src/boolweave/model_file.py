@@ -139,7 +139,6 @@ def _restore(arrays: dict[str, Any], header: dict[str, Any], make: type) -> Any:
     estimator.history_ = {name: values for name, values in history.items() if values is not None}
     if "feature_names_in_" in arrays:
         estimator.feature_names_in_ = arrays["feature_names_in_"].astype(object)
-    estimator._n_features_out = len(estimator.components_)
     return estimator
 
 

@@ -50,7 +50,7 @@ def plot_tiles(
     panels : mapping of a title to an array of shape (M, N)
         Matrices of 0, 1 and NaN (missing).
     X, Y : arrays of shape (M, K) and (K, N)
-        The factors, zeros and ones.
+        The factors, zeros and ones; the first is called factor 1.
     title : str
         Stands above the figure.
     row_name, column_name : str
@@ -79,12 +79,11 @@ def plot_tiles(
 
     left, right = np.asarray(X, dtype=np.uint8), np.asarray(Y, dtype=np.uint8)
     by_size = factor_order(left, right)
-    left, right = left[:, by_size], right[by_size]
     matrices = [np.asarray(panel, dtype=np.float32) for panel in panels.values()]
     ones = np.nan_to_num(matrices[-1])
     groups = None if column_groups is None else np.asarray(column_groups)
-    rows = tile_order(left, ones.mean(axis=1))
-    columns = _column_order(right, ones, groups)
+    rows = tile_order(left[:, by_size], ones.mean(axis=1))
+    columns = _column_order(right[by_size], ones, groups)
     colours = [FACTOR_COLOURS[k % len(FACTOR_COLOURS)] for k in range(left.shape[1])]
 
     n_strips = left.shape[1] + (groups is not None)

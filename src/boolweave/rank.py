@@ -295,25 +295,4 @@ def drop_useless(result: Result) -> tuple[Result, int]:
     n_dropped = X.shape[1] - len(keep)
     if n_dropped == 0 or not keep:
         return result, 0
-
-    def part(prior: Any, axis: int) -> Any:
-        array = np.asarray(prior)
-        full = array.ndim == 2 and array.shape[axis] == X.shape[1] and X.shape[1] > 1
-        return np.take(array, keep, axis=axis) if full else array
-
-    model = replace(
-        result.model,
-        n_components=len(keep),
-        row_prior=part(result.model.row_prior, 1),
-        column_prior=part(result.model.column_prior, 0),
-    )
-    return (
-        replace(
-            result,
-            model=model,
-            row_log_odds=result.row_log_odds[:, keep],
-            column_log_odds=result.column_log_odds[keep],
-            stability=None if result.stability is None else result.stability[keep],
-        ),
-        n_dropped,
-    )
+    return result.with_factors(keep), n_dropped

@@ -161,10 +161,10 @@ def _cards(model: Any) -> list[dict[str, Any]]:
     from boolweave.recommend import members
 
     cards = []
-    for number, fact in enumerate(factor_facts(model)):
-        card: dict[str, Any] = {**fact, "place": number}
+    for k, fact in enumerate(factor_facts(model)):
+        card: dict[str, Any] = {**fact, "place": k}
         for axis in ("row", "column"):
-            names = members(model, fact["k"], axis)
+            names = members(model, k, axis)
             card[f"{axis}s"] = names[:MEMBERS_LISTED]
             card[f"n_{axis}s"] = len(names)
         cards.append(card)

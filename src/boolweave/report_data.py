@@ -42,7 +42,7 @@ class Grid:
         Share of ones, and P(z = 1), in 254ths; 255 where nothing was observed.
     row_labels, column_labels : lists of str
     tiles : list of dict
-        For each factor, the runs of rows and of columns that it covers, largest factor first.
+        For each factor, the runs of rows and of columns that it covers.
     summarised : bool
         Whether a cell stands for several entries.
     """
@@ -75,7 +75,7 @@ def make_grid(model: Any) -> Grid:
     """Order rows and columns by factors, and sum up what is too large to draw."""
     seen = model.observations_
     X, Y = model.row_log_odds_ > 0, model.components_ > 0
-    by_size = factor_order(X, Y)
+    by_size = factor_order(X, Y)  # not always the order of the factors' numbers
     rows = tile_order(X[:, by_size], _mean_belief(model.row_log_odds_))
     columns = tile_order(Y[by_size].T, _mean_belief(model.column_log_odds_.T))
     whole = (
@@ -93,7 +93,7 @@ def make_grid(model: Any) -> Grid:
                 "rows": _runs(X[rows, k], row_cuts),
                 "columns": _runs(Y[k, columns], column_cuts),
             }
-            for k in by_size
+            for k in range(len(Y))
         ],
         summarised=not whole,
     )
@@ -176,7 +176,7 @@ def _runs(inside: NDArray[np.bool_], cuts: NDArray[np.int64]) -> list[list[int]]
 
 
 def factor_facts(model: Any) -> list[dict[str, Any]]:
-    """Coverage, precision and stability of each factor, the largest first."""
+    """Coverage, precision and stability of each factor, by number."""
     seen = model.observations_
     X, Y = model.row_log_odds_ > 0, model.components_ > 0
     at_row, ones = seen.rows_of_entries(), seen.values == 1
@@ -186,13 +186,12 @@ def factor_facts(model: Any) -> list[dict[str, Any]]:
         explained += X[at_row, k] & Y[k, seen.indices]
     stability = getattr(model, "factor_stability_", None)
     facts = []
-    for k in factor_order(X, Y):
+    for k in range(len(Y)):
         inside = X[at_row, k] & Y[k, seen.indices]
         hits = int((inside & ones).sum())
         facts.append(
             {
-                "k": int(k),
-                "number": int(k) + 1,
+                "number": k + 1,
                 "coverage": _share(hits, int(ones.sum())),
                 "alone": _share(int((inside & ones & (explained == 1)).sum()), int(ones.sum())),
                 "precision": _share(hits, int(inside.sum())),

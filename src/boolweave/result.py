@@ -9,12 +9,13 @@ import numpy as np
 
 from boolweave import prediction
 from boolweave.model import Model
+from boolweave.ordering import factor_order
 from boolweave.products import boolean_product
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from boolweave.observations import Observations
 
@@ -121,6 +122,27 @@ class Result:
         )
         return self.model.channel.seen_one(latent, rows, columns, self.observations.shape)
 
+    def with_factors(self, chosen: ArrayLike) -> Result:
+        """The same with some of the factors, or with all of them in another order."""
+        chosen, K = np.asarray(chosen), self.model.n_components
+        row_prior, column_prior = np.asarray(self.model.row_prior), self.model.column_prior
+        if K > 1 and row_prior.ndim and row_prior.shape[-1] == K:
+            row_prior = row_prior[..., chosen]
+        if K > 1 and np.ndim(column_prior) == 2 and len(np.asarray(column_prior)) == K:
+            column_prior = np.asarray(column_prior)[chosen]
+        return replace(
+            self,
+            model=replace(
+                self.model,
+                n_components=len(chosen),
+                row_prior=row_prior,
+                column_prior=column_prior,
+            ),
+            row_log_odds=self.row_log_odds[:, chosen],
+            column_log_odds=self.column_log_odds[chosen],
+            stability=None if self.stability is None else self.stability[chosen],
+        )
+
     @property
     def completed(self) -> NDArray[np.uint8]:
         """What was observed, and Z where nothing was, (M, N)."""
@@ -128,3 +150,16 @@ class Result:
         seen = self.observations
         filled[seen.rows_of_entries(), seen.indices] = seen.values
         return filled
+
+
+def numbered(result: Result, row_prior: Any = None, column_prior: Any = None) -> Result:
+    """The result with its factors in the order of their numbers: the largest tile first.
+
+    Where the user gave a prior that differs from factor to factor, the order stays as it is, so
+    that factors mean what the prior says of them.
+    """
+    of_rows, of_columns = np.shape(row_prior), np.shape(column_prior)
+    if (of_rows and of_rows[-1] > 1) or (len(of_columns) == 2 and of_columns[0] > 1):
+        return result
+    order = factor_order(result.X, result.Y)
+    return result if (np.diff(order) > 0).all() else result.with_factors(order)

@@ -145,8 +145,6 @@ def _print_factors(page: Any, model: BooleanMatrixFactorization, senate: Dataset
     """Each factor in words: whose it is, which senators, which roll calls."""
     import numpy as np
 
-    from boolweave.ordering import factor_order
-
     X = model.row_log_odds_ > 0
     Y = model.components_ > 0
     parties = senate.column_groups
@@ -154,12 +152,12 @@ def _print_factors(page: Any, model: BooleanMatrixFactorization, senate: Dataset
     calls = senate.observations.row_labels
     assert parties is not None and names is not None and calls is not None
     page.print("\n[bold]The factors[/bold]: senators who say yea together, and to what")
-    for number, k in enumerate(factor_order(X, Y), start=1):
+    for k in range(len(Y)):
         shares = {
             party: (int(Y[k, parties == party].sum()), int((parties == party).sum()))
             for party in PARTY_COLOURS
         }
-        page.print(f"\n[bold]Factor {number}: {_side(shares)}[/bold]")
+        page.print(f"\n[bold]Factor {k + 1}: {_side(shares)}[/bold]")
         counted = ", ".join(f"{n} of {all_} {party}s" for party, (n, all_) in shares.items())
         page.print(f"  {int(Y[k].sum())} senators: {counted}")
         sure = np.argsort(-model.column_log_odds_[k])[:NAMES_SHOWN]
