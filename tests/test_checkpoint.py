@@ -18,6 +18,7 @@ from boolweave import BooleanMatrixFactorization, Channel, checkpoint_files, loa
 from boolweave import message_passing as engine
 from boolweave.checkpoint import Checkpoint, CheckpointWarning, Recorder
 from boolweave.datasets import make_boolean
+from boolweave.io.arrays import write_arrays
 
 
 class Crash(Exception):
@@ -247,16 +248,60 @@ def test_a_flipped_bit_is_noticed(planted, tmp_path):
 
 def rewrite_header(path, change):
     with np.load(path) as stored:
-        arrays = dict(stored)
+        arrays = {name: stored[name] for name in stored.files if name != "checksum"}
     header = json.loads(str(arrays["header"]))
     change(header)
-    np.savez(path, **{**arrays, "header": np.array(json.dumps(header))})
+    with open(path, "wb") as file:
+        write_arrays(file, {**arrays, "header": np.array(json.dumps(header))})
 
 
 def test_a_checkpoint_of_a_newer_version(planted, tmp_path):
     for name in stopped(planted.observations, tmp_path):
         rewrite_header(tmp_path / name, lambda header: header.update(version=99))
     with pytest.raises(ValueError, match=r"newer boolweave \(checkpoint version 99.*upgrade"):
+        fitted(planted.observations, {}, checkpoint=tmp_path)
+
+
+@pytest.mark.parametrize("change", ["another array", "no checksum"])
+def test_what_was_altered_is_noticed(planted, tmp_path, change):
+    for name in stopped(planted.observations, tmp_path):
+        with np.load(tmp_path / name) as stored:
+            arrays = dict(stored)
+        if change == "no checksum":
+            del arrays["checksum"]
+        else:
+            largest = max((key for key in arrays if key != "header"), key=lambda k: arrays[k].size)
+            arrays[largest] = arrays[largest] + 1
+        np.savez(tmp_path / name, **arrays)
+    with pytest.raises(ValueError, match=r"every checkpoint in .* is damaged"):
+        fitted(planted.observations, {}, checkpoint=tmp_path)
+
+
+def test_checkpoints_of_the_first_version_had_no_checksum(planted, tmp_path):
+    for name in stopped(planted.observations, tmp_path):
+        rewrite_header(tmp_path / name, lambda header: header.update(version=1))
+        with np.load(tmp_path / name) as stored:
+            arrays = {key: stored[key] for key in stored.files if key != "checksum"}
+        np.savez(tmp_path / name, **arrays)
+    resumed = fitted(planted.observations, {}, checkpoint=tmp_path)
+    assert_same(fitted(planted.observations, {}), resumed)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda header: header.update(frames=7),
+        lambda header: header.update(frames=[["run"]]),
+        lambda header: header.update(objects=[["x", 3]]),
+        lambda header: header.update(identity=[]),
+        lambda header: header.update(version="two"),
+        lambda header: header.pop("objects"),
+    ],
+)
+def test_headers_that_nobody_wrote(planted, tmp_path, change):
+    for name in stopped(planted.observations, tmp_path):
+        rewrite_header(tmp_path / name, change)
+    with pytest.raises(ValueError, match=r"every checkpoint in .* is damaged"):
         fitted(planted.observations, {}, checkpoint=tmp_path)
 
 
@@ -404,7 +449,7 @@ def test_a_full_disk_does_not_end_the_fit(planted, tmp_path, n_components):
 def test_when_there_is_room_again(planted, tmp_path, monkeypatch, url):
     place = "memory://boolweave-test/full" if url else str(tmp_path)
     kind = checkpoint_files.Remote if url else checkpoint_files.Directory
-    write, n_calls = checkpoint_files._write, 0
+    write, n_calls = checkpoint_files.write_arrays, 0
 
     def failing(*arguments):
         nonlocal n_calls
@@ -415,7 +460,7 @@ def test_when_there_is_room_again(planted, tmp_path, monkeypatch, url):
             raise OSError(errno.ENOSPC, "No space left on device")
         write(*arguments)
 
-    monkeypatch.setattr(checkpoint_files, "_write", failing)
+    monkeypatch.setattr(checkpoint_files, "write_arrays", failing)
     recorder = Recorder.at(Checkpoint(place, interval=0, share=1), planted.observations, {})
     for n_saved in (0, 0, 1, 1, 1, 2):
         recorder._due = 0.0

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from boolweave.checkpoint_files import Directory, Remote, store_at
+from boolweave.io.arrays import Archive
 from boolweave.storage import Made, Memory, in_turn, pieces
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
     from boolweave.observations import Observations
 
 FORMAT = "boolweave checkpoint"
-VERSION = 1
+# 1: without a checksum. 2: with one.
+VERSION = 2
+FIRST_SEALED = 2
 
 # Seconds between two checkpoints, and the largest share of the time that writing them may take: if
 # a checkpoint is large, they are written less often.
@@ -164,10 +167,13 @@ class Recorder:
         assert self._reader is not None
         try:
             value = self._reader.value(node, self.store)
-        except (KeyError, IndexError, TypeError, AttributeError, ImportError) as error:
+        except (OSError, MemoryError):
+            raise
+        except Exception as error:  # what was written by others fails anywhere
+            what = " ".join(str(error).split())[:200]
             raise ValueError(
                 f"the checkpoint in {self._where} does not fit this version of boolweave "
-                f"({error}); remove it to begin again"
+                f"({what}); remove it to begin again"
             ) from None
         if not self._waiting:
             self._reader = None
@@ -402,18 +408,34 @@ def _read(store: Directory | Remote, number: int) -> tuple[dict[str, Any], dict[
     """
 
     def again(name: str) -> NDArray[Any]:
-        with store.open(number) as file, np.load(file, allow_pickle=False) as stored:
+        with store.open(number) as file, Archive(file) as stored:
             return stored[name]
 
     arrays = {}
-    with store.open(number) as file, np.load(file, allow_pickle=False) as stored:
-        for name in stored.files:
+    with store.open(number) as file, Archive(file) as stored:
+        for name in stored.names:
             array = stored[name]
             small = array.nbytes < LARGE
             make = (lambda a=array: a) if small else partial(again, name)
             arrays[name] = Made(array.shape, array.dtype, make)
+        sealed = stored.sealed
     header = json.loads(str(arrays.pop("header").make()))
-    if header["format"] != FORMAT:
+    version = header["version"]
+    if header["format"] != FORMAT or type(version) is not int or version < 1:
         raise ValueError("not a checkpoint")
-    header["version"] = int(header["version"])
+    if version <= VERSION:
+        if version >= FIRST_SEALED and not sealed:
+            raise ValueError("the checksum is missing")
+        _check_header(header)
     return header, arrays
+
+
+def _check_header(header: dict[str, Any]) -> None:
+    """Raise ValueError unless frames and objects are such as `_Writer` makes them."""
+    named = [*header["frames"], *header["objects"]]
+    if not all(type(pair) is list and len(pair) == 2 and type(pair[0]) is str for pair in named):
+        raise ValueError("frames and objects must have names")
+    if not all(type(parts) is dict for _, parts in header["objects"]):
+        raise ValueError("objects must have fields")
+    if type(header["identity"]) is not dict:
+        raise ValueError("the identity must have names")

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-
+from boolweave.io.arrays import write_arrays
 from boolweave.io.atomic import remove_abandoned, replacing
-from boolweave.storage import release
 
 _NAME = re.compile(r"checkpoint-(\d{6,})\.npz")
 _HALF = r"\.?checkpoint-\d{6,}\.npz\.(\d+\.)*part"
@@ -53,7 +50,7 @@ class Directory:
     def write(self, number: int, arrays: dict[str, Any]) -> None:
         """Write a checkpoint, whole or not at all."""
         with replacing(self.name(number)) as file:
-            _write(file, arrays)
+            write_arrays(file, arrays)
 
     def remove(self, number: int) -> None:
         """Remove a checkpoint, if it is still there."""
@@ -103,7 +100,7 @@ class Remote:
         part = self.name(number) + ".part"
         with _os_errors():
             with self._files.open(part, "wb") as file:
-                _write(file, arrays)
+                write_arrays(file, arrays)
             self._files.mv(part, self.name(number))
 
     def remove(self, number: int) -> None:
@@ -129,13 +126,3 @@ def _file_name(number: int) -> str:
 
 def _numbers(names: list[str]) -> list[int]:
     return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
-
-
-def _write(file: BinaryIO, arrays: dict[str, Any]) -> None:
-    """As `np.savez` does it; arrays that are in files do not stay in memory."""
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        for name, value in arrays.items():
-            array = np.asanyarray(value)
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                np.lib.format.write_array(entry, array, allow_pickle=False)
-            release(array)

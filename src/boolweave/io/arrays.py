@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from boolweave.storage import release
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -83,7 +85,10 @@ class Archive:
 
 
 def write_arrays(file: BinaryIO, arrays: Mapping[str, Any], *, compress: bool = False) -> None:
-    """Write arrays as `np.savez` does, one at a time, with a checksum over them."""
+    """Write arrays as `np.savez` does, with a checksum over them.
+
+    Arrays that are kept in files do not stay in memory.
+    """
     kind = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
     with zipfile.ZipFile(file, "w", kind, allowZip64=True) as archive:
         for name, value in arrays.items():
@@ -92,8 +97,10 @@ def write_arrays(file: BinaryIO, arrays: Mapping[str, Any], *, compress: bool = 
 
 
 def _write_array(archive: zipfile.ZipFile, name: str, value: Any) -> None:
+    array = np.asanyarray(value)
     with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-        np.lib.format.write_array(entry, np.asanyarray(value), allow_pickle=False)
+        np.lib.format.write_array(entry, array, allow_pickle=False)
+    release(array)
 
 
 def _digest(members: list[zipfile.ZipInfo]) -> str:
