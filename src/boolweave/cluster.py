@@ -14,6 +14,7 @@ import itertools
 import time
 import weakref
 from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -22,7 +23,7 @@ import numpy as np
 
 from boolweave import compact, memory
 from boolweave import message_passing as engine
-from boolweave.cluster_worker import Rows, on_wire, own
+from boolweave.cluster_worker import NoAnswer, Rows, on_wire, own
 from boolweave.later import Later
 from boolweave.observations import Observations
 from boolweave.posterior import Parts
@@ -158,7 +159,7 @@ class Cluster:
         self.direct = True
         try:
             self.client.sync(self._ask, "connect", arguments)
-        except OSError:
+        except NoAnswer:
             self.direct = False
             self._each("connect", arguments)
 
@@ -334,11 +335,16 @@ class Cluster:
     async def _call(self, n: int, method: str, arguments: Sequence[Any]) -> Any:
         address, key = self.peers[n]
         message = {"function": method, "actor": key, "args": on_wire(arguments), "kwargs": {}}
-        if self.direct:
-            answer = await self.client.rpc(address).actor_execute(**message)
-        else:
-            message["op"] = "actor_execute"
-            answer = await self.client.scheduler.proxy(worker=address, msg=message)
+        try:
+            if self.direct:
+                answer = await self.client.rpc(address).actor_execute(**message)
+            else:
+                message["op"] = "actor_execute"
+                answer = await self.client.scheduler.proxy(worker=address, msg=message)
+        except OSError as error:
+            raise NoAnswer(f"{address} does not answer: {error!r}") from error
+        except KeyError:  # another worker at the same address, which knows nothing of us
+            raise WorkerLost(f"lost {address}, which was started again") from None
         if answer["status"] != "OK":
             raise answer["exception"]
         return answer["result"]
@@ -374,8 +380,17 @@ class Cluster:
 
 
 def _connection_broke(error: BaseException) -> bool:
-    lost = any(word in str(error).lower() for word in ("actor", "lost", "abandoned"))
-    return lost or isinstance(error, OSError | TimeoutError) or "Killed" in type(error).__name__
+    """Whether an error may mean that a worker is gone, and is not one of what the worker does."""
+    from distributed.comm import CommClosedError
+    from distributed.scheduler import KilledWorker
+
+    if isinstance(error, NoAnswer | CommClosedError | ConnectionError | TimeoutError):
+        return True
+    if isinstance(error, KilledWorker | CancelledError):
+        return True
+    # Dask's own words where an actor is asked for, or a connection is not made in time.
+    told = str(error).startswith("Worker holding Actor was lost")
+    return told or (type(error) is OSError and error.errno is None)
 
 
 def _per_block(observations: Observations, cuts: list[tuple[int, int]]) -> NDArray[np.int64]:

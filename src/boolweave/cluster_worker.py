@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from boolweave.result import Result
 
 
+class NoAnswer(RuntimeError):
+    """A worker does not answer; the scheduler will know whether it is gone."""
+
+
 class Rows:
     """A run of rows on a worker, and the states of their messages.
 
@@ -192,9 +196,12 @@ class Rows:
 
     async def _send(self, to: int, n: int, array: NDArray[Any]) -> None:
         address, key = self.peers[to]
-        answer = await self.worker.rpc(address).actor_execute(
-            function="take", actor=key, args=on_wire((self.rank, n, array)), kwargs={}
-        )
+        try:
+            answer = await self.worker.rpc(address).actor_execute(
+                function="take", actor=key, args=on_wire((self.rank, n, array)), kwargs={}
+            )
+        except (OSError, KeyError) as error:  # it is gone, or its actor is
+            raise NoAnswer(f"{address} does not answer: {error!r}") from None
         if answer["status"] != "OK":
             raise answer["exception"]
 
@@ -209,7 +216,7 @@ class Rows:
 
     def _slot(self, sender: int, n: int) -> asyncio.Future[Any]:
         if self._abandoned:
-            raise RuntimeError("abandoned: a worker was lost")
+            raise NoAnswer("abandoned: a worker was lost")
         if (sender, n) not in self._waiting:
             self._waiting[sender, n] = asyncio.get_running_loop().create_future()
         return self._waiting[sender, n]
@@ -219,7 +226,7 @@ class Rows:
         self._abandoned = True
         for future in self._waiting.values():
             if not future.done():
-                future.set_exception(RuntimeError("abandoned: a worker was lost"))
+                future.set_exception(NoAnswer("abandoned: a worker was lost"))
 
 
 def on_wire(arguments: Sequence[Any]) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 from dataclasses import replace
@@ -9,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils import check_random_state
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from boolweave.cluster import Cluster, DealtObservations, WorkerLost
@@ -74,25 +75,30 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
         )  # fmt: skip
         self.client = client
 
-    def _run(self, observations: Observations) -> tuple[Result, RankSelection | None, int]:
-        given = self.random_state
-        if not isinstance(given, int | np.integer):  # the same after a worker was lost
-            self.random_state = int(check_random_state(given).randint(2**31))
-        try:
-            while True:
-                cluster = Cluster(self._client())
-                if isinstance(observations, RemoteObservations):
-                    dealt: Any = observations.dealt_to(cluster)
-                else:
-                    dealt = DealtObservations.to(cluster, observations)
-                try:
-                    result, selection, n_dropped = super()._run(dealt)
-                    cluster.tidy()
-                    return replace(result, observations=observations), selection, n_dropped
-                except WorkerLost as lost:
-                    warnings.warn(f"{lost}; the run goes on with the others", stacklevel=3)
-        finally:
-            self.random_state = given
+    def _run(
+        self, observations: Observations, first_seed: int | None = None
+    ) -> tuple[Result, RankSelection | None, int]:
+        seed = self._first_seed() if first_seed is None else first_seed
+        while True:  # with the same seed after a worker was lost
+            cluster = Cluster(self._client())
+            if isinstance(observations, RemoteObservations):
+                dealt: Any = observations.dealt_to(cluster)
+            else:
+                dealt = DealtObservations.to(cluster, observations)
+            try:
+                result, selection, n_dropped = super()._run(dealt, seed)
+                cluster.tidy()
+                return replace(result, observations=observations), selection, n_dropped
+            except WorkerLost as lost:
+                warnings.warn(f"{lost}; the run goes on with the others", stacklevel=3)
+
+    def __sklearn_clone__(self) -> DaskBooleanMatrixFactorization:
+        """A clone has the same client: it is a connection, which cannot be copied."""
+        bare = copy.copy(self)
+        bare.client = None
+        made: DaskBooleanMatrixFactorization = BaseEstimator.__sklearn_clone__(bare)
+        made.client = self.client
+        return made
 
     def _client(self) -> Any:
         if self.client is not None:
@@ -106,27 +112,40 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
     def _observe(self, X: Any, *, reset: bool) -> Observations:
         return super()._observe(observed(X, self._client, self.absent), reset=reset)
 
+    def _fold_in(self, observations: Observations, row_prior: Any) -> Any:
+        if isinstance(observations, RemoteObservations):
+            observations = observations.to_local()
+        return super()._fold_in(observations, row_prior)
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Fit, and return row factors (M, K) as `transform` would: of a dask array as one."""
+        if is_dask_array(X):
+            return self.fit(X).transform(X)
+        return super().fit_transform(X, y, **fit_params)
+
     def transform(self, X: Any) -> Any:
         """Row factors (rows, K) of new rows; of a dask array lazily, as a dask array."""
         if not is_dask_array(X):
             return super().transform(X)
-        chunks = (X.chunks[0], (len(self.components_),))
-        rows = X.rechunk({1: -1})
-        return rows.map_blocks(self._slim().transform, dtype=np.uint8, chunks=chunks, meta=_META)
+        return _map_rows(self._slim().transform, X, len(self.components_), np.uint8)
 
     def predict(self, rows: Any, cols: Any = None) -> Any:
-        """The decoded value of the true matrix; of dask arrays of positions, as a dask array."""
-        if not is_dask_array(rows) or cols is None:
+        """The decoded value of the true matrix; of dask arrays lazily, as a dask array."""
+        if not is_dask_array(rows):
             return super().predict(rows, cols)
-        slim = self._slim()
-        return _map_pairs(slim.predict, rows, cols, np.uint8)
+        return self._map(self._slim().predict, rows, cols, np.uint8)
 
     def predict_proba(self, rows: Any, cols: Any = None, kind: Any = "observed") -> Any:
-        """Probability of a one; of dask arrays of positions, as a dask array."""
-        if not is_dask_array(rows) or cols is None:
+        """Probability of a one; of dask arrays lazily, as a dask array."""
+        if not is_dask_array(rows):
             return super().predict_proba(rows, cols, kind)
-        slim = self._slim()
-        return _map_pairs(partial(slim.predict_proba, kind=kind), rows, cols, np.float64)
+        probability = partial(self._slim().predict_proba, kind=kind)
+        return self._map(probability, rows, cols, np.float64)
+
+    def _map(self, function: Any, rows: Any, cols: Any, dtype: Any) -> Any:
+        if cols is None:
+            return _map_rows(function, rows, self.components_.shape[1], dtype)
+        return _map_pairs(function, rows, cols, dtype)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to an .npz file; `boolweave.load` reads it, without the client."""
@@ -158,13 +177,16 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
         return slim
 
 
-_META = np.zeros((0, 0), dtype=np.uint8)
+def _map_rows(function: Any, X: Any, n_columns: int, dtype: Any) -> Any:
+    """A function of the rows of a matrix, each block by itself, to rows of `n_columns`."""
+    chunks, meta = (X.chunks[0], (n_columns,)), np.zeros((0, 0), dtype=dtype)
+    return X.rechunk({1: -1}).map_blocks(function, dtype=dtype, chunks=chunks, meta=meta)
 
 
 def _map_pairs(function: Any, rows: Any, cols: Any, dtype: Any) -> Any:
+    """A function of pairs of positions."""
     import dask.array
 
     cols = dask.array.asarray(cols).rechunk(rows.chunks)
-    return dask.array.map_blocks(
-        function, rows, cols, dtype=dtype, meta=np.zeros(0, dtype=dtype)
-    )  # fmt: skip
+    meta = np.zeros(0, dtype=dtype)
+    return dask.array.map_blocks(function, rows, cols, dtype=dtype, meta=meta)

@@ -222,13 +222,15 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
         self._validate_params()
         return self._observe(X, reset=True)
 
-    def _run(self, observations: Observations) -> tuple[Result, RankSelection | None, int]:
+    def _run(
+        self, observations: Observations, first_seed: int | None = None
+    ) -> tuple[Result, RankSelection | None, int]:
         """Fit, and choose the rank if asked to; also how many useless factors were dropped."""
         settings = self._settings()
         cautions.about_data(observations, self)
         selection, n_dropped = None, 0
         with (
-            self._recording(observations, settings) as (recorder, random),
+            self._recording(observations, settings, first_seed) as (recorder, random),
             progress(self.max_iter, self.verbose) as on_iteration,
         ):
             if self.n_components == "auto":
@@ -246,17 +248,25 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
 
     @contextmanager
     def _recording(
-        self, observations: Observations, settings: learning.Settings, **more: Any
+        self,
+        observations: Observations,
+        settings: learning.Settings,
+        first_seed: int | None = None,
+        **more: Any,
     ) -> Iterator[tuple[Recorder, np.random.Generator]]:
         """What keeps a run, and its random numbers: those it began with, where it goes on."""
         parameters = {**vars(settings), "n_components": self.n_components, **more}
         del parameters["n_jobs"]  # does not change the result
         if isinstance(self.random_state, int | np.integer):
             parameters["random_state"] = int(self.random_state)
-        first_seed = int(check_random_state(self.random_state).randint(2**31))
+        drawn = self._first_seed() if first_seed is None else first_seed
         recorder = Recorder.at(self.checkpoint, observations, parameters)
-        with recorder.frame("seed", lambda: [first_seed]) as seed:
+        with recorder.frame("seed", lambda: [drawn]) as seed:
             yield recorder, np.random.default_rng(seed[0])
+
+    def _first_seed(self) -> int:
+        """Drawn from `random_state`, once a fit."""
+        return int(check_random_state(self.random_state).randint(2**31))
 
     def _settings(self) -> learning.Settings:
         """The parameters, with their defaults filled in."""
