@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
+from sklearn.base import TransformerMixin
 from sklearn.utils._param_validation import Integral, Interval, Real, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from boolweave.baselines.base import Baseline, Entries, entries_of, hold_out, rates
+from boolweave.observations import Observations
 from boolweave.products import boolean_product
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    from boolweave.observations import Observations
+    from numpy.typing import ArrayLike, NDArray
 
     Floats = NDArray[np.float32]
 
@@ -32,11 +33,53 @@ PART = 512
 DENSE_SHARE = 0.1
 
 
-class BooleanFactors(Baseline):
-    """Predictions from Boolean factors: those of Asso and of GreConD."""
+class BooleanFactors(TransformerMixin, Baseline):
+    """Predictions from Boolean factors, and factors of new rows: those of Asso and of GreConD.
+
+    A method fills in `_rows_of`.
+    """
 
     row_factors_: NDArray[np.uint8]
     components_: NDArray[np.uint8]
+
+    def fit_transform(self, X: Any, y: Any = None) -> NDArray[np.uint8]:
+        """Fit, and return the row factors, (M, K)."""
+        return self.fit(X).row_factors_
+
+    def transform(self, X: Any) -> NDArray[np.uint8]:
+        """Row factors of new rows, the components held fixed.
+
+        A row gets the factors that `fit` would give it, had it chosen the same components; the
+        rows of `fit` get ``row_factors_``.
+
+        Parameters
+        ----------
+        X : as in `fit`, shape (rows, N)
+
+        Returns
+        -------
+        (rows, K) array of uint8
+        """
+        check_is_fitted(self, "components_")
+        seen = Observations.from_data(X, absent=self.absent)
+        if seen.n_columns != self.n_features_in_:
+            raise ValueError(
+                f"X has {seen.n_columns} features, but {type(self).__name__} was fitted with "
+                f"{self.n_features_in_}; give the same columns in the same order"
+            )
+        return self._rows_of(seen)
+
+    def inverse_transform(self, X: ArrayLike | None = None) -> NDArray[np.uint8]:
+        """The Boolean product of row factors (rows, K) and the components: (rows, N) uint8.
+
+        Left out: the row factors of `fit`.
+        """
+        check_is_fitted(self, "components_")
+        return boolean_product(self.row_factors_ if X is None else X, self.components_)
+
+    def _rows_of(self, seen: Observations) -> NDArray[np.uint8]:
+        """Row factors (rows, K) for the components there are."""
+        raise NotImplementedError
 
     def _decoded(self, rows: NDArray[Any], columns: NDArray[Any]) -> NDArray[np.bool_]:
         return (self.row_factors_[rows] & self.components_[:, columns].T).any(axis=1)
@@ -52,10 +95,6 @@ class BooleanFactors(Baseline):
     ) -> None:
         self.row_factors_, self.components_, self.n_components_ = X, Y, len(Y)
         self.rates_ = counted
-
-    def inverse_transform(self) -> NDArray[np.uint8]:
-        """The Boolean product of the factors, (M, N)."""
-        return boolean_product(self.row_factors_, self.components_)
 
 
 class Asso(BooleanFactors):
@@ -97,6 +136,13 @@ class Asso(BooleanFactors):
     >>> Asso(2, threshold=0.9).fit([[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1]]).components_
     array([[1, 1, 0, 0],
            [0, 0, 1, 1]], dtype=uint8)
+
+    New rows get the factors that they gain from:
+
+    >>> model = Asso(2, threshold=0.9).fit([[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1]])
+    >>> model.transform([[1, 1, 1, 1], [0, 0, 1, 1]])
+    array([[1, 1],
+           [0, 1]], dtype=uint8)
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -163,7 +209,7 @@ class Asso(BooleanFactors):
         n_rows, n_columns = seen.shape
         candidates = np.unique(confidences(seen) >= threshold, axis=0)
         candidates = candidates[candidates.any(axis=1)]
-        gain_of_entry = _matrix(seen, np.where(seen.values, self.bonus, -self.penalty))
+        gain_of_entry = self._gains(seen)
         X, Y = np.zeros((n_rows, most), np.uint8), np.zeros((most, n_columns), np.uint8)
         for k in range(most):
             best, who = 0.0, -1
@@ -174,11 +220,20 @@ class Asso(BooleanFactors):
                     best, who = float(gains.max()), first + int(gains.argmax())
             if who < 0:
                 return X[:, :k], Y[:k]
-            members = candidates[who]
-            joined = (gain_of_entry @ members.astype(np.float32)) > 0
-            X[:, k], Y[k] = joined, members
-            _forget(gain_of_entry, joined, members)
+            X[:, k], Y[k] = _join(gain_of_entry, candidates[who]), candidates[who]
         return X, Y
+
+    def _gains(self, seen: Observations) -> Any:
+        """What it brings to cover each entry, (rows, N)."""
+        return matrix_of(seen, np.where(seen.values, self.bonus, -self.penalty))
+
+    def _rows_of(self, seen: Observations) -> NDArray[np.uint8]:
+        """Factor by factor in the order in which they were taken, each for the rows that gain."""
+        gain_of_entry = self._gains(seen)
+        X = np.zeros((seen.n_rows, len(self.components_)), np.uint8)
+        for k, members in enumerate(self.components_.astype(bool)):
+            X[:, k] = _join(gain_of_entry, members)
+        return X
 
 
 def confidences(seen: Observations) -> NDArray[np.float32]:
@@ -186,8 +241,8 @@ def confidences(seen: Observations) -> NDArray[np.float32]:
 
     A pair of columns that was never seen together has confidence 0, and a column with itself 1.
     """
-    ones = _matrix(seen, seen.values)
-    known = _matrix(seen, np.ones(seen.n_observed))
+    ones = matrix_of(seen, seen.values)
+    known = matrix_of(seen, np.ones(seen.n_observed))
     both, possible = ones.T @ ones, ones.T @ known
     if not isinstance(both, np.ndarray):
         both, possible = both.toarray(), possible.toarray()
@@ -211,7 +266,7 @@ def covered(X: NDArray[np.uint8], Y: NDArray[np.uint8], where: Entries) -> NDArr
     return np.asarray((X[where.rows] & Y[:, where.columns].T).any(axis=1), dtype=bool)
 
 
-def _matrix(seen: Observations, entries: NDArray[Any]) -> Any:
+def matrix_of(seen: Observations, entries: NDArray[Any]) -> Any:
     """The entries as (M, N) float32, 0 where nothing was observed; sparse where that is little."""
     from scipy.sparse import csr_array
 
@@ -219,6 +274,13 @@ def _matrix(seen: Observations, entries: NDArray[Any]) -> Any:
     matrix = csr_array(stored, shape=seen.shape)
     dense = seen.n_observed > DENSE_SHARE * seen.n_rows * seen.n_columns
     return matrix.toarray() if dense else matrix
+
+
+def _join(gain: Any, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which rows (M,) gain from a factor of these columns; they have then gained from it."""
+    joined = np.asarray(gain @ members.astype(np.float32) > 0)
+    _forget(gain, joined, members)
+    return joined
 
 
 def _forget(gain: Any, rows: NDArray[np.bool_], columns: NDArray[np.bool_]) -> None:

@@ -8,7 +8,13 @@ import numpy as np
 from sklearn.utils._param_validation import Integral, Interval, StrOptions
 
 from boolweave.baselines import kernels
-from boolweave.baselines.asso import MOST_COMPONENTS, BooleanFactors, covered, prefix_accuracies
+from boolweave.baselines.asso import (
+    MOST_COMPONENTS,
+    BooleanFactors,
+    covered,
+    matrix_of,
+    prefix_accuracies,
+)
 from boolweave.baselines.base import entries_of, hold_out, rates
 
 if TYPE_CHECKING:
@@ -53,6 +59,9 @@ class GreConD(BooleanFactors):
     >>> model.components_
     array([[1, 1, 0],
            [0, 0, 1]], dtype=uint8)
+    >>> model.transform([[1, 1, 1], [1, 0, 1]])
+    array([[1, 1],
+           [0, 1]], dtype=uint8)
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -123,6 +132,18 @@ class GreConD(BooleanFactors):
         for k, (rows_of_k, columns_of_k) in enumerate(zip(extents, intents, strict=True)):
             X[:, k], Y[k] = rows_of_k, columns_of_k
         return X, Y
+
+    def _rows_of(self, seen: Observations) -> NDArray[np.uint8]:
+        """A row has the factors in all of whose columns it has ones, or holes that count as such.
+
+        That is how the rows of a concept follow from its columns, so the order does not matter.
+        """
+        columns = self.components_.T.astype(np.float32)
+        if self.missing_ == "one":
+            is_in = matrix_of(seen, 1 - seen.values) @ columns == 0
+        else:
+            is_in = matrix_of(seen, seen.values) @ columns == columns.sum(axis=0)
+        return np.asarray(is_in, dtype=np.uint8)
 
 
 def _grow(
