@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import boolweave
+from boolweave import learning, memory
 from boolweave.datasets import make_boolean
 
 LIKES = """name,tea,rum,gin,milk,cake
@@ -164,7 +165,9 @@ def test_info(shop):
     assert "comma-separated, wide" in text and "26" in text
     found = json.loads(answer("info", "likes.npz", "--json", cwd=shop))
     assert (found["rows"], found["columns"], found["observed"]) == (6, 5, 26)
-    assert found["memory of a run in bytes"] > 0
+    needed = memory.estimate((6, 5), 26, 10, n_init=learning.N_STARTS)
+    assert found["memory of a run in bytes"] == needed
+    assert memory.in_words(needed) in text
 
 
 def test_rank(shop, tmp_path):

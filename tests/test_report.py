@@ -3,12 +3,13 @@
 import json
 import re
 import time
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from boolweave import BooleanMatrixFactorization, Observations
+from boolweave import BooleanMatrixFactorization, Observations, report
 from boolweave.datasets import load_senate, make_boolean
 from boolweave.report import render_report, write_report
 from boolweave.report_data import FULL, NOTHING, calibration, factor_facts, make_grid
@@ -77,6 +78,30 @@ def test_facts_of_factors():
     model.components_ = np.array([[1, 1, 0]], dtype=np.uint8)
     fact = factor_facts(model)[0]
     assert (fact["coverage"], fact["alone"], fact["precision"]) == ("100.0%", "100.0%", "75.0%")
+
+
+def test_numbers_of_a_report_are_counted_in_pieces(monkeypatch):
+    """Before: 28 bytes for each entry and more."""
+    planted = make_boolean(2000, 400, 3, flip=0.05, random_state=0).observations
+    model = fitted(planted.take_rows(slice(100)), 3)
+    monkeypatch.setattr("boolweave.report_data.MOST_CELLS", 100)
+    model.observations_ = planted
+    model.row_log_odds_ = np.resize(model.row_log_odds_, (2000, 3))
+    for numbers in (factor_facts, make_grid, lambda model: report._summary(model, None)):
+        expected = numbers(model)
+        tracemalloc.start()
+        assert str(numbers(model)) == str(expected)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 10 * planted.n_observed
+
+
+def test_facts_of_factors_in_pieces(monkeypatch):
+    model = fitted(make_boolean(40, 30, 3, flip=0.1, observed=0.7, random_state=0).observations, 3)
+    facts, grid = factor_facts(model), make_grid(model)
+    monkeypatch.setattr("boolweave.observations.PIECE_OF_ROWS", 50)
+    assert factor_facts(model) == facts
+    np.testing.assert_array_equal(make_grid(model).observed, grid.observed)
 
 
 def test_calibration_counts_everything():

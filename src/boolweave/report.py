@@ -141,13 +141,14 @@ def _histograms(model: Any) -> list[dict[str, Any]]:
 def _summary(model: Any, held_out: HeldOut | None) -> list[tuple[str, str]]:
     seen = model.observations_
     n_entries = max(1, seen.n_rows * seen.n_columns)
-    right = model.predict(seen.rows_of_entries(), seen.indices) == seen.values
+    right = int(np.trace(model._counts(seen)))
+    explained = f"{right / seen.n_observed:.1%}" if seen.n_observed else "none observed"
     facts = [
         ("rows × columns", f"{seen.n_rows:,} × {seen.n_columns:,}"),
         ("entries observed", f"{seen.n_observed:,} ({seen.n_observed / n_entries:.1%})"),
         ("ones among them", f"{seen.share_of_ones:.1%}"),
         ("factors", f"{len(model.components_)}"),
-        ("observed entries explained", f"{right.mean():.1%}" if len(right) else "none observed"),
+        ("observed entries explained", explained),
         ("noise", noise_in_words(model.noise_)),
     ]
     if held_out is not None and len(held_out[2]):

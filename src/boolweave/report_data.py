@@ -15,7 +15,11 @@ from boolweave.ordering import factor_order, tile_order
 from boolweave.recommend import each_row, name_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
+
+    from boolweave.observations import Observations
 
 # A matrix up to this size is drawn entry by entry; a larger one as a grid of means.
 MOST_CELLS = 1_000_000
@@ -118,9 +122,11 @@ def _observed(
     row_group[rows] = np.repeat(np.arange(shape[0]), np.diff(row_cuts))
     column_group = np.empty(len(columns), np.int64)
     column_group[columns] = np.repeat(np.arange(shape[1]), np.diff(column_cuts))
-    cell = row_group[seen.rows_of_entries()] * shape[1] + column_group[seen.indices]
-    count = np.bincount(cell, minlength=shape[0] * shape[1])
-    ones = np.bincount(cell, weights=seen.values, minlength=shape[0] * shape[1])
+    count, ones = np.zeros((2, shape[0] * shape[1]), dtype=np.int64)
+    for row, column, value in _entries(seen):
+        cell = row_group[row] * shape[1] + column_group[column]
+        count += np.bincount(cell, minlength=len(count))
+        ones += np.bincount(cell[value == 1], minlength=len(ones))
     share = np.round(FULL * ones / np.maximum(count, 1))
     return np.where(count > 0, share, NOTHING).astype(np.uint8).reshape(shape)
 
@@ -179,26 +185,32 @@ def factor_facts(model: Any) -> list[dict[str, Any]]:
     """Coverage, precision and stability of each factor, by number."""
     seen = model.observations_
     X, Y = model.row_log_odds_ > 0, model.components_ > 0
-    at_row, ones = seen.rows_of_entries(), seen.values == 1
-    # A one that several factors explain is nobody's alone.
-    explained = np.zeros(seen.n_observed, dtype=np.int32)
-    for k in range(len(Y)):
-        explained += X[at_row, k] & Y[k, seen.indices]
+    n_inside, hits, alone = np.zeros((3, len(Y)), dtype=np.int64)
+    for row, column, value in _entries(seen):
+        inside = X[row] & Y[:, column].T
+        n_inside += inside.sum(axis=0)
+        inside = inside[value == 1]
+        hits += inside.sum(axis=0)
+        # A one that several factors explain is nobody's alone.
+        alone += inside[inside.sum(axis=1) == 1].sum(axis=0)
     stability = getattr(model, "factor_stability_", None)
-    facts = []
-    for k in range(len(Y)):
-        inside = X[at_row, k] & Y[k, seen.indices]
-        hits = int((inside & ones).sum())
-        facts.append(
-            {
-                "number": k + 1,
-                "coverage": _share(hits, int(ones.sum())),
-                "alone": _share(int((inside & ones & (explained == 1)).sum()), int(ones.sum())),
-                "precision": _share(hits, int(inside.sum())),
-                "stability": "not measured" if stability is None else f"{float(stability[k]):.0%}",
-            }
-        )
-    return facts
+    return [
+        {
+            "number": k + 1,
+            "coverage": _share(int(hits[k]), seen.n_ones),
+            "alone": _share(int(alone[k]), seen.n_ones),
+            "precision": _share(int(hits[k]), int(n_inside[k])),
+            "stability": "not measured" if stability is None else f"{float(stability[k]):.0%}",
+        }
+        for k in range(len(Y))
+    ]
+
+
+def _entries(seen: Observations) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
+    """Rows, columns and values of the entries, some at a time."""
+    for start, stop, columns, values in seen.in_pieces():
+        per_row = np.diff(seen.indptr[start : stop + 1])
+        yield np.repeat(np.arange(start, stop), per_row), columns, values
 
 
 def _share(part: int, whole: int) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # Messages that are looked at: rows are drawn at random until there are so many.
-MOST_MESSAGES = 2_000_000
+MOST_MESSAGES = 400_000
 STEPS = 40
 DAMPING = 0.4
 N_BINS = 61

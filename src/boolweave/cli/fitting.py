@@ -184,9 +184,13 @@ def info(
     """
     import numpy as np
 
+    from boolweave.memory import in_words
+
     contents = read_input(source, reading, True)
     seen = contents.observations
-    per_column = np.bincount(seen.indices, minlength=seen.n_columns)
+    per_column = np.zeros(seen.n_columns, dtype=np.int64)
+    for _, _, columns, _ in seen.in_pieces():
+        per_column += np.bincount(columns, minlength=seen.n_columns)
     size = seen.n_rows * seen.n_columns
     answer: dict[str, Any] = {
         "file": contents.name,
@@ -211,7 +215,7 @@ def info(
     answer["ones share"] = f"{answer['ones share']:.2%}"
     memory = answer.pop("memory of a run in bytes")
     del answer["n_components"]
-    answer[f"memory of a run with {n_components} factors"] = f"{memory / 2**20:,.1f} MiB"
+    answer[f"memory of a run with {n_components} factors"] = in_words(memory)
     width = max(len(name) for name in answer)
     for name, value in answer.items():
         typer.echo(f"{name:<{width}}  {value}")
@@ -227,9 +231,11 @@ def _examples(labels: NDArray[np.str_] | None) -> str:
 
 
 def _memory(seen: Observations, n_components: int) -> int:
-    """Two 4-byte messages for each entry and factor, the entries themselves, the beliefs."""
-    entries = seen.n_observed * (2 * 4 * n_components + 13)
-    return entries + 4 * 4 * n_components * (seen.n_rows + seen.n_columns)
+    """What a run with the default settings takes at most."""
+    from boolweave.learning import N_STARTS
+    from boolweave.memory import estimate
+
+    return estimate(seen.shape, seen.n_observed, n_components, n_init=N_STARTS)
 
 
 def _check_outputs(
@@ -279,8 +285,7 @@ def _summary(fitted: BooleanMatrixFactorization, held_out: HeldOut | None) -> di
     import numpy as np
 
     seen = fitted.observations_
-    rows = seen.rows_of_entries()
-    right = fitted.predict(rows, seen.indices) == seen.values
+    counts = fitted._counts(seen)
     summary = {
         "rows": seen.n_rows,
         "columns": seen.n_columns,
@@ -290,7 +295,7 @@ def _summary(fitted: BooleanMatrixFactorization, held_out: HeldOut | None) -> di
         "interrupted": bool(fitted.interrupted_),
         "n_iter": int(fitted.n_iter_),
         "log_posterior": float(fitted.log_posterior_),
-        "accuracy": float(np.mean(right)) if len(right) else None,
+        "accuracy": float(np.trace(counts) / counts.sum()) if seen.n_observed else None,
     }
     if held_out is not None:
         m, n, values = held_out
