@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 
-from boolweave import BooleanMatrixFactorization, Observations, learning, memory
+from boolweave import BooleanMatrixFactorization, Observations, free_memory, learning, memory
+from boolweave.io import read
 from boolweave.storage import Files, Memory
 
 GB = 10**9
@@ -60,15 +62,15 @@ def test_one_start():
 
 
 def test_free_memory_of_this_machine():
-    free = memory.free_memory()
+    free = free_memory.free_memory()
     assert free is None or free > 0
 
 
 def test_meminfo(tmp_path):
     file = tmp_path / "meminfo"
     file.write_text("MemTotal:       100 kB\nMemAvailable:   50 kB\n")
-    assert list(memory._system(file)) == [50 * 1024]
-    assert list(memory._system(tmp_path / "none")) == []
+    assert list(free_memory._system(file)) == [50 * 1024]
+    assert list(free_memory._system(tmp_path / "none")) == []
 
 
 def control_group(folder, files):
@@ -84,7 +86,7 @@ def test_control_groups_version_2(tmp_path):
     control_group(mount / "box", {"memory.max": "1000\n", "memory.current": "900\n",
                                   "memory.stat": "anon 5\ninactive_file 200\n"})  # fmt: skip
     control_group(mount / "box/inner", {"memory.max": "max\n", "memory.current": "900\n"})
-    assert list(memory._control_groups(membership, mount)) == [300]
+    assert list(free_memory._control_groups(membership, mount)) == [300]
 
 
 def test_control_groups_version_1(tmp_path):
@@ -93,20 +95,20 @@ def test_control_groups_version_1(tmp_path):
     mount = tmp_path / "mount"
     files = {"memory.limit_in_bytes": "5000\n", "memory.usage_in_bytes": "6000\n"}
     control_group(mount / "memory/x", files)
-    assert list(memory._control_groups(membership, mount)) == [0]
+    assert list(free_memory._control_groups(membership, mount)) == [0]
     membership.write_text("4:memory:/not/seen/from/within\n")
     control_group(mount / "memory", files | {"memory.usage_in_bytes": "1000\n"})
-    assert list(memory._control_groups(membership, mount)) == [4000]
-    assert list(memory._control_groups(tmp_path / "none", mount)) == []
+    assert list(free_memory._control_groups(membership, mount)) == [4000]
+    assert list(free_memory._control_groups(tmp_path / "none", mount)) == []
 
 
 def test_the_least_counts(monkeypatch):
-    monkeypatch.setattr(memory, "_system", lambda: iter([7]))
-    monkeypatch.setattr(memory, "_control_groups", lambda: iter([9, 5]))
-    assert memory.free_memory() == 5
-    monkeypatch.setattr(memory, "_system", lambda: iter([]))
-    monkeypatch.setattr(memory, "_control_groups", lambda: iter([]))
-    assert memory.free_memory() is None
+    monkeypatch.setattr(free_memory, "_system", lambda: iter([7]))
+    monkeypatch.setattr(free_memory, "_control_groups", lambda: iter([9, 5]))
+    assert free_memory.free_memory() == 5
+    monkeypatch.setattr(free_memory, "_system", lambda: iter([]))
+    monkeypatch.setattr(free_memory, "_control_groups", lambda: iter([]))
+    assert free_memory.free_memory() is None
 
 
 # ---------------------------------------------------------------- the error
@@ -204,3 +206,22 @@ def test_nothing_is_made_before_the_check(monkeypatch):
 )
 def test_in_words(n_bytes, words):
     assert memory.in_words(n_bytes) == words
+
+
+# ---------------------------------------------------------------- absent entries that are zeros
+
+
+def test_zeros_that_do_not_fit_are_refused_beforehand(monkeypatch, tmp_path):
+    """Before: NumPy's own error, after all memory was taken, or none but the kernel's."""
+    owns = scipy.sparse.csr_array(([1], ([5], [7])), shape=(10**6, 10**6))
+    with pytest.raises(MemoryError, match=r"take 7 TB .*absent=\"missing\" if only stored"):
+        BooleanMatrixFactorization(2).fit(owns)
+    assert Observations.from_sparse(owns, absent="missing").n_observed == 1
+    monkeypatch.setattr("boolweave._convert.free_memory", lambda: 100)
+    with pytest.raises(MemoryError, match=r"5 rows × 4 columns take 140 bytes .* 100 bytes are"):
+        Observations.from_sparse(scipy.sparse.eye_array(5, 4))
+    scipy.sparse.save_npz(tmp_path / "owns.npz", scipy.sparse.eye_array(5, 4).tocsr())
+    (tmp_path / "pairs.csv").write_text("\n".join(f"a{i},b{i}" for i in range(9)))
+    for file in ("owns.npz", "pairs.csv"):
+        with pytest.raises(ValueError, match=rf"{file}: .* say --absent missing"):
+            read(tmp_path / file)

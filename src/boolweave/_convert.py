@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boolweave._cells import MISSING, Labels, check_labels, check_option, codes_of, place_of
+from boolweave.free_memory import free_memory, in_words
 from boolweave.storage import in_turn, pieces
 
 
@@ -306,6 +307,8 @@ def from_sparse(
         )
     shape = int(matrix.shape[0]), int(matrix.shape[1])
     _check_stored(matrix, shape)
+    if absent == "zero":
+        check_room(shape, 'pass absent="missing" if only stored entries were observed')
     row_labels = check_labels(row_labels, shape[0], "row")
     column_labels = check_labels(column_labels, shape[1], "column")
     if absent == "missing" and matrix.format == "csr":
@@ -378,6 +381,22 @@ def _check_range(indices: NDArray[Any], size: int) -> None:
         raise ValueError(
             f"indices of a sparse matrix must be from 0 to {size - 1}, but go from "
             f"{indices.min()} to {indices.max()}; correct them or the shape"
+        )
+
+
+# Bytes of an entry while it is made, beside its column: code, value, whether it was observed.
+_MAKING = 3
+
+
+def check_room(shape: tuple[int, int], remedy: str) -> None:
+    """Raise MemoryError if a matrix whose absent entries are zeros would not fit into memory."""
+    n_bytes = shape[0] * shape[1] * (_MAKING + np.dtype(index_dtype(shape[1])).itemsize)
+    free = free_memory()
+    if free is not None and n_bytes > free:
+        raise MemoryError(
+            f"{shape[0]} rows × {shape[1]} columns take {in_words(n_bytes)} of memory if every "
+            f"absent entry is an observed zero, but {in_words(free)} are free; {remedy}, or take "
+            "fewer rows or columns"
         )
 
 

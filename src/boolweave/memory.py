@@ -7,17 +7,15 @@ two bytes in sum-product (four as floats), and `learning` keeps those of a few s
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from boolweave import compact
 from boolweave.candidates import N_FINALISTS
+from boolweave.free_memory import free_memory, in_words
 from boolweave.observations import PIECE_OF_ROWS
 from boolweave.storage import Files, Memory, check_disk, is_in_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from boolweave.observations import Observations
 
 Messages = Literal["uint8", "float32"]
@@ -116,67 +114,6 @@ def _per_entry(K: int, messages: Messages, method: Method, n_init: int) -> int:
     # The first finalist has no rival yet; the second has the first one, refined, beside it.
     waiting = max(kept * first, (kept - 1) * first + then if kept > 1 else 0)
     return evidence + max(starting, K * (waiting + then))
-
-
-# ---------------------------------------------------------------- what is free
-
-
-def free_memory() -> int | None:
-    """Bytes that this process can still take without swapping; None where nobody knows.
-
-    On Linux: what the system has, or what the control group of the process has left if that is
-    less, as in a container.
-    """
-    limits = [*_system(), *_control_groups()]
-    return min(limits, default=None)
-
-
-def _system(meminfo: Path = Path("/proc/meminfo")) -> Iterator[int]:
-    for line in _lines(meminfo):
-        name, _, value = line.partition(":")
-        if name == "MemAvailable":
-            yield int(value.split()[0]) * 1024
-
-
-def _control_groups(
-    membership: Path = Path("/proc/self/cgroup"), mount: Path = Path("/sys/fs/cgroup")
-) -> Iterator[int]:
-    """What is left in the groups of this process, for both versions of control groups."""
-    for line in _lines(membership):
-        _, controllers, path = line.split(":", 2)
-        if controllers == "":
-            root, limit, used = mount, "memory.max", "memory.current"
-        elif "memory" in controllers.split(","):
-            root, limit, used = mount / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
-        else:
-            continue
-        group = root / path.lstrip("/")
-        # A container may see its own group as the root.
-        for folder in {root, group, *(p for p in group.parents if p.is_relative_to(root))}:
-            most, now = _number(folder / limit), _number(folder / used)
-            if most is not None and now is not None:
-                yield max(0, most - now + _reclaimable(folder))
-
-
-def _reclaimable(group: Path) -> int:
-    """Files that were read and are kept in memory as long as nobody else needs it."""
-    for line in _lines(group / "memory.stat"):
-        name, _, value = line.partition(" ")
-        if name in {"inactive_file", "total_inactive_file"}:
-            return int(value)
-    return 0
-
-
-def _number(file: Path) -> int | None:
-    lines = _lines(file)
-    return int(lines[0]) if lines and lines[0].isdigit() else None  # "max" is no limit
-
-
-def _lines(file: Path) -> list[str]:
-    try:
-        return file.read_text().splitlines()
-    except OSError:
-        return []
 
 
 # ---------------------------------------------------------------- does it fit?
@@ -283,15 +220,6 @@ def _read_from_files(observations: Observations) -> int:
 
 
 # ---------------------------------------------------------------- in words
-
-
-def in_words(n_bytes: float) -> str:
-    """A number of bytes with two or three digits and a unit."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if n_bytes < 999.5:
-            return f"{n_bytes:.3g} {unit}"
-        n_bytes /= 1000
-    return f"{n_bytes:.3g} TB"
 
 
 def in_bytes(size: int | float | str) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from boolweave._convert import check_room
 from boolweave.io.delimited import (
     MISSING,
     NUMERIC_BLANKS,
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
 # A table from number to number is made for keys up to this range; wider keys are sorted.
 _TABLE_RANGE = 50_000_000
-# Entries that are all written down take 5 bytes each, and some more while they are made.
-_MOST_ENTRIES = 2_000_000_000
 
 
 def read_triples(path: Path, name: str, dialect: Dialect, options: Options) -> Observations:
@@ -123,12 +122,10 @@ def observe(
 
 def check_size(shape: tuple[int, int], name: str) -> None:
     """Refuse matrices whose zeros are too many to be written down."""
-    if shape[0] * shape[1] > _MOST_ENTRIES:
-        raise FileError(
-            name,
-            f"{shape[0]} x {shape[1]} entries are too many to write down all zeros; "
-            "say --absent missing to use only those that the file holds",
-        )
+    try:
+        check_room(shape, "say --absent missing to use only the entries that the file holds")
+    except MemoryError as error:
+        raise FileError(name, str(error)) from None
 
 
 def _read_triples(
