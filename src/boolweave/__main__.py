@@ -1,6 +1,31 @@
-"""``python -m boolweave`` is the command `boolweave`."""
+"""The command `boolweave`, also as ``python -m boolweave``.
 
-from boolweave.cli import main
+Loading the command line takes a moment, in which there is nothing to clean up and nobody to catch
+an interruption: until a command begins, Ctrl-C ends the process at once.
+"""
+
+import os
+import signal
+from contextlib import suppress
+from types import FrameType
+
+INTERRUPTED = 130
+
+
+def _end_at_once(number: int, frame: FrameType | None) -> None:
+    with suppress(OSError):
+        os.write(2, b"boolweave: interrupted\n")
+    os._exit(INTERRUPTED)
+
+
+def main() -> None:
+    """Load the command line and run it."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # background jobs ignore it
+        signal.signal(signal.SIGINT, _end_at_once)
+    from boolweave.cli import main as run
+
+    run()
+
 
 if __name__ == "__main__":  # workers of a local cluster import this module, too
     main()

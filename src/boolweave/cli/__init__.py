@@ -6,15 +6,17 @@ and a mistyped option are answered at once.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import Annotated
 
 import typer
 
-from boolweave.cli import fitting, known, models
+from boolweave.cli import fitting, known, models, process
 from boolweave.cli.comparing import compare
 from boolweave.cli.demo import demo
 from boolweave.cli.options import grouped
+from boolweave.io.files import shortened
 
 app = typer.Typer(
     help="Find the Boolean structure behind a 0/1 table: factors, missing entries, reasons.",
@@ -22,9 +24,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-
-BAD_INPUT = 2
-INTERRUPTED = 130
 
 
 def _show_version(wanted: bool) -> None:
@@ -53,37 +52,46 @@ for _command in (
 
 
 def main() -> None:
-    """Run the command line: exit code 2 and one line for bad input, 130 for Ctrl-C."""
+    """Run the command line.
+
+    The exit code is 2 with one line for bad input, 1 for a bug in boolweave, 130 after Ctrl-C.
+    """
+    process.open_streams()
+    process.end_on_signals()
     try:
         code = app(standalone_mode=False)
-    except KeyboardInterrupt:
-        _say("interrupted")
-        code = INTERRUPTED
-    except BrokenPipeError:  # the reader of our output went away, as `head` does
-        sys.stderr.close()
-        code = 0
-    except (ValueError, TypeError, OSError, ImportError, MemoryError, NotImplementedError) as error:
+        sys.stdout.flush()
+    except KeyboardInterrupt:  # before the command began, or after it ended
+        code = process.INTERRUPTED
+    except (ValueError, OSError, ImportError, MemoryError, NotImplementedError) as error:
         _say(_one_line(error))
-        code = BAD_INPUT
+        code = process.BAD_INPUT
     except Exception as error:
         # Errors of the argument parser, from whichever copy of click typer uses.
         if type(error).__name__ == "Abort":
-            code = INTERRUPTED
+            code = process.INTERRUPTED
         elif hasattr(error, "format_message"):
             if message := error.format_message():
-                _say(f"{message} See: boolweave --help")
-            code = BAD_INPUT
+                _say(f"{shortened(message)} See: boolweave --help")
+            code = process.BAD_INPUT
         else:
-            raise
-    sys.exit(code if isinstance(code, int) else 0)
+            _say(
+                f"internal error: {type(error).__name__}: {_one_line(error)}. This is a bug in "
+                "boolweave: please report it, with what the same command says if --debug is added"
+            )
+            code = process.FAILED
+    process.leave(code if isinstance(code, int) else 0)
 
 
 def _say(message: str) -> None:
-    typer.echo(f"boolweave: {message}", err=True)
+    with contextlib.suppress(OSError):
+        typer.echo(f"boolweave: {message}", err=True)
 
 
 def _one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
-        name = f"{error.filename}: " if error.filename else ""
-        return f"{name}{error.strerror.lower()}"
-    return " ".join(str(error).split())
+        name = f"{shortened(str(error.filename), 300)}: " if error.filename else ""
+        return f"{name}{error.strerror[0].lower()}{error.strerror[1:]}"
+    if isinstance(error, MemoryError) and not str(error):
+        return "there is not enough memory; allow less of it with --max-memory, or use less data"
+    return shortened(" ".join(str(error).split()))

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from boolweave.cli.process import INTERRUPTED
+
 if TYPE_CHECKING:
     from boolweave.cli.options import Cluster, Fitting, Reading
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.io import Reading as Contents
     from boolweave.observations import Absent, Observations
-
-INTERRUPTED = 130
 
 
 def talk(message: str, quiet: bool) -> None:

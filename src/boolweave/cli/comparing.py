@@ -58,6 +58,7 @@ def compare(
     """
     from boolweave.baselines import compare as compare_all
     from boolweave.baselines.comparison import METHODS
+    from boolweave.io.atomic import replacing
     from boolweave.io.write import TABLE_FORMATS, check_folder, output_format, write_table
 
     kind = output_format(writing.output, writing.format, TABLE_FORMATS)
@@ -85,7 +86,9 @@ def compare(
         rows = [{k: v for k, v in row.items() if k != "best_in"} for row in found.rows()]
         write_table(pl.DataFrame(rows), writing.output, kind)
     if picture is not None:
-        found.plot(f"{contents.name}: {folds} folds, best first by log-loss").savefig(picture)
+        figure = found.plot(f"{contents.name}: {folds} folds, best first by log-loss")
+        with replacing(picture) as file:
+            figure.savefig(file, format=picture.suffix[1:].lower())
         talk(f"picture: {picture}", writing.quiet)
     if not found.folds:
         raise ValueError("no method finished; see above")

@@ -243,13 +243,14 @@ def _check_outputs(
     report: Path | None = None,
 ) -> str:  # fmt: skip
     """Find mistakes in the names of outputs before the work is done."""
+    from boolweave.io.atomic import is_stream
     from boolweave.io.write import check_folder, output_format
 
     kind = output_format(writing.output, writing.format, formats)
     no_tty_output(kind, writing.output)
     for path, option in ((writing.output, "--output"), (model, "--model"), (report, "--report")):
         check_folder(path, option)
-    if model is not None and model.suffix.lower() != ".npz":
+    if model is not None and model.suffix.lower() != ".npz" and not is_stream(model):
         raise ValueError(f"--model: expected a name that ends in .npz, got {str(model)!r}")
     if report is not None:
         from boolweave.cli.models import check_report

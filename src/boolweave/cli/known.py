@@ -202,15 +202,18 @@ def _numbers(path: Path, name: str) -> Any:
     """A NumPy file, or lines of numbers parted by commas or blanks; (words, n)."""
     import numpy as np
 
+    from boolweave.io.arrays import read_array
     from boolweave.io.files import FileError
 
     with path.open("rb") as file:
         if file.read(6) == b"\x93NUMPY":
-            file.seek(0)
             try:
-                return np.atleast_2d(np.load(file, allow_pickle=False))
+                ratios = read_array(path)
             except Exception as error:  # a damaged header fails anywhere
                 raise FileError(name, f"cannot be read as .npy: {error}") from None
+            if ratios.dtype.kind not in "buif":
+                raise FileError(name, f"expected numbers, got an array of the type {ratios.dtype}")
+            return np.atleast_2d(ratios)
     rows: list[list[float]] = []
     try:
         text = path.read_text(encoding="utf-8-sig")

@@ -179,7 +179,9 @@ def check_report(output: Path, option: str) -> None:
     """Find a wrong name or a missing package before the work is done."""
     from importlib.util import find_spec
 
-    if output.suffix.lower() not in {".html", ".htm"}:
+    from boolweave.io.atomic import is_stream
+
+    if output.suffix.lower() not in {".html", ".htm"} and not is_stream(output):
         raise ValueError(f"{option}: expected a name that ends in .html, got {str(output)!r}")
     missing = [name for name in ("plotly", "jinja2") if find_spec(name) is None]
     if missing:

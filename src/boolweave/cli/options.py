@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import traceback
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from boolweave.cli.process import INTERRUPTED, catch_interruptions, ignore_output
 
 
 class Absent(StrEnum):
@@ -264,8 +267,16 @@ class Writing:
     ] = False
 
 
+_DEBUG = Annotated[
+    bool, typer.Option("--debug", help="Show the traceback of an error.", rich_help_panel=_TALK)
+]
+
+
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """Spread arguments that are option groups into single options, for typer to see."""
+    """Spread arguments that are option groups into single options, for typer to see.
+
+    Every command also gets the option --debug, which shows where an error comes from.
+    """
     hints = typing.get_type_hints(command, include_extras=True)
     parameters: list[inspect.Parameter] = []
     groups: dict[str, tuple[Any, tuple[str, ...]]] = {}
@@ -286,11 +297,27 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
             for field in dataclasses.fields(hint)
         ]
 
+    parameters.append(
+        inspect.Parameter("debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_DEBUG)
+    )
+
     @functools.wraps(command)
     def run(**given: Any) -> None:
+        debug = given.pop("debug")
         for name, (make, fields) in groups.items():
             given[name] = make(**{field: given.pop(field) for field in fields})
-        command(**given)
+        catch_interruptions()
+        try:
+            command(**given)
+        except BrokenPipeError:  # the reader of our output went away, as `head` does
+            ignore_output()
+        except KeyboardInterrupt:  # typer would end without a word
+            typer.echo("boolweave: interrupted", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+        except Exception:
+            if debug:
+                traceback.print_exc()
+            raise
 
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -2,37 +2,109 @@
 
 What is being written is called ".NAME.PROCESS.part" and is locked by its writer. A process that was
 killed leaves such a file behind, but no lock; the next one that writes the same file removes it.
+
+Pipes, devices and open file descriptors, such as /dev/stdout, cannot be replaced. They get the
+whole content at the end, or nothing if it was never finished.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+import shutil
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import BinaryIO
+
+# Bytes of a name to which something is added.
+_LONGEST_NAME = 200
+# Links that are followed, as Linux does.
+_MOST_LINKS = 40
 
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[BinaryIO]:
     """A new binary file that takes the place of `path` when the block ends without an error.
 
-    Until then, and for good if the block fails, the old file stays as it was.
+    Until then, and for good if the block fails, the old file stays as it was. The new one has its
+    permissions. A symbolic link stays, and the file that it points to is replaced.
     """
     target = Path(path)
-    remove_abandoned(target.parent, rf"\.{re.escape(target.name)}\.\d+(\.\d+)?\.part")
+    if is_stream(target):
+        with into_stream(lambda: _open_stream(target)) as file:
+            yield file
+        return
+    if target.is_symlink():
+        target = Path(os.path.realpath(target))
+    remove_abandoned(target.parent, rf"\.{re.escape(_short(target.name))}\.\d+(\.\d+)?\.part")
     beside, file = _new_part(target)
     try:
         with file:
             yield file
             file.flush()
             os.fsync(file.fileno())  # on the disk before it takes the place of an older one
+        if target.exists():
+            shutil.copymode(target, beside)
         beside.replace(target)
     finally:
         beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def into_stream(
+    open_stream: Callable[[], AbstractContextManager[BinaryIO]],
+) -> Iterator[BinaryIO]:
+    """A temporary file that is copied into a stream when the block ends without an error."""
+    with tempfile.TemporaryFile() as file:
+        yield file
+        file.seek(0)
+        with open_stream() as stream:
+            shutil.copyfileobj(file, stream)
+
+
+def is_stream(path: Path) -> bool:
+    """Whether a path is a pipe, a device or an open file descriptor, and no file of its own."""
+    return _descriptor(path) is not None or (path.exists() and not path.is_file())
+
+
+def _descriptor(path: Path) -> int | None:
+    """The number of an open file descriptor, for paths such as /dev/stdout and /dev/fd/63."""
+    name = os.path.abspath(path)
+    for _ in range(_MOST_LINKS):
+        if found := re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", name):
+            return int(found[1])
+        if not os.path.islink(name):
+            return None
+        name = os.path.abspath(os.path.join(os.path.dirname(name), os.readlink(name)))
+    return None
+
+
+def _open_stream(path: Path) -> BinaryIO:
+    number = _descriptor(path)
+    if number is None:
+        return path.open("wb")
+    if number == 1 and sys.stdout is not None:
+        sys.stdout.flush()
+    # A copy goes on where the descriptor is; the path opened again would begin at the start.
+    try:
+        return os.fdopen(os.dup(number), "wb")
+    except OSError as error:
+        error.filename = str(path)
+        raise
+
+
+def _short(name: str) -> str:
+    """A name that leaves room for more in what a file system allows, mostly 255 bytes."""
+    whole = os.fsencode(name)
+    if len(whole) <= _LONGEST_NAME:
+        return name
+    return hashlib.blake2b(whole, digest_size=16).hexdigest()
 
 
 def remove_abandoned(folder: Path, pattern: str) -> None:
@@ -47,11 +119,16 @@ def _new_part(target: Path) -> tuple[Path, BinaryIO]:
     """A file of its own beside the target, even where threads write the same target at once."""
     for n in count():
         own = f"{os.getpid()}.{n}" if n else f"{os.getpid()}"
-        beside = target.with_name(f".{target.name}.{own}.part")
+        beside = target.with_name(f".{_short(target.name)}.{own}.part")
+        # What others may not read stays so while it is written.
+        mode = 0o600 if target.exists() else 0o666
         try:
-            file = beside.open("xb")
+            file = open(beside, "xb", opener=partial(os.open, mode=mode))  # noqa: SIM115
         except FileExistsError:
             continue
+        except OSError as error:
+            error.filename = str(target)  # nobody has heard of the part file
+            raise
         with suppress(OSError):  # not every file system has locks
             _lock(file)
         if beside.exists():  # nobody removed it before it was locked

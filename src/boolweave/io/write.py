@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from boolweave.io.atomic import replacing
+from boolweave.io.atomic import into_stream, is_stream, replacing
 
 if TYPE_CHECKING:
     import polars as pl
@@ -34,7 +37,7 @@ def output_format(
         if asked not in known:
             raise ValueError(f"--format: expected one of {', '.join(known)}, got {asked!r}")
         return asked
-    if output is None:
+    if output is None or (is_stream(output) and output.suffix.lower() not in _BY_SUFFIX):
         return "csv"
     found = _BY_SUFFIX.get(output.suffix.lower())
     if found not in known:
@@ -52,18 +55,23 @@ def check_folder(output: Path | None, option: str = "--output") -> None:
         return
     if output.is_dir():
         raise ValueError(f"{option}: {str(output)!r} is a folder; name a file in it")
-    if not output.parent.is_dir():
-        raise ValueError(f"{option}: there is no folder {str(output.parent)!r}; make it first")
+    if is_stream(output):
+        return
+    folder = Path(os.path.realpath(output) if output.is_symlink() else output).parent
+    if not folder.is_dir():
+        raise ValueError(f"{option}: there is no folder {str(folder)!r}; make it first")
 
 
 def write_table(frame: pl.DataFrame, output: Path | None, kind: str) -> None:
     """A table to a file, or to standard output."""
-    if output is None:
-        _put_table(frame, sys.stdout.buffer, kind)
-        sys.stdout.buffer.flush()
-        return
-    with replacing(output) as file:
+    with into_stream(_standard_output) if output is None else replacing(output) as file:
         _put_table(frame, file, kind)
+
+
+@contextmanager
+def _standard_output() -> Iterator[BinaryIO]:
+    yield sys.stdout.buffer
+    sys.stdout.buffer.flush()
 
 
 def _put_table(frame: pl.DataFrame, file: BinaryIO, kind: str) -> None:

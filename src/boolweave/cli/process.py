@@ -1,0 +1,84 @@
+"""The process around a command: its streams, its signals, how it ends."""
+
+from __future__ import annotations
+
+import atexit
+import errno
+import io
+import os
+import signal
+import sys
+import threading
+from contextlib import suppress
+from types import FrameType
+from typing import Any, NoReturn
+
+FAILED = 1
+BAD_INPUT = 2
+INTERRUPTED = 130
+TERMINATED = 143
+
+
+class _Closed(io.BufferedIOBase):
+    """Stands for a standard output that is closed: every attempt to write is an error."""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        raise OSError(errno.EBADF, "standard output is closed; name a file with --output")
+
+
+def open_streams() -> None:
+    """Stand in for streams that are closed, so that no other file gets their numbers."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stdout is None:
+        sys.stdout = io.TextIOWrapper(_Closed(), encoding="utf-8", write_through=True)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+
+
+def catch_interruptions() -> None:
+    """Make Ctrl-C an exception, as it usually is in Python, now that a command begins."""
+    if threading.current_thread() is threading.main_thread() and callable(
+        signal.getsignal(signal.SIGINT)
+    ):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def end_on_signals() -> None:
+    """Make SIGTERM and SIGHUP end the process as an error does, with everything cleaned up."""
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _end)
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    signal.signal(number, signal.SIG_IGN)  # once is enough
+    raise SystemExit(128 + number)
+
+
+def leave(code: int) -> NoReturn:
+    """End the process.
+
+    After Ctrl-C at once: Python would wait for threads whose answers nobody wants any more, and if
+    an extension module had seen the interruption first, it would end by the signal instead.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    if code == INTERRUPTED:
+        atexit._run_exitfuncs()
+        os._exit(code)
+    sys.exit(code)
+
+
+def ignore_output() -> None:
+    """Give up standard output, whose reader went away, so that nothing is written at the end."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

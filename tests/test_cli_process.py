@@ -1,0 +1,246 @@
+"""The command as a process: odd outputs, closed streams, signals, and errors that are our own."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+
+import pytest
+
+TABLE = "name,a,b,c\nx,1,0,1\ny,0,1,1\nz,1,0,1\n"
+FACTORIZE = ("factorize", "t.csv", "-k", "2", "--method", "max-sum", "--jobs", "1", "-q")
+HEADING = b"factor,axis,label,probability"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "t.csv").write_text(TABLE)
+    return tmp_path
+
+
+def run(*arguments, cwd, **more):
+    more = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | more
+    command = [sys.executable, "-m", "boolweave", *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, timeout=240, **more)
+
+
+def program(source, *arguments, cwd, **more):
+    """Start the command line in a process that first runs `source`."""
+    source += "\nfrom boolweave.cli import main\nmain()\n"
+    more = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | more
+    return subprocess.Popen([sys.executable, "-c", source, *arguments], cwd=cwd, **more)
+
+
+# ---------------------------------------------------------------- outputs
+
+
+def test_links_stay_and_modes_are_kept(folder):
+    (folder / "link.csv").symlink_to("real.csv")
+    (folder / "secret.html").write_text("old")
+    (folder / "secret.html").chmod(0o640)
+    (folder / "real.npz").write_text("old")
+    (folder / "model.npz").symlink_to(folder / "real.npz")
+    done = run(
+        *FACTORIZE, "-o", "link.csv", "--model", "model.npz", "--report", "secret.html", cwd=folder
+    )
+    assert done.returncode == 0, done.stderr
+    assert (folder / "link.csv").is_symlink() and (folder / "model.npz").is_symlink()
+    assert (folder / "real.csv").read_bytes().startswith(HEADING)
+    assert (folder / "real.npz").read_bytes().startswith(b"PK")
+    assert (folder / "secret.html").read_bytes().startswith(b"<!doctype html>")
+    assert stat.S_IMODE((folder / "secret.html").stat().st_mode) == 0o640
+
+
+def test_pipes_and_descriptors_are_written_to(folder):
+    # A link to the standard output, as /dev/stdout is one: the test would not replace that.
+    (folder / "out").symlink_to("/proc/self/fd/1")
+    os.mkfifo(folder / "pipe.csv")
+    received = []
+    reader = threading.Thread(target=lambda: received.append((folder / "pipe.csv").read_bytes()))
+    reader.start()
+    read_end, write_end = os.pipe()
+    done = run(
+        *FACTORIZE, "-o", "pipe.csv", "--model", f"/dev/fd/{write_end}", "--report", "out",
+        cwd=folder, pass_fds=[write_end],
+    )  # fmt: skip
+    os.close(write_end)
+    reader.join(60)
+    with os.fdopen(read_end, "rb") as file:
+        model = file.read()
+    assert done.returncode == 0, done.stderr
+    assert received[0].startswith(HEADING)
+    assert model.startswith(b"PK")
+    assert done.stdout.startswith(b"<!doctype html>")
+    assert (folder / "out").is_symlink()
+    assert stat.S_ISFIFO((folder / "pipe.csv").stat().st_mode)
+
+
+def test_standard_output_by_its_name_goes_on_where_it_is(folder):
+    (folder / "out").symlink_to("/proc/self/fd/1")
+    with (folder / "all.txt").open("wb") as file:
+        file.write(b"before\n")
+        file.flush()
+        done = run(*FACTORIZE, "-o", "out", cwd=folder, stdout=file)
+        file.write(b"after\n")
+    assert done.returncode == 0, done.stderr
+    lines = (folder / "all.txt").read_bytes().splitlines()
+    assert lines[:2] == [b"before", HEADING]
+    assert lines[-1] == b"after"
+
+
+def test_names_as_long_as_they_may_be(folder):
+    name = "n" * 251 + ".csv"
+    done = run(*FACTORIZE, "-o", name, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert sorted(os.listdir(folder)) == [name, "t.csv"]
+
+
+def test_a_reader_that_goes_away(folder):
+    rows = "".join(f"r{i},1,0,1\n" for i in range(20_000))
+    (folder / "t.csv").write_text("name,a,b,c\n" + rows)
+    command = [sys.executable, "-m", "boolweave", *FACTORIZE, "--full", "--max-iter", "2"]
+    child = subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )  # fmt: skip
+    child.stdout.read(10)
+    child.stdout.close()
+    errors = child.stderr.read()
+    assert child.wait(120) == 0
+    assert errors == b""
+
+
+# ---------------------------------------------------------------- closed streams
+
+
+def close(*numbers):
+    def before():
+        for number in numbers:
+            os.close(number)
+
+    return before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "closed", "words"),
+    [
+        (("info", "-"), 0, b"boolweave: standard input: it is closed"),
+        (("info", "t.csv"), 1, b"boolweave: standard output is closed; name a file with --output"),
+        (("info", "t.csv", "--json"), 1, b"boolweave: standard output is closed"),
+        (FACTORIZE, 1, b"boolweave: standard output is closed"),
+    ],
+)
+def test_a_closed_stream_is_one_line(folder, arguments, closed, words):
+    done = run(*arguments, cwd=folder, preexec_fn=close(closed))
+    assert done.returncode == 2
+    assert done.stderr.startswith(words)
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_nothing_open_and_nothing_needed(folder):
+    done = run(*FACTORIZE, "-o", "f.csv", cwd=folder, preexec_fn=close(0, 1, 2))
+    assert done.returncode == 0
+    assert (folder / "f.csv").read_bytes().startswith(HEADING)
+    assert sorted(os.listdir(folder)) == ["f.csv", "t.csv"]
+
+
+# ---------------------------------------------------------------- errors
+
+
+BUG = """
+import boolweave.io
+
+def broken(*arguments, **options):
+    return len(None)
+
+boolweave.io.read = broken
+"""
+
+
+def test_a_bug_is_called_one(folder):
+    child = program(BUG, "info", "t.csv", cwd=folder)
+    _, errors = child.communicate(timeout=120)
+    assert child.returncode == 1
+    assert errors.startswith("boolweave: internal error: TypeError: object of type 'NoneType'")
+    assert "bug in boolweave" in errors and "--debug" in errors
+    assert errors.count("\n") == 1
+    child = program(BUG, "info", "t.csv", "--debug", cwd=folder)
+    _, errors = child.communicate(timeout=120)
+    assert child.returncode == 1
+    assert errors.startswith("Traceback")
+    assert "return len(None)" in errors or "in broken" in errors
+    assert errors.splitlines()[-1].startswith("boolweave: internal error: TypeError")
+
+
+def test_bad_input_with_debug_is_still_bad_input(folder):
+    done = run("info", "none.csv", "--debug", cwd=folder)
+    assert done.returncode == 2
+    assert b"Traceback" in done.stderr
+    assert b"boolweave: none.csv: there is no such file" in done.stderr
+
+
+def test_errors_of_a_page_are_cut(folder):
+    name = "long" * 3000
+    done = run("info", "t.csv", "--columns", f"{name},b,c", cwd=folder)
+    assert done.returncode == 2
+    assert len(done.stderr) < 1000
+    done = run("info", "t.csv", "--input-format", name, cwd=folder)
+    assert done.returncode == 2
+    assert len(done.stderr) < 1000
+
+
+# ---------------------------------------------------------------- signals
+
+
+HALF = """
+import sys, time
+import boolweave.io.write as write
+
+def half(frame, file, kind):
+    file.write(b"half")
+    file.flush()
+    print("half", flush=True)
+    time.sleep(100)
+
+write._put_table = half
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
+)
+def test_signals_leave_no_half_files(folder, number, code):
+    unblock = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    child = program(unblock + HALF, *FACTORIZE, "-o", "f.csv", cwd=folder)
+    try:
+        assert child.stdout.readline() == "half\n"
+        assert len(os.listdir(folder)) == 2
+        child.send_signal(number)
+        _, errors = child.communicate(timeout=60)
+    finally:
+        child.kill()
+    assert child.returncode == code
+    assert "Traceback" not in errors
+    assert os.listdir(folder) == ["t.csv"]
+
+
+# Sends Ctrl-C to its own process when it is imported, as a user might at that moment.
+INTERRUPTING = """
+import os, signal, time
+os.kill(os.getpid(), signal.SIGINT)
+time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("module", ["typer", "polars", "numpy"])
+def test_ctrl_c_while_the_program_loads(folder, module):
+    (folder / "shadow").mkdir()
+    (folder / "shadow" / f"{module}.py").write_text(INTERRUPTING)
+    paths = [str(folder / "shadow"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    done = run(
+        "info", "t.csv", cwd=folder, env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    assert done.returncode == 130
+    assert done.stderr == b"boolweave: interrupted\n"
