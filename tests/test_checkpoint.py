@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -185,8 +186,6 @@ def test_without_a_seed_the_run_goes_on_with_the_one_it_began_with(planted, tmp_
 
 
 def copied(place, name):
-    import shutil
-
     target = place.parent / f"{place.name}-{name}"
     shutil.copytree(place, target)
     return target
@@ -503,6 +502,28 @@ def test_a_checkpoint_that_somebody_removed(planted, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint_files.Directory, "numbers", lambda self: [1, 2, 3])
     recorder.finish()
     assert os.listdir(tmp_path) == []
+
+
+def test_a_directory_that_somebody_removed(planted, tmp_path):
+    place = tmp_path / "run"
+    recorder = Recorder.at(Checkpoint(place, interval=0), planted.observations, {})
+    recorder.save()
+    shutil.rmtree(place)
+    recorder._due = 0.0
+    recorder.beat()
+    assert os.listdir(place) == ["checkpoint-000001.npz"]
+    shutil.rmtree(place)
+    recorder.finish()
+
+
+def test_no_memory_for_a_checkpoint_does_not_end_the_fit(planted, tmp_path, monkeypatch):
+    def greedy(*arguments):
+        raise MemoryError("Unable to allocate 3 TiB")
+
+    monkeypatch.setattr(checkpoint_files, "write_arrays", greedy)
+    recorder = Recorder.at(Checkpoint(tmp_path, interval=0), planted.observations, {})
+    with pytest.warns(CheckpointWarning, match="Unable to allocate"):
+        recorder.beat()
 
 
 # ---------------------------------------------------------------- the recorder itself

@@ -2,6 +2,9 @@
 
 import errno
 import os
+import signal
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -10,7 +13,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from boolweave import BooleanMatrixFactorization
+from boolweave import BooleanMatrixFactorization, load
 from boolweave import message_passing as engine
 from boolweave.checkpoint import Recorder
 from boolweave.distributed import DaskBooleanMatrixFactorization
@@ -25,7 +28,7 @@ from test_distributed import (  # noqa: F401 (fixtures)
     triples_of,
 )
 
-pytest.importorskip("distributed")
+distributed = pytest.importorskip("distributed")
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -194,6 +197,110 @@ def test_a_worker_that_was_started_again_at_the_same_address(client, planted, mo
     with pytest.warns(UserWarning, match="lost tcp://.*, which was started again; the run goes on"):
         there.fit(planted.observations)
     assert_same(here, there)
+
+
+def kill(client, worker):  # noqa: F811
+    os.kill(client.run(os.getpid, workers=[worker])[worker], signal.SIGKILL)
+
+
+def test_the_only_worker_dies(planted, monkeypatch):  # noqa: F811
+    """Until its nanny has started another one there is none."""
+    here = BooleanMatrixFactorization(**LONG).fit(planted.observations)
+    step, count = engine.step, 0
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as alone,
+    ):
+
+        def deadly_step(*arguments):
+            nonlocal count
+            count += 1
+            if count == 20:
+                kill(alone, one_worker(alone))
+            step(*arguments)
+
+        monkeypatch.setattr(engine, "step", deadly_step)
+        there = DaskBooleanMatrixFactorization(client=alone, **LONG)
+        with pytest.warns(UserWarning, match="the run goes on with the others"):
+            there.fit(planted.observations)
+    assert_same(here, there)
+
+
+def test_a_worker_that_dies_after_the_fit(client, planted, tmp_path):  # noqa: F811
+    """Its entries went with it, but the model can still be saved and used."""
+    seen = planted.observations
+    files = in_files(triples_of(seen), tmp_path)
+    there = DaskBooleanMatrixFactorization(client=client, random_state=0, **HOW).fit(files)
+    here = BooleanMatrixFactorization(random_state=0, **HOW).fit(seen)
+    kill(client, one_worker(client))
+    found = there.recommend([69, 0], n=3)
+    np.testing.assert_array_equal(found.columns, here.recommend([69, 0], n=3).columns)
+    there.save(tmp_path / "model.npz")
+    loaded = load(tmp_path / "model.npz")
+    assert_same(here, loaded)
+    np.testing.assert_array_equal(loaded.observations_.to_dense(), seen.to_dense())
+    client.wait_for_workers(2)
+
+
+# ---------------------------------------------------------------- Ctrl-C
+
+CHILD = """
+import signal, sys, threading, warnings
+import distributed
+from boolweave import message_passing as engine
+from boolweave.datasets import make_boolean
+from boolweave.distributed import DaskBooleanMatrixFactorization
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    warnings.simplefilter("ignore")
+    engine.MIN_BLOCK = 600
+    planted = make_boolean(70, 60, 3, flip=0.1, observed=0.8, random_state=0)
+    step, n_steps = engine.step, 0
+
+    def announced_step(*arguments):
+        global n_steps
+        n_steps += 1
+        if n_steps == 5:
+            print("looping", flush=True)
+        step(*arguments)
+
+    engine.step = announced_step
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        model = DaskBooleanMatrixFactorization(
+            3, client=client, random_state=0, max_iter=10**9, tol=0.0, method="max-sum"
+        )
+        model.fit(planted.observations)
+        model.save(sys.argv[1])
+        print(model.interrupted_, flush=True)
+"""
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_real_interrupt(tmp_path, terminal):
+    """From a terminal it goes to all processes of the command, the workers among them."""
+    script, path = tmp_path / "child.py", tmp_path / "model.npz"
+    script.write_text(CHILD)
+    child = subprocess.Popen(
+        [sys.executable, str(script), str(path)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        assert child.stdout.readline().strip() == "looping", child.stderr.read()
+        (os.killpg if terminal else os.kill)(child.pid, signal.SIGINT)
+        output, errors = child.communicate(timeout=120)
+    finally:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+    assert output.strip() == "True", errors
+    assert load(path).interrupted_
 
 
 def test_which_errors_may_mean_a_lost_worker():

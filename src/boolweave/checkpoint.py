@@ -188,7 +188,7 @@ class Recorder:
             return
         try:
             self.save()
-        except OSError as error:
+        except (OSError, MemoryError) as error:
             warnings.warn(
                 f"the checkpoint in {self._where} could not be written ({error}); the run goes on, "
                 "and tries again later. Make room there, or be prepared to begin again after a "

@@ -33,7 +33,7 @@ class Directory:
 
     def numbers(self) -> list[int]:
         """Of the checkpoints that are there, the oldest first."""
-        return _numbers(os.listdir(self._path))
+        return _numbers(os.listdir(self._path) if self._path.exists() else [])
 
     def sweep(self) -> None:
         """Remove what a run left half-written when it was killed."""
@@ -49,6 +49,7 @@ class Directory:
 
     def write(self, number: int, arrays: dict[str, Any]) -> None:
         """Write a checkpoint, whole or not at all."""
+        self._path.mkdir(parents=True, exist_ok=True)  # somebody may have tidied up
         with replacing(self.name(number)) as file:
             write_arrays(file, arrays)
 

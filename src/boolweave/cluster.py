@@ -15,7 +15,7 @@ import time
 import weakref
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,7 +23,7 @@ import numpy as np
 
 from boolweave import compact, memory
 from boolweave import message_passing as engine
-from boolweave.cluster_worker import NoAnswer, Rows, on_wire, own
+from boolweave.cluster_worker import NoAnswer, Rows, on_wire, own, shield, unshield
 from boolweave.later import Later
 from boolweave.observations import Observations
 from boolweave.posterior import Parts
@@ -122,9 +122,7 @@ class Cluster:
         return tuple(DealtBlock(n, n, code.levels) for n in n_entries)
 
     def _deal(self, observations: Observations, cuts: list[tuple[int, int]]) -> None:
-        found = sorted(self.client.scheduler_info(n_workers=-1)["workers"])
-        if not found:
-            raise RuntimeError("the Dask client has no workers; start some, or use n_jobs")
+        found = self._found()
         self.blocks = _share_out(_per_block(observations, cuts), min(len(found), len(cuts)))
         self.workers = found[: len(self.blocks)]
         self.runs = [slice(cuts[b.start][0], cuts[b.stop - 1][1]) for b in self.blocks]
@@ -152,6 +150,15 @@ class Cluster:
             remote.dealt(list(per_row), list(n_ones))
         self._cuts = cuts
         self._posed = weakref.WeakKeyDictionary()
+
+    def _found(self) -> list[str]:
+        """The workers there are; if the last one was lost, another may be about to start."""
+        with suppress(TimeoutError):
+            self.client.wait_for_workers(1, timeout=PATIENCE)
+        found = sorted(self.client.scheduler_info(n_workers=-1)["workers"])
+        if not found:
+            raise RuntimeError("the Dask client has no workers; start some, or use n_jobs")
+        return found
 
     def _connect(self) -> None:
         """Tell the workers of each other; find out whether they can be reached from here."""
@@ -213,6 +220,23 @@ class Cluster:
         state.column_belief = Distant(view, "column_belief")  # type: ignore[assignment]
         held.view = weakref.ref(view)
         state.n_iter += 1
+
+    @contextmanager
+    def shielded(self) -> Iterator[None]:
+        """Keep the workers of a local cluster from ending with the Ctrl-C that ends a run.
+
+        The terminal sends it to them, too, but they have what the run has found.
+        """
+        from distributed import LocalCluster
+
+        if not isinstance(self.client.cluster, LocalCluster):
+            yield
+            return
+        self.client.run(shield, on_error="ignore")
+        try:
+            yield
+        finally:
+            self.client.run(unshield, on_error="ignore")
 
     def tidy(self) -> None:
         """Let the workers forget what nobody needs any longer, as they do in every step."""

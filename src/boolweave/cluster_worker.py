@@ -8,6 +8,8 @@ gives its sum to the one before it, then every fourth, and so on; the whole goes
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
+import signal
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -227,6 +229,23 @@ class Rows:
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(NoAnswer("abandoned: a worker was lost"))
+
+
+# What Ctrl-C did before `shield`.
+_on_interrupt: Any = None
+
+
+def shield() -> None:
+    """Let this worker live on after a Ctrl-C in the terminal that it shares with its client."""
+    global _on_interrupt
+    if multiprocessing.parent_process() is not None:  # and no thread of the client
+        _on_interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def unshield() -> None:
+    """Undo `shield`."""
+    if _on_interrupt is not None:
+        signal.signal(signal.SIGINT, _on_interrupt)
 
 
 def on_wire(arguments: Sequence[Any]) -> list[Any]:

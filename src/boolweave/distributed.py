@@ -86,8 +86,9 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
             else:
                 dealt = DealtObservations.to(cluster, observations)
             try:
-                result, selection, n_dropped = super()._run(dealt, seed)
-                cluster.tidy()
+                with cluster.shielded():
+                    result, selection, n_dropped = super()._run(dealt, seed)
+                    cluster.tidy()
                 return replace(result, observations=observations), selection, n_dropped
             except WorkerLost as lost:
                 warnings.warn(f"{lost}; the run goes on with the others", stacklevel=3)

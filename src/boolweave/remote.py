@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from boolweave.cluster import Cluster, DealtObservations
+from boolweave.cluster import Cluster, DealtObservations, WorkerLost
 from boolweave.observations import Observations
 from boolweave.packed import count, pack, split, unpacked
 
@@ -122,17 +122,26 @@ class RemoteObservations(DealtObservations):
         return self.to_local().values
 
     def to_local(self) -> Observations:
-        """All entries, fetched from the workers."""
-        labels = (self.row_labels, self.column_labels)
-        if self.here is None and self.packed:  # nothing is dealt yet
-            _, *found = unpacked(self.shape, 0, self.client.gather(self.packed))
-            self._set(here=Observations(self.shape, found[0], found[1], found[2], *labels))
-        elif self.here is None:
-            parts = self.cluster._all("entries")
-            columns, values = (np.concatenate([part[n] for part in parts]) for n in (0, 1))
-            self._set(here=Observations(self.shape, self.indptr, columns, values, *labels))
+        """All entries, fetched from the workers, who read them again if one of them is gone."""
+        if self.here is None:
+            indptr, columns, values = self._fetched()
+            labels = (self.row_labels, self.column_labels)
+            self._set(here=Observations(self.shape, indptr, columns, values, *labels))
         assert self.here is not None
         return self.here
+
+    def _fetched(self) -> tuple[Any, ...]:
+        """Where rows start, columns and values."""
+        packed = self.packed
+        if not packed:  # they were dealt
+            try:
+                parts = self.cluster._all("entries")
+                columns, values = (np.concatenate([part[n] for part in parts]) for n in (0, 1))
+                return self.indptr, columns, values
+            except WorkerLost:
+                packed = self._packed(self.client.compute(self.parts))
+        _, *found = unpacked(self.shape, 0, self.client.gather(packed))
+        return tuple(found)
 
     def take_rows(self, index: ArrayLike | slice) -> Observations:
         """Some rows, in the order asked for: fetched."""
@@ -141,7 +150,10 @@ class RemoteObservations(DealtObservations):
         in_order = rows[order]
         wanted = [in_order[(in_order >= run.start) & (in_order < run.stop)] - run.start
                   for run in self.cluster.runs]  # fmt: skip
-        parts = self.cluster._each("entries", [(rows,) for rows in wanted])
+        try:
+            parts = self.cluster._each("entries", [(rows,) for rows in wanted])
+        except WorkerLost:
+            return self.to_local().take_rows(index)
         lengths = self.per_row[in_order]
         sorted_rows = Observations(
             (len(rows), self.shape[1]),
