@@ -116,6 +116,8 @@ class Recorder:
         self._identity = identity or {}
         self._given = given or {}
         self.store = Memory()  # where large arrays of frames are kept
+        # What raises where a frame, by its name, does not fit the run that is to go on with it.
+        self.checks: dict[str, Callable[[Any], None]] = {}
         self._open: list[tuple[str, Any]] = []
         self._waiting: list[tuple[str, Any]] = []  # names, and nodes for the reader
         self._reader: _Reader | None = None
@@ -154,7 +156,7 @@ class Recorder:
                     f"the checkpoint was in {stored!r} where this run is in {name!r}: it does not "
                     f"fit this version of boolweave; remove it from {self._where} to begin again"
                 )
-            value = self._value(node)
+            value = self._value(node, self.checks.get(name))
         else:
             value = fresh()
         self._open.append((name, value))
@@ -163,10 +165,12 @@ class Recorder:
         finally:
             self._open.pop()
 
-    def _value(self, node: Any) -> Any:
+    def _value(self, node: Any, check: Callable[[Any], None] | None) -> Any:
         assert self._reader is not None
         try:
             value = self._reader.value(node, self.store)
+            if check is not None:
+                check(value)
         except (OSError, MemoryError):
             raise
         except Exception as error:  # what was written by others fails anywhere

@@ -283,7 +283,8 @@ class Cluster:
             nothing: dict[str, Any] = {"row_belief": None, "column_belief": None}
             whole = replace(state, **nothing)
             parts = [self._part_of(whole, n) for n in range(len(self.runs))]
-            self._each("put", [(held.key, part) for part in parts])
+            key = self._pose(problem)
+            self._each("put", [(held.key, key, part) for part in parts])
             there = self._state_of(held, state.semiring, state.row_belief, state.column_belief)
             for name in ("to_row", "to_column", "sums"):
                 setattr(state, name, getattr(there, name))

@@ -22,6 +22,7 @@ from boolweave import message_passing as engine
 from boolweave.observations import Observations
 from boolweave.packed import unpacked
 from boolweave.posterior import Parts, Scorer
+from boolweave.resuming import check_messages
 from boolweave.storage import Memory
 
 if TYPE_CHECKING:
@@ -118,9 +119,10 @@ class Rows:
         """Go on with sum-product."""
         self.states[new_key] = engine.to_sum_product(self.problems[problem], self.states[key])
 
-    def put(self, key: int, state: State) -> None:
-        """A state from elsewhere."""
+    def put(self, key: int, problem: int, state: State) -> None:
+        """A state from elsewhere, such as a checkpoint."""
         assert state.sums is not None
+        check_messages(self.problems[problem], state)
         messages = {"to_row": own(state.to_row), "to_column": own(state.to_column)}
         self.states[key] = replace(state, sums=own(state.sums), **messages)
 

@@ -22,6 +22,7 @@ from boolweave.prediction import counts, decoded_at, latent_at
 from boolweave.products import boolean_product
 from boolweave.progress import progress
 from boolweave.result import numbered
+from boolweave.resuming import whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -261,6 +262,7 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
             parameters["random_state"] = int(self.random_state)
         drawn = self._first_seed() if first_seed is None else first_seed
         recorder = Recorder.at(self.checkpoint, observations, parameters)
+        recorder.checks["seed"] = whole_number
         with recorder.frame("seed", lambda: [drawn]) as seed:
             yield recorder, np.random.default_rng(seed[0])
 

@@ -36,6 +36,7 @@ from boolweave.metrics import match_factors
 from boolweave.model import Channel, Model, sigmoid
 from boolweave.products import Product
 from boolweave.result import Result
+from boolweave.resuming import frame_of, whole_number
 from boolweave.storage import Memory
 from boolweave.threads import effective_jobs
 
@@ -156,6 +157,7 @@ def fit(
     Result
     """
     this = _Fit(observations, settings, on_iteration, recorder or Recorder())
+    this.recorder.checks["blocks"] = whole_number
     store = this.room(effective_jobs(settings.n_jobs))
     with this.recorder.frame("blocks", lambda: [store.n_blocks]) as n_blocks:
         this.keep_in(store, n_blocks[0])
@@ -203,6 +205,12 @@ class _Fit:
 
     def run(self, random: np.random.Generator) -> Result:
         seeds = random.spawn(self.settings.n_init)
+        most = max(self.settings.max_iter, FIRST_UPDATE, UPDATE_EVERY)
+        for name, kind in (
+            ("starts", Starts), ("max-sum", Learning), ("refine", Learning),
+            ("decimate", Decimation), ("run", engine.Run),
+        ):  # fmt: skip
+            self.recorder.checks[name] = frame_of(kind, lambda: self.first_problem, most)
         with self.recorder.frame("starts", Starts) as at:
             try:
                 method = self._auto if self.settings.method == "auto" else self._restarts

@@ -12,6 +12,7 @@ import numpy as np
 from boolweave.checkpoint import Recorder
 from boolweave.learning import Settings, UninformativeWarning, fit
 from boolweave.result import Result
+from boolweave.resuming import search_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,6 +115,7 @@ def search(
     Ctrl-C ends the search with what was tried.
     """
     recorder = recorder or Recorder()
+    recorder.checks["ranks"] = search_of(Judged, observations.shape)
     interrupted = False
     with warnings.catch_warnings(), recorder.frame("ranks", Judged) as judged:
         tried = _Search(
