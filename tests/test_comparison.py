@@ -1,8 +1,11 @@
 """All methods on the same folds."""
 
+import os
+
 import numpy as np
 import pytest
 
+from boolweave import Channel
 from boolweave.baselines import Comparison, compare
 from boolweave.datasets import make_boolean
 
@@ -28,6 +31,38 @@ def test_every_method_once():
 def test_a_method_that_fails_does_not_take_the_others_along():
     found = compare(SEEN, methods=["boolweave auto", "majority"], n_folds=2, damping=7.0)
     assert list(found.folds) == ["majority"] and "damping" in found.failures["boolweave auto"]
+
+
+def test_parameters_may_be_channels_and_arrays():
+    flips = np.full(SEEN.shape, 0.05)
+    flips[:, 0] = 0.2
+    for given in (
+        {"noise": Channel.symmetric(0.05)},
+        {"noise": Channel(one_given_zero=flips, one_given_one=1 - flips)},
+        {"row_prior": np.full((SEEN.n_rows, 2), 0.3), "noise": np.float64(0.05)},
+    ):
+        found = compare(
+            SEEN, n_components=2, methods=["boolweave max-sum"], n_folds=2, n_jobs=1, **given
+        )
+        assert not found.failures
+        assert found.mean("boolweave max-sum", "accuracy") > 0.8
+
+
+# Python runs it when it starts. A pipe holds 64 KiB.
+TALKATIVE = """
+import sys
+sys.stderr.write("much ado about nothing " * 20_000)
+sys.stderr.flush()
+"""
+
+
+@pytest.mark.timeout(120)
+def test_a_method_may_talk_as_much_as_it_likes(tmp_path, monkeypatch):
+    (tmp_path / "sitecustomize.py").write_text(TALKATIVE)
+    paths = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+    found = compare(SEEN, methods=["majority"], n_folds=2)
+    assert list(found.folds) == ["majority"] and not found.failures
 
 
 def test_means_and_errors_by_hand():

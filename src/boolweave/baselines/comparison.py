@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from boolweave.io.files import shortened
 from boolweave.observations import Observations
 
 if TYPE_CHECKING:
@@ -48,6 +50,9 @@ MEASURES = {
     "megabytes": False,
     "rank": None,
 }
+
+# Bytes of what a process said that are looked at for its last line.
+_TAIL = 2**16
 
 OnFold = Callable[[str, int], None]
 
@@ -182,7 +187,9 @@ def compare(
                 "n_folds": n_folds,
                 "seed": random_state,
             }
-            done, failure = _run(name, job, n_folds, on_fold)
+            order = Path(folder) / "job"
+            order.write_bytes(pickle.dumps(job))  # parameters may be channels and arrays
+            done, failure = _run(name, order, n_folds, on_fold)
             if failure:
                 failures[name] = failure
             else:
@@ -207,7 +214,7 @@ def _parameters(
 
 
 def _run(
-    name: str, job: dict[str, Any], n_folds: int, on_fold: OnFold | None
+    name: str, job: Path, n_folds: int, on_fold: OnFold | None
 ) -> tuple[list[dict[str, float]], str]:
     """Run one method in a process of its own; its folds, or what went wrong."""
     home = str(Path(__file__).resolve().parents[2])
@@ -215,22 +222,29 @@ def _run(
     # One thread of linear algebra: the matrices are small, and threads that wait for each other
     # on a busy machine take thirty times as long.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "boolweave.baselines.worker", json.dumps(job)],
-        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    folds = []
-    try:
-        assert process.stdout is not None and process.stderr is not None
-        for line in process.stdout:
-            folds.append(json.loads(line))
-            if on_fold is not None:
-                on_fold(name, len(folds))
-        errors = process.stderr.read()
-    finally:
-        process.kill()
-        code = process.wait()
-    if len(folds) == n_folds:
-        return folds, ""
-    lines = errors.strip().splitlines()
-    return [], lines[-1] if lines else f"the process ended with code {code}"
+    # A pipe for errors that nobody reads until the end could fill up, and the method would wait.
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "boolweave.baselines.worker", str(job)],
+            env=environment, stdout=subprocess.PIPE, stderr=errors, text=True,
+        )  # fmt: skip
+        folds = []
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                folds.append(json.loads(line))
+                if on_fold is not None:
+                    on_fold(name, len(folds))
+        finally:
+            process.kill()
+            code = process.wait()
+        if len(folds) == n_folds:
+            return folds, ""
+        return [], _last_line(errors) or f"the process ended with code {code}"
+
+
+def _last_line(file: IO[bytes]) -> str:
+    """The last line of what a process said, where Python names the error."""
+    file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
+    lines = file.read().decode(errors="replace").strip().splitlines()
+    return shortened(lines[-1]) if lines else ""
