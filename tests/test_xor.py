@@ -1,11 +1,12 @@
 """The XOR product: planted factors. They are known up to an invertible matrix: compare Z, not X."""
 
+import tracemalloc
 import warnings
 
 import numpy as np
 import pytest
 
-from boolweave import BooleanMatrixFactorization, complete, xor_starts
+from boolweave import BooleanMatrixFactorization, complete, learning, memory, xor_starts
 from boolweave.datasets import make_boolean
 from boolweave.message_passing import make_problem
 from boolweave.model import Channel, Model
@@ -126,3 +127,61 @@ def test_a_start_respects_known_columns():
     problem = make_problem(planted.observations, model)
     state = xor_starts.start(problem, planted.observations, np.random.default_rng(0), 0.4)
     np.testing.assert_array_equal(state.column_belief[:, :10] > 0, planted.Y[:, :10] == 1)
+
+
+def patterns_by_definition(observations, n_components, random):
+    """All sums of the patterns as one dense table, and rows as vectors of signs."""
+    table = 1.0 - 2.0 * observations.to_dense()[random.permutation(observations.n_rows)[:1024]]
+    known = ~np.isnan(table)
+    table = np.where(known, table, 0.0)
+    sums = np.ones((1, observations.n_columns))
+    pattern = np.zeros((n_components, observations.n_columns))
+    taken = np.zeros(len(table), dtype=bool)
+    for k in range(min(n_components, len(table))):
+        nearness = (table @ sums.T) / np.maximum(known @ np.abs(sums).T, 1)
+        far = np.flatnonzero((nearness.max(axis=1) < 0.5) & ~taken)
+        chosen = int(far[0]) if len(far) else int(np.flatnonzero(~taken)[0])
+        taken[chosen] = True
+        alike = (table @ table[chosen]) / np.maximum(known @ known[chosen].astype(int), 1) > 0.5
+        alike[chosen] = True
+        votes = table[alike].sum(axis=0)
+        pattern[k] = -votes
+        if k < 10:
+            sums = np.concatenate([sums, sums * np.sign(votes)])
+    return pattern
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_patterns_are_those_of_the_definition(seed):
+    rng = np.random.default_rng(seed)
+    n_rows, n_columns, K = (int(n) for n in rng.integers(1, [80, 40, 13]))
+    planted = make_boolean(
+        n_rows, n_columns, min(K, 5), product="xor", flip=0.05,
+        observed=float(rng.choice([0.2, 0.6, 1.0])), random_state=seed,
+    ).observations  # fmt: skip
+    found = xor_starts._patterns(planted, K, np.random.default_rng(seed))
+    expected = patterns_by_definition(planted, K, np.random.default_rng(seed))
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("method", ["max-sum", "auto"])
+def test_starts_take_no_more_memory_than_was_said(method):
+    """Before: 16 kB for each column, up to 58 times the estimate."""
+    planted = make_boolean(
+        200, 20_000, 12, product="xor", flip=0.03, observed=0.02, random_state=0
+    ).observations
+    n_init = 1 if method == "max-sum" else learning.N_STARTS
+    model = BooleanMatrixFactorization(
+        12, product="xor", method=method, max_iter=2, random_state=0
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(planted)  # what is compiled takes memory, too
+        tracemalloc.start()
+        model.fit(planted)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < memory.estimate(
+        planted.shape, planted.n_observed, 12, method=method, learns=method == "auto",
+        n_init=n_init, product="xor",
+    )  # fmt: skip

@@ -183,6 +183,7 @@ class _Fit:
             "method": settings.method,
             "learns": settings.learns_any,
             "n_init": settings.n_init,
+            "product": settings.product,
         }
         cluster = getattr(self.observations, "cluster", None)
         if cluster is not None:  # the messages are not kept here

@@ -17,6 +17,7 @@ from boolweave.storage import Files, Memory, check_disk, is_in_file
 
 if TYPE_CHECKING:
     from boolweave.observations import Observations
+    from boolweave.products import Product
 
 Messages = Literal["uint8", "float32"]
 Method = Literal["auto", "max-sum", "sum-product"]
@@ -39,6 +40,10 @@ _LEARNED = {"uint8": 14, "float32": 56}
 _LEFT_BEHIND = 4
 _KEPT = 8
 
+# Where XOR begins: bytes of one entry of Y, and of one column, for patterns and their sums.
+_PATTERN = 24
+_SUMS = 100
+
 # Where messages are in files: bytes of memory for each entry and factor of a block. Eight threads
 # have a block and the next one in memory, at four bytes.
 LEAST_ROOM = 64
@@ -57,6 +62,7 @@ def estimate(
     learns: bool = True,
     n_init: int = 1,
     n_jobs: int = 1,
+    product: Product = "or",
 ) -> int:
     """Bytes that a fit takes at most, beside its input.
 
@@ -78,6 +84,8 @@ def estimate(
         Number of starts.
     n_jobs : int
         Number of threads.
+    product : {"or", "xor"}
+        As in the estimator.
     """
     rows, columns = shape
     held = _held(shape, n_entries) if messages == "uint8" else n_entries
@@ -91,7 +99,8 @@ def estimate(
     variables = (rows + columns) * n_components * per_variable
     column_sums = 8 * n_jobs * columns * n_components
     decoded = _DECODED * min(n_entries, PIECE_OF_ROWS) if learns else 0
-    return held * per_entry + codes + variables + column_sums + 8 * rows + decoded
+    patterns = columns * (n_components * _PATTERN + _SUMS) if product == "xor" else 0
+    return held * per_entry + codes + variables + column_sums + 8 * rows + decoded + patterns
 
 
 def _held(shape: tuple[int, int], n_entries: int) -> int:
@@ -129,6 +138,7 @@ def store_for(
     learns: bool,
     n_init: int,
     n_jobs: int,
+    product: Product = "or",
 ) -> Memory:
     """Where the messages of a fit will be kept; parameters as in `estimate`.
 
@@ -143,7 +153,7 @@ def store_for(
     ) -> int:  # fmt: skip
         return estimate(
             shape, n_entries, n_components, messages=messages, method=method, learns=learns,
-            n_init=n_init, n_jobs=n_jobs,
+            n_init=n_init, n_jobs=n_jobs, product=product,
         )  # fmt: skip
 
     free = free_memory()
@@ -160,7 +170,7 @@ def store_for(
             )
         n_blocks = blocks_within(
             max_memory, shape, n_entries, n_components, messages=messages, method=method,
-            learns=learns, n_init=n_init, n_jobs=n_jobs,
+            learns=learns, n_init=n_init, n_jobs=n_jobs, product=product,
         )  # fmt: skip
         in_files = total - needed(n_entries=0)
         check_disk(in_files)

@@ -408,6 +408,10 @@ class Observations:
             self.column_labels,
         )
 
+    def holding(self, rows: NDArray[np.intp]) -> tuple[Observations, NDArray[np.intp]]:
+        """Observations with all entries of some rows, and where those are in it; not a copy."""
+        return self, rows
+
     def hide(self, share: float, random_state: Any = None) -> Split:
         """Hide a random share of the entries, to test predictions on them.
 

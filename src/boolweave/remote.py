@@ -143,6 +143,10 @@ class RemoteObservations(DealtObservations):
         _, *found = unpacked(self.shape, 0, self.client.gather(packed))
         return tuple(found)
 
+    def holding(self, rows: NDArray[np.intp]) -> tuple[Observations, NDArray[np.intp]]:
+        """Observations of these rows, fetched."""
+        return self.take_rows(rows), np.arange(len(rows))
+
     def take_rows(self, index: ArrayLike | slice) -> Observations:
         """Some rows, in the order asked for: fetched."""
         rows = np.arange(self.shape[0])[index if isinstance(index, slice) else np.asarray(index)]

@@ -10,14 +10,18 @@ fixed; then Y is set free.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from boolweave import message_passing as engine
+from boolweave import xor_kernels
 from boolweave.model import sigmoid
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from boolweave.message_passing import Problem, State
@@ -30,28 +34,38 @@ ALIKE = 0.5
 # Patterns are not believed beyond these log-odds: X must be free to disagree.
 PATTERN_LIMIT = 6.0
 
-# Iterations with the pattern as prior; as many rows as are looked at; sums of at most 2^10.
+# Iterations with the pattern as prior; as many rows as are looked at; sums of at most 2^10, of
+# which 2^6 are written down.
 HELD = 15
 SAMPLE = 1024
 SUMS = 10
+TABLED = 6
 
 
 def start(
     problem: Problem, observations: Observations, random: np.random.Generator, damping: float
 ) -> State:
     """A max-sum state decoded from a random basis of row patterns."""
-    pattern = _patterns(observations, problem.n_components, random)
     strength = _strength(problem, observations)
-    belief = np.clip(pattern * strength, -PATTERN_LIMIT, PATTERN_LIMIT)
-    own = np.asarray(problem.model.column_prior)
-    known = (own == 0) | (own == 1)
-    held = np.where(known, own, sigmoid(belief))
-    held_model = replace(problem.model, column_prior=held)
+    held_model = replace(problem.model, column_prior=_held(problem, observations, random, strength))
     held_problem = engine.with_model(problem, observations, held_model)
     state = engine.init_neutral(held_problem)
     for _ in range(HELD):
         engine.step(held_problem, state, damping)
     return state
+
+
+def _held(
+    problem: Problem, observations: Observations, random: np.random.Generator, strength: float
+) -> NDArray[np.float64]:
+    """P(y = 1), (K, N), as the patterns have it, but where it is known; one factor at a time."""
+    held = _patterns(observations, problem.n_components, random)
+    known = np.broadcast_to(np.asarray(problem.model.column_prior), held.shape)
+    for belief, own in zip(held, known, strict=True):
+        belief *= strength
+        soft = sigmoid(np.clip(belief, -PATTERN_LIMIT, PATTERN_LIMIT))
+        belief[...] = np.where((own == 0) | (own == 1), own, soft)
+    return held
 
 
 def _strength(problem: Problem, observations: Observations) -> float:
@@ -69,30 +83,53 @@ def _patterns(
     observations: Observations, n_components: int, random: np.random.Generator
 ) -> NDArray[np.float64]:
     """Votes for 1 minus votes for 0 in each of K patterns, (K, N)."""
-    from scipy import sparse
-
-    M, N = observations.shape
-    sample = random.permutation(M)[:SAMPLE]
-    looked_at = observations.take_rows(sample)
-    signs = 1.0 - 2.0 * looked_at.values.astype(np.float64)  # +1 for a zero: XOR is a product
-    seen = (looked_at.indices, looked_at.indptr)
-    table = sparse.csr_array((signs, *seen), shape=looked_at.shape)
-    known = sparse.csr_array((np.ones_like(signs), *seen), shape=looked_at.shape)
-    sums, covered = np.ones((1, N)), np.ones((1, N))  # the empty sum
-    pattern = np.zeros((n_components, N))
-    taken = np.zeros(len(sample), dtype=bool)
-    for k in range(min(n_components, len(sample))):
-        nearness = (table @ sums.T) / np.maximum(known @ covered.T, 1)
-        far = np.flatnonzero((nearness.max(axis=1) < ALIKE) & ~taken)
+    n_rows, n_columns = observations.shape
+    sample = random.permutation(n_rows)[:SAMPLE]
+    seen, rows = observations.holding(sample)
+    entries = seen.indptr, seen.indices, seen.values
+    pattern = np.zeros((n_components, n_columns))
+    spanned = _Span(n_columns)
+    nearness = np.full(len(rows), -np.inf)  # to any sum of the patterns so far
+    every = np.ones((n_columns, 1), dtype=np.int8)
+    xor_kernels.nearest(*entries, rows, every, every[:, 0], nearness)  # the empty sum
+    taken = np.zeros(len(rows), dtype=bool)
+    for k in range(min(n_components, len(rows))):
+        far = np.flatnonzero((nearness < ALIKE) & ~taken)
         chosen = int(far[0]) if len(far) else int(np.flatnonzero(~taken)[0])
         taken[chosen] = True
-        row, mask = table[[chosen]].toarray(), known[[chosen]].toarray()
-        alike = (table @ row[0]) / np.maximum(known @ mask[0], 1) > ALIKE
-        alike[chosen] = True
-        votes = table[alike].sum(axis=0)
+        own = np.zeros(n_columns, dtype=np.int64)
+        xor_kernels.add_votes(*entries, rows[[chosen]], own)
+        alike = np.full(len(rows), -np.inf)
+        row = own.astype(np.int8)[:, None]
+        xor_kernels.nearest(*entries, rows, row, every[:, 0], alike)
+        alike[chosen] = np.inf
+        votes = np.zeros(n_columns, dtype=np.int64)
+        xor_kernels.add_votes(*entries, rows[alike > ALIKE], votes)
         pattern[k] = -votes
         if k < SUMS:
-            best = np.sign(votes)
-            sums = np.concatenate([sums, sums * best])
-            covered = np.concatenate([covered, covered * np.abs(best)])
+            for sums, also in spanned.added(np.sign(votes).astype(np.int8)):
+                xor_kernels.nearest(*entries, rows, sums, also, nearness)
     return pattern
+
+
+class _Span:
+    """All sums of some patterns, in a few bytes for each column.
+
+    Those of the first patterns are written down, (N, 2^TABLED); the others are worked out one at a
+    time, and each stands for its sums with all of those.
+    """
+
+    def __init__(self, n_columns: int) -> None:
+        self.table = np.ones((n_columns, 1), dtype=np.int8)
+        self.rest: list[NDArray[np.int8]] = []
+
+    def added(self, new: NDArray[np.int8]) -> Iterator[tuple[NDArray[np.int8], NDArray[np.int8]]]:
+        """Add a pattern; yield the sums that it is part of: a table, and what to take it with."""
+        yield self.table, new
+        for size in range(1, len(self.rest) + 1):
+            for some in combinations(self.rest, size):
+                yield self.table, new * np.prod(some, axis=0, dtype=np.int8)
+        if self.table.shape[1] < 2**TABLED:
+            self.table = np.concatenate([self.table, self.table * new[:, None]], axis=1)
+        else:
+            self.rest.append(new)
