@@ -204,26 +204,33 @@ def test_ctrl_c_leaves_the_checkpoint_of_a_search_by_held_out_entries(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_ctrl_c_in_the_rank_command(tmp_path, monkeypatch, capsys):
-    from boolweave import cli, rank
+RANK_COMMAND = """
+import sys
+from boolweave import cli, rank
 
+fit, n_fits = rank.fit, 0
+
+def interrupted_fit(*arguments):
+    global n_fits
+    n_fits += 1
+    if n_fits == 3:
+        raise KeyboardInterrupt
+    return fit(*arguments)
+
+rank.fit = interrupted_fit
+cli.main()
+"""
+
+
+def test_ctrl_c_in_the_rank_command(tmp_path):
     table = tmp_path / "table.csv"
     planted = make_boolean(20, 20, 2, random_state=0).observations.to_dense()
     np.savetxt(table, planted, fmt="%d", delimiter=",")
-    fit, n_fits = rank.fit, 0
-
-    def interrupted_fit(*arguments):
-        nonlocal n_fits
-        n_fits += 1
-        if n_fits == 3:
-            raise KeyboardInterrupt
-        return fit(*arguments)
-
-    monkeypatch.setattr(rank, "fit", interrupted_fit)
-    monkeypatch.setattr(sys, "argv", ["boolweave", "rank", str(table), "--json"])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert ended.value.code == 130
-    answer = json.loads(capsys.readouterr().out)
+    done = subprocess.run(
+        [sys.executable, "-c", RANK_COMMAND, "rank", str(table), "--json"],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 130, done.stderr
+    answer = json.loads(done.stdout)
     assert answer["interrupted"]
     assert [row["rank"] for row in answer["ranks"]] == [1, 2]
