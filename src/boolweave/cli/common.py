@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +19,10 @@ if TYPE_CHECKING:
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.io import Reading as Contents
     from boolweave.observations import Absent, Observations
+
+
+# Seconds: a fit that took so long is not given up because its answer cannot be written.
+WORTH_KEEPING = 60.0
 
 
 def talk(message: str, quiet: bool) -> None:
@@ -150,12 +157,43 @@ def fit(
         model.fit(observations)
         if client is not None:  # what follows needs no cluster
             model = model.to_local()  # type: ignore[attr-defined]
-    for warning in caught:
-        if issubclass(warning.category, UserWarning):
-            talk(f"warning: {' '.join(str(warning.message).split())}", quiet)
+    said = [str(w.message).split() for w in caught if issubclass(w.category, UserWarning)]
+    for line in dict.fromkeys(" ".join(words) for words in said):
+        talk(f"warning: {line}", quiet)
     if model.interrupted_:
         talk("interrupted: writing the best result so far", quiet)
     return model
+
+
+@contextmanager
+def not_lost(
+    fitted: BooleanMatrixFactorization, began: float, model: Path | None
+) -> Iterator[None]:
+    """Write the answer; if that fails after a long fit, keep the model, so that it is not lost.
+
+    `began` is when the fit began, and `model` where the model is to be written.
+    """
+    try:
+        yield
+    except BrokenPipeError:  # who read the answer has enough of it
+        raise
+    except Exception:
+        written = model is not None and model.is_file() and model.stat().st_mtime >= began
+        if not written and time.time() - began >= WORTH_KEEPING:
+            _keep(fitted)
+        raise
+
+
+def _keep(fitted: BooleanMatrixFactorization) -> None:
+    import tempfile
+
+    kept = Path(tempfile.mkdtemp(prefix="boolweave-")) / "model.npz"
+    try:
+        fitted.save(kept)
+    except OSError:
+        kept.parent.rmdir()
+        return
+    talk(f"the answer could not be written; the fitted model is kept in {kept}", False)
 
 
 def finish(interrupted: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +13,7 @@ from boolweave.cli.common import (
     finish,
     fit,
     no_tty_output,
+    not_lost,
     parameters,
     put_json,
     read_input,
@@ -69,12 +71,14 @@ def factorize(
 
     kind = _check_outputs(writing, TABLE_FORMATS, model, report)
     contents = read_input(source, reading, writing.quiet, max_memory=fitting.max_memory)
+    began = time.time()
     fitted, held_out = _fit(contents.observations, fitting, hold_out, writing.quiet, where)
-    _write_more(fitted, held_out, contents.name, model, report, writing.quiet)
-    if writing.json:
-        put_json({**_summary(fitted, held_out), "factors": _factors(fitted)})
-    if not writing.json or writing.output is not None:
-        write_table(factor_table(fitted, full=full), writing.output, kind)
+    with not_lost(fitted, began, model):
+        _write_more(fitted, held_out, contents.name, model, report, writing.quiet)
+        if writing.json:
+            put_json({**_summary(fitted, held_out), "factors": _factors(fitted)})
+        if not writing.json or writing.output is not None:
+            write_table(factor_table(fitted, full=full), writing.output, kind)
     _say_summary(fitted, held_out, writing.quiet)
     finish(fitted.interrupted_)
 
@@ -110,19 +114,21 @@ def complete(
     formats = TABLE_FORMATS if fill is Fill.both else MATRIX_FORMATS
     kind = _check_outputs(writing, formats, model, report)
     contents = read_input(source, reading, writing.quiet, "missing", fitting.max_memory)
+    began = time.time()
     fitted, held_out = _fit(contents.observations, fitting, hold_out, writing.quiet, where)
-    _write_more(fitted, held_out, contents.name, model, report, writing.quiet)
     seen = contents.observations
-    if writing.json:
-        holes = _filled(fitted, seen)
-        put_json({**_summary(fitted, held_out), "filled": holes.to_dicts()})
-    if not writing.json or writing.output is not None:
-        if fill is Fill.both:
-            write_table(_filled(fitted, seen), writing.output, kind)
-        elif fill is Fill.probabilities:
-            write_matrix(_probabilities(fitted), seen, writing.output, kind)
-        else:
-            write_matrix(_completed(fitted, seen, denoise), seen, writing.output, kind)
+    with not_lost(fitted, began, model):
+        _write_more(fitted, held_out, contents.name, model, report, writing.quiet)
+        if writing.json:
+            holes = _filled(fitted, seen)
+            put_json({**_summary(fitted, held_out), "filled": holes.to_dicts()})
+        if not writing.json or writing.output is not None:
+            if fill is Fill.both:
+                write_table(_filled(fitted, seen), writing.output, kind)
+            elif fill is Fill.probabilities:
+                write_matrix(_probabilities(fitted), seen, writing.output, kind)
+            else:
+                write_matrix(_completed(fitted, seen, denoise), seen, writing.output, kind)
     _say_summary(fitted, held_out, writing.quiet)
     finish(fitted.interrupted_)
 

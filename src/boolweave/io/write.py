@@ -60,6 +60,8 @@ def check_folder(output: Path | None, option: str = "--output") -> None:
     folder = Path(os.path.realpath(output) if output.is_symlink() else output).parent
     if not folder.is_dir():
         raise ValueError(f"{option}: there is no folder {str(folder)!r}; make it first")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"{option}: the folder {str(folder)!r} does not allow writing")
 
 
 def write_table(frame: pl.DataFrame, output: Path | None, kind: str) -> None:
