@@ -1,5 +1,6 @@
 """The command as a process: odd outputs, closed streams, signals, and errors that are our own."""
 
+import json
 import os
 import signal
 import stat
@@ -7,7 +8,10 @@ import subprocess
 import sys
 import threading
 
+import numpy as np
 import pytest
+
+from boolweave import BooleanMatrixFactorization, Observations
 
 TABLE = "name,a,b,c\nx,1,0,1\ny,0,1,1\nz,1,0,1\n"
 FACTORIZE = ("factorize", "t.csv", "-k", "2", "--method", "max-sum", "--jobs", "1", "-q")
@@ -188,6 +192,55 @@ def test_errors_of_a_page_are_cut(folder):
     done = run("info", "t.csv", "--input-format", name, cwd=folder)
     assert done.returncode == 2
     assert len(done.stderr) < 1000
+
+
+PANIC = """
+import os, sys
+import boolweave.io
+
+class PanicException(BaseException):
+    pass
+
+def read(*arguments, **options):
+    os.write(2, b"thread 'x' panicked at here:1:2\\nstack backtrace:\\n")
+    with boolweave.io.files.without_panic("t.csv"):
+        raise PanicException("oh")
+
+def warn(*arguments, **options):
+    os.write(2, b"a library warns\\n")
+    raise ValueError("no")
+
+boolweave.io.read = read if sys.argv.pop() == "panic" else warn
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("panic", "boolweave: t.csv: the file is damaged and cannot be read; make it again\n"),
+        ("warn", "a library warns\nboolweave: no\n"),
+    ],
+)
+def test_panics_of_polars_are_one_line(folder, how, words):
+    child = program(PANIC, "info", "t.csv", how, cwd=folder)
+    _, errors = child.communicate(timeout=120)
+    assert child.returncode == 2
+    assert errors == words
+
+
+def test_names_that_are_no_text(folder):
+    name = os.fsdecode(b"t\xff.csv")
+    (folder / "t.csv").rename(folder / name)
+    seen = Observations.from_dense(np.eye(2), row_labels=["a\ud800", "b"])
+    BooleanMatrixFactorization(2, method="max-sum", random_state=0).fit(seen).save(folder / "m.npz")
+    command = ["factorize", name, *FACTORIZE[2:], "--report", "t.html"]
+    for arguments in (command, ["factorize", "m.npz", *FACTORIZE[2:]], ["info", "m.npz"]):
+        done = run(*arguments, cwd=folder)
+        assert done.returncode == 0, done.stderr
+        assert (b"a\\ud800" in done.stdout) == ("m.npz" in arguments)
+    assert "t\\udcff.csv" in (folder / "t.html").read_text(encoding="utf-8")
+    described = json.loads(run("info", "m.npz", "--json", cwd=folder).stdout)
+    assert described["row labels"] == "a\ud800, b"
 
 
 # ---------------------------------------------------------------- signals

@@ -56,7 +56,8 @@ def write_report(
     held_out : (rows, columns, values), optional
         Entries that the model has not seen, to test its probabilities on.
     """
-    page = render_report(model, title=title, held_out=held_out).encode("utf-8")
+    text = render_report(model, title=title, held_out=held_out)
+    page = text.encode("utf-8", "backslashreplace")  # a label may hold half of a character
     with replacing(path) as file:
         file.write(page)
 

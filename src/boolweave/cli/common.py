@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from boolweave.cli.process import INTERRUPTED
+from boolweave.cli.process import INTERRUPTED, without_panic_reports
 
 if TYPE_CHECKING:
     from boolweave.cli.options import Cluster, Fitting, Reading
@@ -54,22 +54,25 @@ def read_input(
     from boolweave import io
     from boolweave.io.dialect import Dialect
 
-    contents = io.read(
-        source,
-        format=how.input_format,
-        dialect=Dialect(
-            delimiter=_delimiter(how.delimiter),
-            layout=how.layout.value if how.layout else None,  # type: ignore[arg-type]
-            header=how.header,
-            labels=how.labels.value if how.labels else None,  # type: ignore[arg-type]
-            columns=tuple(part.strip() for part in how.columns.split(",")) if how.columns else (),
-        ),
-        above=_above(how.above),
-        absent=how.absent.value if how.absent else None,  # type: ignore[arg-type]
-        absent_default=absent,
-        duplicates=how.duplicates.value,  # type: ignore[arg-type]
-        max_memory=_size(max_memory),
-    )
+    with without_panic_reports():
+        contents = io.read(
+            source,
+            format=how.input_format,
+            dialect=Dialect(
+                delimiter=_delimiter(how.delimiter),
+                layout=how.layout.value if how.layout else None,  # type: ignore[arg-type]
+                header=how.header,
+                labels=how.labels.value if how.labels else None,  # type: ignore[arg-type]
+                columns=tuple(part.strip() for part in how.columns.split(","))
+                if how.columns
+                else (),
+            ),
+            above=_above(how.above),
+            absent=how.absent.value if how.absent else None,  # type: ignore[arg-type]
+            absent_default=absent,
+            duplicates=how.duplicates.value,  # type: ignore[arg-type]
+            max_memory=_size(max_memory),
+        )
     talk(f"{contents.name}: {contents.guess}", quiet)
     return contents
 

@@ -30,7 +30,13 @@ def predict(
     """
     import polars as pl
 
-    from boolweave.io.write import TABLE_FORMATS, check_folder, output_format, write_table
+    from boolweave.io.write import (
+        TABLE_FORMATS,
+        check_folder,
+        encodable,
+        output_format,
+        write_table,
+    )
 
     kind = output_format(writing.output, writing.format, TABLE_FORMATS)
     no_tty_output(kind, writing.output)
@@ -40,13 +46,13 @@ def predict(
             "expected either a table of PAIRS, or --row and --column; give one of them"
         )
     fitted = load_model(model)
-    rows, columns = ([row], [column]) if pairs is None else _read_pairs(pairs)
-    m = names_or_positions(fitted, rows, "row")  # type: ignore[arg-type]
-    n = names_or_positions(fitted, columns, "column")  # type: ignore[arg-type]
+    rows, columns = ([row or ""], [column or ""]) if pairs is None else _read_pairs(pairs)
+    m = names_or_positions(fitted, rows, "row")
+    n = names_or_positions(fitted, columns, "column")
     answer = pl.DataFrame(
         {
-            "row": pl.Series(rows, dtype=pl.String),
-            "column": pl.Series(columns, dtype=pl.String),
+            "row": pl.Series(encodable(rows), dtype=pl.String),
+            "column": pl.Series(encodable(columns), dtype=pl.String),
             "value": fitted.predict(m, n) if m else pl.Series([], dtype=pl.UInt8),
             "probability": fitted.predict_proba(m, n).round(6)
             if m

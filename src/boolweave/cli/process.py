@@ -8,8 +8,10 @@ import io
 import os
 import signal
 import sys
+import tempfile
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -40,6 +42,32 @@ def open_streams() -> None:
         sys.stdout = io.TextIOWrapper(_Closed(), encoding="utf-8", write_through=True)
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Names of files and labels may hold what the encoding cannot; JSON reads it back.
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+@contextmanager
+def without_panic_reports() -> Iterator[None]:
+    """Keep to ourselves what a panic in compiled code of polars writes to standard error.
+
+    The panic itself comes as an exception, and is told in one line like the others.
+    """
+    sys.stderr.flush()
+    own = os.dup(2)
+    with tempfile.TemporaryFile() as kept:
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(own, 2)
+            os.close(own)
+            kept.seek(0)
+            said = kept.read()
+            if b"panicked at" not in said:
+                with suppress(OSError):
+                    os.write(2, said)
 
 
 def catch_interruptions() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -107,23 +107,28 @@ def write_matrix(matrix: NDArray[Any], seen: Observations, output: Path | None, 
     columns: dict[str, Any] = {}
     if seen.row_labels is not None:
         first = "row" if "row" not in names else "row label"
-        columns[first] = seen.row_labels.tolist()
+        columns[first] = row_names(seen)
     for j, column in enumerate(names):
         columns[column] = matrix[:, j]
     write_table(pl.DataFrame(columns), output, kind)
 
 
+def encodable(names: Iterable[str]) -> list[str]:
+    """Names that UTF-8 can hold: half a character (a lone surrogate) becomes its number."""
+    return [name.encode("utf-8", "backslashreplace").decode() for name in names]
+
+
 def column_names(seen: Observations) -> list[str]:
     """Labels of the columns, or their numbers from 1."""
     if seen.column_labels is not None:
-        return [str(label) for label in seen.column_labels]
+        return encodable(seen.column_labels.tolist())
     return [f"column {j + 1}" for j in range(seen.n_columns)]
 
 
 def row_names(seen: Observations) -> list[str]:
     """Labels of the rows, or their numbers from 1."""
     if seen.row_labels is not None:
-        return [str(label) for label in seen.row_labels]
+        return encodable(seen.row_labels.tolist())
     return [f"row {i + 1}" for i in range(seen.n_rows)]
 
 
