@@ -702,3 +702,20 @@ def test_arrays_load_neither_scipy_nor_narwhals():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_entries_are_parted_in_pieces(monkeypatch):
+    rng = np.random.default_rng(0)
+    table = np.where(rng.random((40, 9)) < 0.5, np.nan, rng.integers(0, 2, (40, 9)))
+    table[[0, 7, 8, 39]] = np.nan
+    observations = Observations.from_dense(table)
+    hidden = rng.random(observations.n_observed) < 0.4
+    for piece in (1 << 16, 10, 1):
+        monkeypatch.setattr("boolweave.observations.PIECE_OF_ROWS", piece)
+        kept, rows, columns, values = observations.split(hidden)
+        at = observations.rows_of_entries()
+        np.testing.assert_array_equal(rows, at[hidden])
+        np.testing.assert_array_equal(values, table[rows, columns])
+        left = table.copy()
+        left[rows, columns] = np.nan
+        np.testing.assert_array_equal(kept.to_dense(), left)

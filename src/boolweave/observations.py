@@ -476,18 +476,22 @@ class Observations:
 
     def split(self, hidden: NDArray[np.bool_]) -> Split:
         """Part the entries into the kept and the `hidden`, (n_observed,), each in order."""
-        rows = self.rows_of_entries()
+        n_hidden = np.zeros(self.n_rows, dtype=np.int64)
+        for start, stop, _, _ in self.in_pieces():
+            borders = self.indptr[start : stop + 1]
+            before = np.cumsum(hidden[borders[0] : borders[-1]])
+            n_hidden[start:stop] = np.diff(np.concatenate([[0], before])[borders - borders[0]])
         kept = ~hidden
-        indptr = np.concatenate([[0], np.cumsum(np.bincount(rows[kept], minlength=self.n_rows))])
         left = Observations(
             self.shape,
-            indptr,
+            self.indptr - np.concatenate([[0], np.cumsum(n_hidden)]),
             self.indices[kept],
             self.values[kept],
             self.row_labels,
             self.column_labels,
         )
-        return left, rows[hidden], self.indices[hidden], self.values[hidden]
+        rows = np.repeat(np.arange(self.n_rows), n_hidden)
+        return left, rows, self.indices[hidden], self.values[hidden]
 
 
 def _typed(array: Any, dtype: type[np.generic], name: str) -> NDArray[Any]:

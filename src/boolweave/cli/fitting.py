@@ -109,26 +109,28 @@ def complete(
 
     Example: boolweave complete votes.csv -k 3 -o completed.csv
     """
-    from boolweave.io.write import MATRIX_FORMATS, TABLE_FORMATS, write_matrix, write_table
+    from boolweave.cli import filling
+    from boolweave.io.write import MATRIX_FORMATS, TABLE_FORMATS, write_matrix, write_pieces
 
     formats = TABLE_FORMATS if fill is Fill.both else MATRIX_FORMATS
     kind = _check_outputs(writing, formats, model, report)
     contents = read_input(source, reading, writing.quiet, "missing", fitting.max_memory)
+    filling.check_size(contents.observations, kind, fill.value, fitting.max_memory)
     began = time.time()
     fitted, held_out = _fit(contents.observations, fitting, hold_out, writing.quiet, where)
     seen = contents.observations
     with not_lost(fitted, began, model):
         _write_more(fitted, held_out, contents.name, model, report, writing.quiet)
         if writing.json:
-            holes = _filled(fitted, seen)
-            put_json({**_summary(fitted, held_out), "filled": holes.to_dicts()})
+            lines = [line for piece in filling.holes(fitted, seen) for line in piece.to_dicts()]
+            put_json({**_summary(fitted, held_out), "filled": lines})
         if not writing.json or writing.output is not None:
             if fill is Fill.both:
-                write_table(_filled(fitted, seen), writing.output, kind)
+                write_pieces(filling.holes(fitted, seen), writing.output, kind)
             elif fill is Fill.probabilities:
-                write_matrix(_probabilities(fitted), seen, writing.output, kind)
+                write_matrix(filling.probabilities(fitted, seen), seen, writing.output, kind)
             else:
-                write_matrix(_completed(fitted, seen, denoise), seen, writing.output, kind)
+                write_matrix(filling.values(fitted, seen, denoise), seen, writing.output, kind)
     _say_summary(fitted, held_out, writing.quiet)
     finish(fitted.interrupted_)
 
@@ -335,48 +337,3 @@ def _factors(fitted: BooleanMatrixFactorization) -> list[dict[str, Any]]:
         }
         for k in range(len(fitted.components_))
     ]
-
-
-def _probabilities(fitted: BooleanMatrixFactorization) -> NDArray[np.float64]:
-    import numpy as np
-
-    from boolweave.recommend import each_row
-
-    out = np.empty(fitted.observations_.shape)
-    for i, row in enumerate(each_row(fitted, np.arange(len(out)))):
-        out[i] = row
-    return out.round(6)
-
-
-def _completed(
-    fitted: BooleanMatrixFactorization, seen: Observations, denoise: bool
-) -> NDArray[np.uint8]:
-    import numpy as np
-
-    from boolweave.recommend import decoded
-
-    matrix = np.stack(list(decoded(fitted, np.arange(seen.n_rows))))
-    if not denoise:
-        matrix[seen.rows_of_entries(), seen.indices] = seen.values
-    return matrix
-
-
-def _filled(fitted: BooleanMatrixFactorization, seen: Observations) -> Any:
-    """A line for each entry that was missing: row, column, value, probability."""
-    import numpy as np
-    import polars as pl
-
-    from boolweave.io.write import column_names, row_names
-
-    missing = np.ones(seen.shape, dtype=bool)
-    missing[seen.rows_of_entries(), seen.indices] = False
-    m, n = np.nonzero(missing)
-    rows, columns = np.array(row_names(seen), object), np.array(column_names(seen), object)
-    return pl.DataFrame(
-        {
-            "row": pl.Series(rows[m].tolist(), dtype=pl.String),
-            "column": pl.Series(columns[n].tolist(), dtype=pl.String),
-            "value": fitted.predict(m, n) if len(m) else np.empty(0, np.uint8),
-            "probability": fitted.predict_proba(m, n).round(6) if len(m) else np.empty(0),
-        }
-    )

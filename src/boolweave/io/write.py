@@ -66,8 +66,13 @@ def check_folder(output: Path | None, option: str = "--output") -> None:
 
 def write_table(frame: pl.DataFrame, output: Path | None, kind: str) -> None:
     """A table to a file, or to standard output."""
+    write_pieces([frame], output, kind)
+
+
+def write_pieces(frames: Iterable[pl.DataFrame], output: Path | None, kind: str) -> None:
+    """A table in pieces of rows, one at least; as text, each is written before the next is made."""
     with into_stream(_standard_output) if output is None else replacing(output) as file:
-        _put_table(frame, file, kind)
+        _put_table(frames, file, kind)
 
 
 @contextmanager
@@ -76,41 +81,56 @@ def _standard_output() -> Iterator[BinaryIO]:
     sys.stdout.buffer.flush()
 
 
-def _put_table(frame: pl.DataFrame, file: BinaryIO, kind: str) -> None:
-    if kind == "parquet":
-        frame.write_parquet(file)
-    elif kind == "arrow":
-        frame.write_ipc(file)
-    elif kind == "json":
-        file.write(frame.write_json().encode() + b"\n")
-    else:
-        frame.write_csv(file, separator="\t" if kind == "tsv" else ",")
-
-
-def write_matrix(matrix: NDArray[Any], seen: Observations, output: Path | None, kind: str) -> None:
-    """A matrix (M, N) with the labels of `seen`."""
+def _put_table(frames: Iterable[pl.DataFrame], file: BinaryIO, kind: str) -> None:
+    if kind in ("csv", "tsv"):
+        separator = "\t" if kind == "tsv" else ","
+        for number, frame in enumerate(frames):
+            frame.write_csv(file, separator=separator, include_header=number == 0)
+        return
     import polars as pl
 
+    whole = pl.concat(frames)
+    if kind == "parquet":
+        whole.write_parquet(file)
+    elif kind == "arrow":
+        whole.write_ipc(file)
+    else:
+        file.write(whole.write_json().encode() + b"\n")
+
+
+def write_matrix(
+    pieces: Iterable[NDArray[Any]], seen: Observations, output: Path | None, kind: str
+) -> None:
+    """A matrix (M, N), in pieces of rows, with the labels of `seen`."""
     if kind == "npz":
-        arrays: dict[str, Any] = {"matrix": matrix}
+        arrays: dict[str, Any] = {"matrix": np.concatenate(list(pieces))}
         with replacing(output or Path("-")) as file:
             np.savez_compressed(file, **arrays)
-        return
-    if kind == "png":
+    elif kind == "png":
         from PIL import Image
 
-        dark = (255 * (1 - matrix.astype(np.float64))).round().astype(np.uint8)
+        dark = [(255 * (1 - piece.astype(np.float64))).round().astype(np.uint8) for piece in pieces]
         with replacing(output or Path("-")) as file:
-            Image.fromarray(dark).save(file, format="PNG")
-        return
+            Image.fromarray(np.concatenate(dark)).save(file, format="PNG")
+    else:
+        write_pieces(_frames(pieces, seen), output, kind)
+
+
+def _frames(pieces: Iterable[NDArray[Any]], seen: Observations) -> Iterator[pl.DataFrame]:
+    import polars as pl
+
     names = column_names(seen)
-    columns: dict[str, Any] = {}
-    if seen.row_labels is not None:
-        first = "row" if "row" not in names else "row label"
-        columns[first] = row_names(seen)
-    for j, column in enumerate(names):
-        columns[column] = matrix[:, j]
-    write_table(pl.DataFrame(columns), output, kind)
+    first = "row" if "row" not in names else "row label"
+    start = 0
+    for piece in pieces:
+        columns: dict[str, Any] = {}
+        if seen.row_labels is not None:
+            own = seen.row_labels[start : start + len(piece)]
+            columns[first] = encodable(own.tolist())
+        for j, column in enumerate(names):
+            columns[column] = piece[:, j]
+        start += len(piece)
+        yield pl.DataFrame(columns)
 
 
 def encodable(names: Iterable[str]) -> list[str]:
