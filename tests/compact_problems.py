@@ -67,13 +67,14 @@ def integer_problem(small):
 
 
 def started(small, semiring="max-sum", seed=0):
-    """The problem and a random state, its beliefs on whole units and a quarter, too."""
+    """The problem and a random state without a field; its beliefs are units and a quarter."""
     problem = integer_problem(small)
     state = init(problem, np.random.default_rng(seed))
     unit = problem.code.unit
     for name in ("row_belief", "column_belief"):
-        belief = unit * (np.rint(getattr(state, name) / unit) + 0.25)
+        belief = unit * (np.rint(np.asarray(getattr(state, name)) / unit) + 0.25)
         setattr(state, name, belief.astype(np.float32))
+    state.field = None
     if semiring == "sum-product":
         step(problem, state, 1.0)
         state = to_sum_product(problem, state)

@@ -63,6 +63,7 @@ def test_what_did_not_change_is_not_counted_again(monkeypatch):
     scorer, counted = Scorer(problem, None), []
     covered = compact.covered
     monkeypatch.setattr(compact, "covered", lambda *a: counted.append(1) or covered(*a))
+    state.row_belief, state.column_belief = map(np.asarray, (state.row_belief, state.column_belief))
     first = scorer(state)
     state.row_belief = state.row_belief * 2
     assert scorer(state) == first and len(counted) == len(problem.blocks)

@@ -32,6 +32,7 @@ from boolweave.storage import Memory
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from boolweave.field import Field
     from boolweave.message_passing import Problem, State
     from boolweave.model import Model
     from boolweave.result import Result
@@ -190,18 +191,38 @@ class Cluster:
 
     # ------------------------------------------------------------ what the engine asks for
 
-    def begin(self, problem: Problem) -> State:
+    def begin(self, problem: Problem, field: Field | None) -> State:
         """Messages that say nothing, on the workers."""
-        held = Held(self)
-        self._all("begin", held.key, self._pose(problem))
-        return self._state_of(held, "max-sum", *engine.prior_beliefs(problem))
+        held, view = Held(self), Snapshot(self)
+        arguments = [
+            (held.key, self._pose(problem), view.key, None if field is None else field.part(run))
+            for run in self.runs
+        ]
+        self._each("begin", arguments)
+        state = self._state_of(held, "max-sum", None, None)
+        state.field = field
+        self._show(state, held, view)
+        return state
+
+    def believe(self, problem: Problem, state: State) -> None:
+        """Give a state the beliefs that follow from its messages with the priors of a problem."""
+        held, view = self._adopted(problem, state), Snapshot(self)
+        self._all("renew", held.key, self._pose(problem), view.key)
+        self._show(state, held, view)
+
+    @staticmethod
+    def _show(state: State, held: Held, view: Snapshot) -> None:
+        """The beliefs of a state are those that the workers have written down last."""
+        state.row_belief = Distant(view, "row_belief")  # type: ignore[assignment]
+        state.column_belief = Distant(view, "column_belief")  # type: ignore[assignment]
+        held.view = weakref.ref(view)
 
     def to_sum_product(self, problem: Problem, state: State) -> State:
         """The messages of a state as sum-product ones."""
         old, new = self._adopted(problem, state), Held(self)
         self._all("to_sum_product", old.key, new.key, self._pose(problem))
         after = self._state_of(new, "sum-product", state.row_belief, state.column_belief)
-        kept = ("n_iter", "residual", "n_changed", "expected_ones")
+        kept = ("n_iter", "residual", "n_changed", "expected_ones", "field")
         return replace(after, **{name: getattr(state, name) for name in kept})
 
     def step(self, problem: Problem, state: State, damping: float) -> None:
@@ -216,9 +237,8 @@ class Cluster:
         of_rows, of_columns = zip(*(answer[2] for answer in answers), strict=True)
         state.n_changed = sum(of_rows), of_columns[0]  # columns are the same for all
         view.parts = key, _added([answer[3] for answer in answers])
-        state.row_belief = Distant(view, "row_belief")  # type: ignore[assignment]
-        state.column_belief = Distant(view, "column_belief")  # type: ignore[assignment]
-        held.view = weakref.ref(view)
+        self._show(state, held, view)
+        state.field = None if state.field is None else state.field.faded(damping)
         state.n_iter += 1
 
     @contextmanager
@@ -303,6 +323,8 @@ class Cluster:
             value = getattr(whole, field.name)
             if field.name == "sums" and value is not None:
                 value = self._part_of(value, n)
+            elif field.name == "field" and value is not None:
+                value = value.part(self.runs[n])
             elif field.name in BY_BLOCK:
                 value = value[self.blocks[n]]
             elif field.name in BY_ROW and value is not None:

@@ -28,6 +28,7 @@ from boolweave.storage import Memory
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from boolweave.field import Field
     from boolweave.message_passing import Problem, State
     from boolweave.model import Model
     from boolweave.result import Result
@@ -111,9 +112,25 @@ class Rows:
         self.problems[key] = replace(problem, share=self)
         self.scorers[key] = Scorer(self.problems[key], self.pool)
 
-    def begin(self, key: int, problem: int) -> None:
+    def begin(self, key: int, problem: int, view: int, field: Field | None) -> None:
         """Messages that say nothing."""
-        self.states[key] = engine.init_neutral(self.problems[problem])
+        posed = self.problems[problem]
+        if field is None:
+            self.states[key] = engine.init_neutral(posed)
+        else:
+            self.states[key] = engine.init_from(posed, field)
+        self._write_down(self.states[key], view)
+
+    def renew(self, key: int, problem: int, view: int) -> None:
+        """The beliefs that follow from the messages with the priors of a problem."""
+        engine.believe(self.problems[problem], self.states[key])
+        self._write_down(self.states[key], view)
+
+    def _write_down(self, state: State, view: int) -> None:
+        self.views[view] = {
+            "row_belief": np.asarray(state.row_belief),
+            "column_belief": np.asarray(state.column_belief),
+        }
 
     def to_sum_product(self, key: int, new_key: int, problem: int) -> None:
         """Go on with sum-product."""
@@ -156,10 +173,7 @@ class Rows:
         self.forget(gone)
         state, posed = self.states[key], self.problems[problem]
         engine.step(posed, state, damping, self.pool)
-        self.views[view] = {
-            "row_belief": np.asarray(state.row_belief),
-            "column_belief": np.asarray(state.column_belief),
-        }
+        self._write_down(state, view)
         parts = self.scorers[problem].parts(state)
         return state.residual, state.expected_ones, state.n_changed, parts
 

@@ -15,6 +15,7 @@ from boolweave import belief_kernels
 from boolweave import compact_kernels as kernels
 from boolweave import compact_sum_product_kernels as sum_product_kernels
 from boolweave._vectors import LANES
+from boolweave.field import Field
 from boolweave.model import Model
 from boolweave.storage import Memory, in_turn, release
 
@@ -230,24 +231,15 @@ def _most_in_column(n_rows: int, columns: NDArray[np.uint32], n_columns: int) ->
 # ---------------------------------------------------------------- messages
 
 
-def random_beliefs(
-    problem: Any, random: np.random.Generator
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Beliefs as if from random messages: the priors, and as much as √n of them would add up to."""
-    scale = np.float32(problem.code.unit * problem.code.steps)
+def random_field(problem: Any, random: np.random.Generator) -> Field:
+    """First beliefs as if from random messages: as much as n of them would add up to, √n."""
+    evidence = problem.code.unit * problem.code.steps
     n_observed = sum(block.n_observed for block in in_turn(problem.blocks, entries_of))
-    sides = []
     M, N = problem.shape
-    K = problem.n_components
-    for prior, shape, n_variables in (
-        (problem.row_prior, (M, K), M), (problem.column_prior, (K, N), N)
-    ):  # fmt: skip
-        n = max(1.0, n_observed / max(1, n_variables))
-        noise = random.standard_normal(shape, dtype=np.float32)
-        noise *= scale * np.float32(np.sqrt(n))
-        noise += prior
-        sides.append(noise)
-    return sides[0], sides[1]
+    by_row, by_column = (evidence * np.sqrt(max(1.0, n_observed / max(1, n))) for n in (M, N))
+    return Field.random(
+        problem.shape, problem.n_components, (by_row, by_column), problem.code.unit / 2, random
+    )
 
 
 def no_messages(problem: Any) -> list[NDArray[np.uint8]]:

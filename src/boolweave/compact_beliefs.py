@@ -25,6 +25,8 @@ from boolweave.storage import in_turn
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from boolweave.field import Field
+
     Floats = NDArray[np.floating[Any]]
 
 
@@ -77,8 +79,11 @@ class Sums:
 class Beliefs(Later):
     """Log-odds (M, K) or (K, N) as sums tell them after an iteration, until the next one."""
 
-    def __init__(self, sums: Sums, of_rows: bool, prior: Floats, unit: float) -> None:
+    def __init__(
+        self, sums: Sums, of_rows: bool, prior: Floats, unit: float, field: Field | None
+    ) -> None:
         self.sums, self.of_rows, self.prior, self.unit = sums, of_rows, prior, unit
+        self.field = field
         self._n_steps = sums.n_steps
 
     def to_local(self) -> Floats:
@@ -102,6 +107,8 @@ class Beliefs(Later):
             first = run.stop
         out *= np.float32(self.unit)
         out += self.prior
+        if self.field is not None:
+            out += self.field.of_rows(slice(None)) if self.of_rows else self.field.of_columns()
         return out
 
 
@@ -173,6 +180,34 @@ class Scale:
         return cls(np.float32(unit), np.float32(1 / unit), np.float32(limit))
 
 
+def believe(problem: Any, state: Any) -> None:
+    """Give a state the beliefs that follow from its sums with the priors of this problem."""
+    sums, field = state.sums, state.field
+    scale = Scale.of(problem, state.semiring)
+    scratch = belief_kernels.scratch(problem.n_components)
+    row_prior, column_prior = problem.settling_priors
+
+    def renew(side: Side, prior: Prior, of_field: Floats | None) -> int:
+        not_yet_told = side.moved.copy()
+        n_changed = settle(side, prior, scale, scratch, of_field)
+        side.moved |= not_yet_told
+        return n_changed
+
+    for block, side in zip(problem.blocks, sums.rows, strict=True):
+        of_rows = None if field is None else field.of_rows(block.rows)
+        sums.n_changes += renew(side, row_prior.of(block.rows), of_rows)
+    of_columns = None if field is None else field.of_columns().T
+    sums.n_changes += renew(sums.columns, column_prior, of_columns)
+    set_beliefs(problem, state)
+
+
+def set_beliefs(problem: Any, state: Any) -> None:
+    """The beliefs of a state are what its sums and its field tell with these priors."""
+    unit = unit_of(problem, state.semiring)
+    state.row_belief = Beliefs(state.sums, True, problem.row_prior, unit, state.field)
+    state.column_belief = Beliefs(state.sums, False, problem.column_prior, unit, state.field)
+
+
 def tell(problem: Any, state: Any) -> None:
     """See that units are those of the state's beliefs, which may come from somewhere else."""
     sums = state.sums
@@ -224,20 +259,25 @@ class Prior:
         return Prior(self.odds[rows], self.n_factors) if self.by_row else self
 
 
-def settle(side: Side, prior: Prior, scale: Scale, scratch: Any) -> int:
+def settle(
+    side: Side, prior: Prior, scale: Scale, scratch: Any, field: Floats | None = None
+) -> int:
     """What variables tell next, and their bits, from their sums; how many bits changed.
 
-    scratch is that of `belief_kernels`.
+    scratch is that of `belief_kernels`; field (n, K) is added to the priors.
     """
     counts, news, ones = scratch
-    if prior.by_row:
+    by_row = prior.by_row or field is not None
+    if by_row:
         pattern = np.zeros(len(side.sums), dtype=np.float32)
         side.table(pattern)[...] = prior.odds
+        if field is not None:
+            side.table(pattern)[...] += field
     else:
         pattern = prior.pattern
     counts[:] = 0
     n_changed = belief_kernels.settle(
-        len(side.moved), prior.n_factors, pattern, prior.n_factors if prior.by_row else 0,
+        len(side.moved), prior.n_factors, pattern, prior.n_factors if by_row else 0,
         side.sums, scale.unit, scale.per_odds, scale.limit, side.units, side.moved.view(np.uint8),
         side.words.reshape(-1), counts, news.view(np.uint16), ones.view(np.uint16), news, ones,
     )  # fmt: skip

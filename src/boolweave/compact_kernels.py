@@ -307,15 +307,16 @@ def _send(claim, other, old, damping, up, down, at, messages, i, moves):
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _or_group(
-    n_factors, offset, bound, damping, up, down, first, to_row, to_column, x, y, change
+    n_factors, offset, bound, damping, up, down, first, to_row, to_column, x, y
 ):  # fmt: skip
     """Damped update of one group, as `boolweave.kernels._max_sum_or_exchange` explains it.
 
     Vectors: offset, what is added to a message to store it, 255 for a 0; bound, |L|. The messages
     are those from `first` on. x, y (K, LANES): in, the beliefs; out, what the messages moved by.
-    Returns the larger of `change` and the largest of these.
+    Returns the largest of these, a vector.
     """
     zero = splat(_i16(0))
+    change = zero
     best = splat(_i16(-_NEVER))
     second = best
     covered = zero
@@ -351,10 +352,11 @@ def _or_group(
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _xor_group(
-    n_factors, sign, bound, damping, up, down, first, to_row, to_column, x, y, change
+    n_factors, sign, bound, damping, up, down, first, to_row, to_column, x, y
 ):  # fmt: skip
     """As `_or_group` for XOR; `sign` is +1 for an entry seen as 1, else −1."""
     zero = splat(_i16(0))
+    change = zero
     offset = splat(_i16(XOR_OFFSET))
     smallest = splat(_i16(_NEVER))
     second = smallest
@@ -401,7 +403,7 @@ def max_sum(
     they were; to_row, to_column (groups, K, LANES) uint8. What they moved by is added to row_sum
     (rows, K) and column_sum (as column_belief). The rest is scratch. A chunk that was still and
     none of whose beliefs moved is skipped: nothing in it would change. Returns the largest change
-    in units.
+    as a share of |L|.
     """
     n_entries, n_rows = codes.shape[0], indptr.shape[0] - 1
     n_groups = n_groups_of(dense, n_columns, n_rows, n_entries)
@@ -416,7 +418,7 @@ def max_sum(
     bound_of_zero = splat(bounds[0])
     bound_of_one = splat(bounds[1])
     round_up = splat(up)
-    residual = _i16(0)
+    residual_of_zero, residual_of_one = _i16(0), _i16(0)
     row = 0
     for c in range(still.shape[0]):
         first = c * GROUPS
@@ -427,7 +429,7 @@ def max_sum(
             column_moved,
         ):  # fmt: skip
             continue
-        change = zero
+        change_of_zero, change_of_one = zero, zero
         for g in range(first, last):
             row, column, start, n, one_row = find_group(
                 dense, n_columns, indptr, n_entries, g, row, column
@@ -447,14 +449,16 @@ def max_sum(
                 offset = where(code == zero, splat(_i16(OR_STEPS)), zero)
                 change = _or_group(
                     n_factors, offset, bound, steps, round_up, down, at, to_row, to_column,
-                    x, y, change,
+                    x, y,
                 )  # fmt: skip
             else:
                 sign = where(seen_as_one, splat(_i16(1)), splat(_i16(-1)))
                 change = _xor_group(
                     n_factors, sign, bound, steps, round_up, down, at, to_row, to_column,
-                    x, y, change,
+                    x, y,
                 )  # fmt: skip
+            change_of_one = maximum(change_of_one, where(seen_as_one, change, zero))
+            change_of_zero = maximum(change_of_zero, where(seen_as_one, zero, change))
             scatter_columns(dense, n_columns, column, n_factors, y, column_at, column_sum)
             if one_row:
                 for k in range(n_factors):  # 32 moves of 255 at most: within 16 bits
@@ -466,7 +470,8 @@ def max_sum(
             else:
                 scatter_rows(dense, n_factors, x, row_at, row_sum)
             column += LANES
-        moved = largest(change)
-        still[c] = moved == 0
-        residual = max(residual, moved)
-    return residual
+        moved_zero, moved_one = largest(change_of_zero), largest(change_of_one)
+        still[c] = moved_zero == 0 and moved_one == 0
+        residual_of_zero = max(residual_of_zero, moved_zero)
+        residual_of_one = max(residual_of_one, moved_one)
+    return max(residual_of_zero / bounds[0], residual_of_one / bounds[1])

@@ -15,8 +15,8 @@ from boolweave import belief_kernels
 from boolweave import compact_kernels as kernels
 from boolweave import compact_sum_product_kernels as sum_product_kernels
 from boolweave._vectors import TILE
-from boolweave.compact import NARROW, entries_of, unit_of
-from boolweave.compact_beliefs import Beliefs, Scale, settle, tell
+from boolweave.compact import NARROW, entries_of
+from boolweave.compact_beliefs import Scale, set_beliefs, settle, tell
 from boolweave.storage import in_turn
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from boolweave.compact import Code, CompactBlock
     from boolweave.compact_beliefs import Prior, Side, Sums
+    from boolweave.field import Field
 
 # Its multiples fill the unit interval evenly.
 GOLDEN = 0.6180339887498949
@@ -46,8 +47,8 @@ def step(
     (max-sum) or in log-odds.
     """
     sums, code = state.sums, problem.code
-    unit = unit_of(problem, state.semiring)
     tell(problem, state)
+    field = None if state.field is None else state.field.faded(damping)
     setting = (*code.levels.tolist(), damping)
     if sums.last_setting != setting:  # with other evidence nothing is settled
         for side in (*sums.rows, sums.columns):
@@ -57,13 +58,13 @@ def step(
         problem.model.product == "xor", state.semiring, code, damping,
         int((sums.n_steps + 1) * GOLDEN % 1.0 * kernels.DAMPING_STEPS),
         Scale.of(problem, state.semiring), sums.columns,
-        problem.settling_priors[0],
+        problem.settling_priors[0], field,
     )  # fmt: skip
 
-    def one_group(numbers: list[int]) -> tuple[int, int, Any]:
+    def one_group(numbers: list[int]) -> tuple[float, int, Any]:
         return update(told, [_member(problem, state, i) for i in numbers])
 
-    change, n_changed, column_sums = 0, 0, np.zeros_like(sums.columns.sums)
+    change, n_changed, column_sums = 0.0, 0, np.zeros_like(sums.columns.sums)
     groups = [list(range(g, len(problem.blocks), n_groups)) for g in range(n_groups)]
     for moved, changed, column_sum in run_all(one_group, groups):
         change = max(change, moved)
@@ -73,19 +74,22 @@ def step(
         column_sums = problem.share.reduce(column_sums)
     sums.columns.sums += column_sums
     scratch = belief_kernels.scratch(problem.n_components)
-    of_columns = settle(sums.columns, problem.settling_priors[1], told.scale, scratch)
+    field_of_columns = None if field is None else field.of_columns().T
+    of_columns = settle(
+        sums.columns, problem.settling_priors[1], told.scale, scratch, field_of_columns
+    )
     state.n_changed = n_changed, of_columns
     sums.n_changes += sum(state.n_changed)
     if state.semiring == "max-sum":
-        state.residual = change / code.steps
+        state.residual = change
     else:  # one step is rounding
-        state.residual = damping * max(0, change - 1) / sum_product_kernels.LOG_ODDS_STEPS
+        state.residual = damping * max(0.0, change - 1) / sum_product_kernels.LOG_ODDS_STEPS
     ones = sum((ones.sum(axis=0) for ones in sums.ones), np.zeros(2))
     zero, one = (ones / sum_product_kernels.ONES_STEPS).tolist()
     state.expected_ones = (zero, one)
     sums.n_steps += 1
-    state.row_belief = Beliefs(sums, True, problem.row_prior, unit)
-    state.column_belief = Beliefs(sums, False, problem.column_prior, unit)
+    state.field = field
+    set_beliefs(problem, state)
     state.n_iter += 1
 
 
@@ -106,6 +110,7 @@ class Told:
     scale: Scale
     columns: Side
     row_prior: Prior
+    field: Field | None  # as it is after the step
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,11 +128,12 @@ class Member:
         return (*entries_of(self.block), self.to_row, self.to_column)
 
 
-def update(told: Told, members: list[Member]) -> tuple[int, int, NDArray[Any]]:
+def update(told: Told, members: list[Member]) -> tuple[float, int, NDArray[Any]]:
     """One iteration of some blocks.
 
-    Returns the largest change, how many bits of the rows changed, and the changes of the column
-    sums, as those are laid out. This is what a thread does, and what a worker of a cluster does.
+    Returns the largest change (of max-sum as a share of |L|, of sum-product in steps), how many
+    bits of the rows changed, and the changes of the column sums, as those are laid out. This is
+    what a thread does, and what a worker of a cluster does.
     """
     max_sum = told.semiring == "max-sum"
     columns = _Columns(told)
@@ -137,7 +143,7 @@ def update(told: Told, members: list[Member]) -> tuple[int, int, NDArray[Any]]:
     steps, *rounding = kernels.rounding(told.damping)
     xor = True if told.xor else None
     bounds, small = told.code.bounds, told.code.small
-    change, n_changed = 0, 0
+    change, n_changed = 0.0, 0
     for member in in_turn(members, Member.arrays):
         block, sums, i = member.block, member.sums, member.number
         side = sums.rows[i]
@@ -157,8 +163,10 @@ def update(told: Told, members: list[Member]) -> tuple[int, int, NDArray[Any]]:
                 xor, block.top + block.start, *fixed, small, steps, np.int16(told.phase), *read,
                 *settled, sums.ones[i], *kept, *added, *scratch,
             )  # fmt: skip
-        change = max(change, int(moved))
-        n_changed += settle(side, told.row_prior.of(block.rows), told.scale, settling)
+        change = max(change, float(moved))
+        of_rows = None if told.field is None else told.field.of_rows(block.rows)
+        prior = told.row_prior.of(block.rows)
+        n_changed += settle(side, prior, told.scale, settling, of_rows)
     return change, n_changed, columns.changes()
 
 

@@ -93,7 +93,7 @@ def _max_sum_or_exchange(evidence, n, damping, from_row, from_column, to_row, to
     """Replace the messages of one chunk by their damped update; return the largest change.
 
     evidence L (n,); from_row Φ̂, from_column Ψ̂, to_row Φ, to_column Ψ (K, n); scratch (8, n).
-    The change is that of Φ as a share of |L|, the bound of Φ.
+    The change is that of Φ or Ψ as a share of |L|, the bound of both.
 
         Γ̂_k = min(Φ̂ + Ψ̂, Φ̂, Ψ̂)
         Γ_k = min{ (−max_{j≠k} Γ̂_j)₊ , Σ_{j≠k} (Γ̂_j)₊ + L }
@@ -150,7 +150,7 @@ def _max_sum_or_exchange(evidence, n, damping, from_row, from_column, to_row, to
         for j in range(n):
             x = from_row[k, j]
             new[j] = max(claim[j] + min(x, zero), -max(x, zero))
-        _damp(n, damping, new, to_column[k], both)
+        _damp(n, damping, new, to_column[k], change)
     worst = zero
     for j in range(n):
         worst = max(worst, change[j] / bound[j])
@@ -209,7 +209,7 @@ def _max_sum_xor_exchange(evidence, n, damping, from_row, from_column, to_row, t
         for j in range(n):
             x = from_row[k, j]
             new[j] = max(claim[j] + min(x, zero), -max(x, zero))
-        _damp(n, damping, new, to_column[k], both)
+        _damp(n, damping, new, to_column[k], change)
     worst = zero
     for j in range(n):
         worst = max(worst, change[j] / bound[j])
@@ -227,7 +227,8 @@ def max_sum(
     (entries,), evidence L (entries,), damping λ. Read: row_belief Ξ (rows, K), column_belief Υ
     (K, N).
     Updated: to_row Φ, to_column Ψ (chunks, K, chunk size). Added to: row_sum (rows, K),
-    column_sum (K, N). Returns the largest change of Φ as a share of |L|.
+    column_sum (K, N). Returns the largest change of a message
+    as a share of |L|.
     """
     n_chunks, n_factors, size = to_row.shape
     n_entries = columns.shape[0]
@@ -297,13 +298,20 @@ def explained_evidence(xor, indptr, columns, evidence, row_words, column_words):
 
 @njit(nogil=True, cache=True)
 def add_up(indptr, columns, to_row, to_column, row_sum, column_sum):
-    """Add the messages of a block to row_sum (rows, K) and column_sum (K, N)."""
-    size = to_row.shape[2]
-    for row in range(row_sum.shape[0]):
-        for entry in range(indptr[row], indptr[row + 1]):
-            for k in range(row_sum.shape[1]):
-                row_sum[row, k] += to_row[entry // size, k, entry % size]
-                column_sum[k, columns[entry]] += to_column[entry // size, k, entry % size]
+    """Add the messages of a block to row_sum (rows, K) and column_sum (K, N), as an iteration does.
+
+    In the same order, so that the sums are the same to the last bit.
+    """
+    n_chunks, _, size = to_row.shape
+    n_entries = columns.shape[0]
+    row = 0
+    for c in range(n_chunks):
+        start = c * size
+        n = min(size, n_entries - start)
+        while indptr[row + 1] <= start:
+            row += 1
+        _scatter_rows(indptr, row, start, n, to_row[c], row_sum)
+        _scatter_columns(columns[start:], n, to_column[c], column_sum)
 
 
 @njit(nogil=True, cache=True)

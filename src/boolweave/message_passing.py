@@ -18,6 +18,7 @@ import numpy as np
 from boolweave import compact, compact_beliefs, compact_step, kernels, sum_product_kernels
 from boolweave.checkpoint import Recorder
 from boolweave.evidence import evidence_of
+from boolweave.field import Field
 from boolweave.model import HARD_BELIEF, Model
 from boolweave.posterior import Scorer, log_posterior
 from boolweave.result import Result
@@ -44,6 +45,15 @@ CHUNK = 512
 MAX_BLOCKS = 32
 MIN_BLOCK = 2**16
 MAX_BLOCK = 2**24
+
+# A run has at least so many iterations: with another model, or other first beliefs, the messages
+# need some before their changes tell whether they have settled.
+LEAST_ITERATIONS = 3
+
+# The standard deviation of random first messages, log U − log(1 − U), and what is left of their
+# sums when nothing is left.
+DEVIATION = np.pi / np.sqrt(3)
+NOTHING = 1e-3
 
 # Columns are numbered in 32 bits without sign; rows and entries in 64.
 MOST_COLUMNS = 2**32
@@ -122,11 +132,14 @@ class State:
     row_belief: Floats  # Ξ (M, K); where messages are integers, worked out when looked at
     column_belief: Floats  # Υ (K, N), likewise
     n_iter: int = 0
-    residual: float = np.inf  # largest change of a Φ in the last step; max-sum: as a share of |L|
+    # Largest change of a message, to a row or to a column, in the last step: in max-sum as a share
+    # of its bound |L|, in sum-product in log-odds
+    residual: float = np.inf
     n_changed: tuple[int, int] = (0, 0)  # decoded bits of X and of Y that the last step changed
     # Sum-product: the sum of P(z = 1 | o) over the entries with L > 0, and with L < 0.
     expected_ones: tuple[float, float] = (0.0, 0.0)
     sums: compact_beliefs.Sums | None = None  # of the messages, where they are integers
+    field: Field | None = None  # the rest of the first beliefs
 
 
 @dataclass(eq=False)
@@ -278,28 +291,74 @@ def unpack(problem: Problem, packed: Iterable[Floats]) -> Floats:
 def init(problem: Problem, random_state: np.random.Generator) -> State:
     """Random messages, and the beliefs that follow from them.
 
-    log U − log(1 − U) as floats. Where messages are integers they begin as nothing, and it is the
-    beliefs that are random: after one step there is no difference in kind.
+    log U − log(1 − U) as floats. Integer messages begin as nothing, with a random field in the
+    place of their sums (see `boolweave.field`).
     """
     if problem.code is not None:
-        row_belief, column_belief = compact.random_beliefs(problem, random_state)
-        return replace(init_neutral(problem), row_belief=row_belief, column_belief=column_belief)
+        return init_from(problem, compact.random_field(problem, random_state))
     shape = (problem.n_entries, problem.n_components)
     to_row = pack(problem, random_state.logistic(size=shape))
     to_column = pack(problem, random_state.logistic(size=shape))
     return state_from_messages(problem, to_row, to_column)
 
 
+def init_from(problem: Problem, field: Field) -> State:
+    """Messages that say nothing, beliefs that are the priors and a field."""
+    return _without_messages(problem, field)
+
+
 def init_neutral(problem: Problem) -> State:
     """Messages that say nothing, beliefs that are the priors."""
+    return _without_messages(problem, None)
+
+
+def _without_messages(problem: Problem, field: Field | None) -> State:
     if problem.cluster is not None:
-        return problem.cluster.begin(problem)
+        return problem.cluster.begin(problem, field)
+    to_row: Any
+    to_column: Any
     if problem.code is not None:
-        sides = compact.no_messages(problem), compact.no_messages(problem)
+        to_row, to_column = compact.no_messages(problem), compact.no_messages(problem)
         sums = compact_beliefs.no_sums(problem)
-        return State("max-sum", *sides, *prior_beliefs(problem), sums=sums)
-    nothing = np.zeros((problem.n_entries, problem.n_components))
-    return state_from_messages(problem, pack(problem, nothing), pack(problem, nothing))
+    else:
+        nothing = np.zeros((problem.n_entries, problem.n_components))
+        to_row, to_column, sums = pack(problem, nothing), pack(problem, nothing), None
+    rows, columns = prior_beliefs(problem)
+    state = State("max-sum", to_row, to_column, rows, columns, sums=sums, field=field)
+    believe(problem, state)
+    return state
+
+
+def believe(problem: Problem, state: State) -> None:
+    """Give a state the beliefs of this problem: its priors, the sums of messages, and the field.
+
+    Beliefs hold the priors of the problem that they were made for. Whoever goes on with another
+    model begins here.
+    """
+    if problem.cluster is not None:
+        problem.cluster.believe(problem, state)
+    elif state.sums is not None:
+        compact_beliefs.believe(problem, state)
+    else:
+        row_belief, column_belief = _first_sums(problem, state.field)
+        for block, phi, psi in zip(problem.blocks, state.to_row, state.to_column, strict=True):
+            if state.semiring == "sum-product":
+                phi, psi = sum_product_kernels.log_odds(phi), sum_product_kernels.log_odds(psi)
+            of_columns = np.zeros_like(column_belief)
+            kernels.add_up(
+                block.indptr, block.columns, phi, psi, row_belief[block.rows], of_columns
+            )
+            column_belief += of_columns
+        state.row_belief, state.column_belief = row_belief, column_belief
+
+
+def _first_sums(problem: Problem, field: Field | None) -> tuple[Floats, Floats]:
+    """What float messages are added to: the priors and the field."""
+    row_belief, column_belief = problem.row_prior.copy(), problem.column_prior.copy()
+    if field is not None:
+        row_belief += field.of_rows(slice(None))
+        column_belief += field.of_columns()
+    return row_belief, column_belief
 
 
 def prior_beliefs(problem: Problem) -> tuple[Floats, Floats]:
@@ -313,11 +372,9 @@ def state_from_messages(
     problem: Problem, to_row: list[NDArray[Any]], to_column: list[NDArray[Any]]
 ) -> State:
     """A max-sum state with the given messages (floats) and their sums as beliefs."""
-    row_belief = problem.row_prior.copy()
-    column_belief = problem.column_prior.copy()
-    for block, phi, psi in zip(problem.blocks, to_row, to_column, strict=True):
-        kernels.add_up(block.indptr, block.columns, phi, psi, row_belief[block.rows], column_belief)
-    return State("max-sum", to_row, to_column, row_belief, column_belief)
+    state = State("max-sum", to_row, to_column, *prior_beliefs(problem))
+    believe(problem, state)
+    return state
 
 
 def to_sum_product(problem: Problem, state: State) -> State:
@@ -365,8 +422,8 @@ def step(
     if problem.code is not None:
         _compact_step(problem, state, damping, pool)
         return
-    row_belief = problem.row_prior.copy()
-    column_belief = problem.column_prior.copy()
+    field = None if state.field is None else state.field.faded(damping)
+    row_belief, column_belief = _first_sums(problem, field)
     row_input, column_input = state.row_belief, state.column_belief
     if state.semiring == "sum-product":
         row_input, column_input = _odds(row_input), _odds(column_input)
@@ -396,7 +453,7 @@ def step(
         int(np.count_nonzero((row_belief > 0) != (state.row_belief > 0))),
         int(np.count_nonzero((column_belief > 0) != (state.column_belief > 0))),
     )
-    state.row_belief, state.column_belief = row_belief, column_belief
+    state.row_belief, state.column_belief, state.field = row_belief, column_belief, field
     state.n_iter += 1
     state.residual = residual
     state.expected_ones = (float(ones[0]), float(ones[1]))
@@ -421,8 +478,8 @@ def _odds(belief: Floats) -> Floats:
 
 
 def converged(state: State, tol: float) -> bool:
-    """Whether no message changed by more than `tol` of its bound in the last step."""
-    return state.residual <= tol
+    """Whether no message changed by more than `tol` in the last step, and no field is left."""
+    return state.field is None and state.residual <= tol
 
 
 def run(
@@ -439,6 +496,7 @@ def run(
 ) -> Result:
     """Iterate from `state` until the messages settle, `max_iter` iterations or Ctrl-C.
 
+    The messages of the state are kept, its beliefs are made anew for this problem.
     `state` is left as it was after the last iteration; the result holds the beliefs of the iterate
     with the highest log-posterior (sum-product: of the last). `on_iteration` is told iteration,
     residual and log-posterior; the `recorder` is given a chance to save after every iteration.
@@ -447,11 +505,18 @@ def run(
     marginal = state.semiring == "sum-product"
     if recorder is None:
         recorder = Recorder()
-    with threads(n_jobs) as pool, recorder.frame("run", lambda: Run(state)) as at:
+
+    def begin() -> Run:
+        believe(problem, state)
+        return Run(state)
+
+    with threads(n_jobs) as pool, recorder.frame("run", begin) as at:
         state = at.state
         log_posterior_of = Scorer(problem, pool)
         try:
-            while len(at.scores) < max_iter and not (at.scores and converged(state, tol)):
+            while len(at.scores) < max_iter and not (
+                len(at.scores) >= LEAST_ITERATIONS and converged(state, tol)
+            ):
                 step(problem, state, damping, pool)
                 score = log_posterior_of(state)
                 at.residuals.append(state.residual)

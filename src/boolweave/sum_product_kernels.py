@@ -51,6 +51,19 @@ def _logarithm(n, value, value_bits, part, part_bits, out):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def log_odds(ratios):
+    """Logarithms of ratios (chunks, K, size), as an iteration takes them."""
+    n_chunks, n_factors, size = ratios.shape
+    logs = np.empty(ratios.shape, np.float32)
+    part = np.empty(size, np.float32)
+    for c in range(n_chunks):
+        for k in range(n_factors):
+            ratio = ratios[c, k]
+            _logarithm(size, ratio, ratio.view(np.int32), part, part.view(np.int32), logs[c, k])
+    return logs
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def _spread_rows(indptr, first_row, start, n, odds, spread):
     """spread[k, j] = odds[row of entry j, k]; returns the last row seen."""
     row = first_row
@@ -159,7 +172,6 @@ def _exchange(
     rest_one = scratch[3]
     rest_zero = scratch[4]
     change = scratch[5]
-    ignored = scratch[6]
     for j in range(n):
         before_one[j] = np.float32(0)
         before_zero[j] = np.float32(1)
@@ -198,7 +210,7 @@ def _exchange(
             for j in range(n):
                 before_zero[j] *= q[k, j]
         _damp_ratio(n, damping, y[k], not_y[k], gain, to_row[k], rest_one, change)
-        _damp_ratio(n, damping, x[k], not_x[k], gain, to_column[k], rest_one, ignored)
+        _damp_ratio(n, damping, x[k], not_x[k], gain, to_column[k], rest_one, change)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -211,7 +223,7 @@ def sum_product(
     As `kernels.max_sum`, with odds e^Ξ and e^Υ in place of beliefs and ratios e^Φ and e^Ψ in place
     of messages; row_sum and column_sum are sums of logarithms. Added to statistics (2,): the sum of
     P(z = 1 | o) over the entries with L > 0, and over those with L < 0. Returns the largest change
-    of Φ.
+    of a message, in log-odds.
     """
     n_chunks, n_factors, size = to_row.shape
     n_entries = columns.shape[0]
@@ -223,9 +235,9 @@ def sum_product(
     c_zero = np.empty((n_factors, size), np.float32)
     after_one = np.empty((n_factors + 1, size), np.float32)
     after_zero = np.empty((n_factors + 1, size), np.float32)
-    scratch = np.empty((9, size), np.float32)
-    like_one = scratch[7]
-    like_zero = scratch[8]
+    scratch = np.empty((8, size), np.float32)
+    like_one = scratch[6]
+    like_zero = scratch[7]
     part = np.empty(size, np.float32)
     part_bits = part.view(np.int32)
     residual = np.float32(0)
