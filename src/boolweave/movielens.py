@@ -73,9 +73,10 @@ def read_movielens(path: str | PathLike[str]) -> Ratings:
             schema={"user": pl.Int64, "film": pl.Int64, "rating": pl.Float64, "time": pl.Int64},
         )
     except pl.exceptions.PolarsError as error:
+        first = str(error).splitlines()[0][:200]
         raise ValueError(
             f"{file} must hold user, film, rating and time, separated by {separator!r}; "
-            f"it could not be read so ({error}). Download the set again."
+            f"it could not be read so ({first}). Download the set again."
         ) from error
     if frame.height == 0 or frame.null_count().sum_horizontal().item() > 0:
         raise ValueError(
