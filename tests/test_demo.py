@@ -28,9 +28,11 @@ def shares(text):
 def test_hidden_votes_are_completed_better_than_by_simple_rules(tmp_path):
     done = boolweave("demo", "--output", "senate.png", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    majority, means, ours = shares(done.stdout)[:3]
-    assert majority < means < ours
-    assert ours > 88
+    majority, means, ours = zip(*[iter(shares(done.stdout)[:6])] * 2, strict=True)
+    assert majority[0] < means[0] < ours[0]
+    assert ours[0] > 88
+    assert majority[1] == 100 and "15,081" in done.stdout  # all yeas, and all nays as well
+    assert means[1] < ours[1]
     assert "the Democratic side" in done.stdout
     assert "the Republican side" in done.stdout
     assert "49347 are hidden" in done.stderr
@@ -53,6 +55,8 @@ def test_for_machines(tmp_path):
     assert done.returncode == 0 and done.stderr == ""
     found = json.loads(done.stdout)
     assert found["hidden"] == 49347 and max(found["accuracy"].values()) > 0.88
+    assert found["ones_covered"]["always the majority"] == 1
+    assert found["false_ones"]["always the majority"] == found["hidden"] - found["hidden_ones"]
     assert not list(tmp_path.iterdir())
 
 
@@ -65,7 +69,7 @@ def test_without_matplotlib_the_figures_are_still_printed(tmp_path):
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     done = boolweave("demo", cwd=tmp_path, PYTHONPATH=path)
     assert done.returncode == 0, done.stderr
-    assert len(shares(done.stdout)) == 3
+    assert len(shares(done.stdout)) == 6
     assert "boolweave[plot]" in done.stderr
     assert not list(tmp_path.glob("*.png"))
 

@@ -112,3 +112,33 @@ def test_information_bound():
 def test_bad_input(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+def test_agreement_tells_a_constant_from_an_answer():
+    truth = np.zeros((20, 10))
+    truth[:2, :4] = 1  # 4% ones
+    truth[19, 9] = np.nan
+    nothing = metrics.agreement(truth, np.zeros((20, 10)))
+    assert nothing.accuracy == nothing.constant_accuracy == 191 / 199
+    assert (nothing.ones_covered, nothing.false_ones, nothing.constant) == (0.0, 0, 0)
+    guess = np.zeros((20, 10))
+    guess[:3, :3] = 1
+    found = metrics.agreement(truth, guess)
+    assert (found.n_entries, found.n_ones, found.n_covered, found.false_ones) == (199, 8, 6, 3)
+    assert found.accuracy == metrics.accuracy(truth, guess)
+    assert found.sentence("observed entries") == (
+        "75.0% of 8 ones covered, 3 false ones; "
+        "97.5% of 199 observed entries right (all zeros: 96.0%)"
+    )
+    assert metrics.Agreement.of_counts([[188, 3], [2, 6]]) == found
+    assert found.figures("held_out_")["held_out_ones_covered"] == 0.75
+
+
+def test_agreement_without_ones_or_entries():
+    assert metrics.agreement([0, 0], [0, 1]).sentence() == (
+        "no ones to cover, 1 false one; 50.0% of 2 entries right (all zeros: 100.0%)"
+    )
+    empty = metrics.agreement([], [])
+    assert empty.sentence("observed entries") == "no observed entries"
+    assert set(empty.figures().values()) == {0, None}
+    assert metrics.agreement([1, 1], [1, 1]).constant == 1

@@ -233,9 +233,11 @@ def test_hover_shows_labels_and_probability(senate, opened):
         page.mouse.move(box["x"] + panel * box["width"], box["y"] + 0.4 * box["height"], steps=3)
         page.wait_for_function("document.querySelector('#tiles .hoverlayer').textContent != ''")
         tip = page.locator("#tiles .hoverlayer").text_content()
-        assert "roll call" in tip and re.search(r"\([DRI]-[A-Z]{2}\)", tip) and "P(1) = " in tip
+        assert (
+            "roll call" in tip and re.search(r"\([DRI]-[A-Z]{2}\)", tip) and "P(true 1) = " in tip
+        )
         detail = page.locator("#detail").text_content()
-        assert "roll call" in detail and "P(1) = " in detail and "factor" in detail.lower()
+        assert "roll call" in detail and "P(true 1) = " in detail and "factor" in detail.lower()
 
 
 def outlined(page):

@@ -123,6 +123,8 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
         With n_components="auto": how many factors were dropped, being empty or repeated.
     observations_ : Observations
         What the model was fitted to.
+    provenance_ : dict
+        Of a model that the command line made: "command", and "hold_out", the share kept aside.
 
     Examples
     --------
@@ -314,6 +316,7 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
         self.factor_stability_ = result.stability
         self.rank_selection_ = selection
         self.n_dropped_ = n_dropped
+        self.provenance_: dict[str, Any] = {}
 
     def _observe(self, X: Any, *, reset: bool) -> Observations:
         """Convert at the door; check the number and the names of columns as scikit-learn does."""

@@ -69,6 +69,104 @@ def accuracy(y: ArrayLike, y_hat: ArrayLike) -> float:
     return 1.0 - reconstruction_error(y, y_hat)
 
 
+@dataclass(frozen=True)
+class Agreement:
+    """How well a 0/1 prediction agrees with the truth, beside what a constant would reach.
+
+    Where ones are rare, accuracy alone says little: a matrix of zeros already has nearly all of it.
+
+    Attributes
+    ----------
+    n_entries, n_ones : int
+        Known entries, and ones among them.
+    n_covered : int
+        Ones that are predicted to be 1.
+    false_ones : int
+        Zeros that are predicted to be 1.
+    """
+
+    n_entries: int
+    n_ones: int
+    n_covered: int
+    false_ones: int
+
+    @classmethod
+    def of_counts(cls, counts: ArrayLike) -> Agreement:
+        """From counts (2, 2) of entries, by truth (first) and prediction."""
+        table = np.asarray(counts)
+        return cls(*(int(n) for n in (table.sum(), table[1].sum(), table[1, 1], table[0, 1])))
+
+    @property
+    def ones_covered(self) -> float | None:
+        """Share of the ones that are predicted to be 1; None without ones."""
+        return self.n_covered / self.n_ones if self.n_ones else None
+
+    @property
+    def accuracy(self) -> float | None:
+        """Share of the entries that are right; None without entries."""
+        right = self.n_entries - self.n_ones - self.false_ones + self.n_covered
+        return right / self.n_entries if self.n_entries else None
+
+    @property
+    def constant(self) -> int:
+        """The more frequent value; 0 in a tie."""
+        return int(2 * self.n_ones > self.n_entries)
+
+    @property
+    def constant_accuracy(self) -> float | None:
+        """Share of the entries that the constant would have right; None without entries."""
+        most = max(self.n_ones, self.n_entries - self.n_ones)
+        return most / self.n_entries if self.n_entries else None
+
+    def figures(self, prefix: str = "") -> dict[str, Any]:
+        """All of it as plain numbers by name, for JSON."""
+        names = ("n_ones", "ones_covered", "false_ones", "accuracy", "constant_accuracy")
+        return {f"{prefix}{name}": getattr(self, name) for name in names}
+
+    def sentence(self, entries: str = "entries") -> str:
+        """The same in words; `entries` says which ones these are."""
+        if not self.n_entries:
+            return f"no {entries}"
+        covered = "no ones to cover"
+        if self.n_ones:
+            covered = f"{self.ones_covered:.1%} of {_count(self.n_ones, 'one')} covered"
+        return (
+            f"{covered}, {_count(self.false_ones, 'false one')}; "
+            f"{self.accuracy:.1%} of {self.n_entries:,} {entries} right "
+            f"(all {'ones' if self.constant else 'zeros'}: {self.constant_accuracy:.1%})"
+        )
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
+
+
+def agreement(y: ArrayLike, y_hat: ArrayLike) -> Agreement:
+    """Count how well a 0/1 prediction agrees with the truth; NaN in `y` is not counted.
+
+    Parameters
+    ----------
+    y : array_like
+        The truth, 0 and 1, NaN where unknown.
+    y_hat : array_like of the same shape
+        The prediction, 0 and 1.
+
+    Returns
+    -------
+    Agreement
+
+    Examples
+    --------
+    >>> from boolweave.metrics import agreement
+    >>> print(agreement([0, 0, 0, 0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 0, 0, 0, 1, 1, 0]).sentence())
+    50.0% of 2 ones covered, 1 false one; 80.0% of 10 entries right (all zeros: 80.0%)
+    """
+    truth, estimate = _same_shape(y, y_hat, "y", "y_hat")
+    known = ~np.isnan(truth) if truth.dtype.kind == "f" else np.ones(truth.shape, dtype=bool)
+    cell = 2 * (truth[known] == 1) + (estimate[known] == 1)
+    return Agreement.of_counts(np.bincount(cell, minlength=4).reshape(2, 2))
+
+
 def log_loss(y: ArrayLike, p: ArrayLike) -> float:
     """Mean negative log-likelihood, in nats, of bits under predicted probabilities.
 

@@ -93,6 +93,10 @@ def _check_plain(header: Mapping[str, Any], n_columns: int) -> None:
         raise ValueError(f"'log_posterior_' must be a finite number, but is {_cut(score)}")
     if fitted["n_features_in_"] != n_columns:
         raise ValueError(f"'n_features_in_' must be {n_columns}, the number of columns")
+    told = header.get("provenance", {})
+    kinds = {"command": str, "hold_out": float}
+    if type(told) is not dict or any(type(told[name]) is not kinds.get(name) for name in told):
+        raise ValueError(f"'provenance' must tell command and hold_out, but is {_cut(told)}")
     unknown = set(fitted) - {*_COUNTS, *_SWITCHES, "log_posterior_"}
     if unknown:
         raise ValueError(f"it holds {_cut(min(unknown))}, which is not known")

@@ -42,6 +42,7 @@ def save(path: str | Path, estimator: Any) -> None:
         "version": VERSION,
         "parameters": {},
         "fitted": {name: getattr(estimator, name) for name in _PLAIN},
+        "provenance": estimator.provenance_,
     }
     for name, value in estimator.get_params(deep=False).items():
         if isinstance(value, Channel):
@@ -126,6 +127,7 @@ def _restore(arrays: dict[str, Any], header: dict[str, Any], make: type) -> Any:
     estimator.factor_stability_ = arrays.get("factor_stability_")
     for name in _PLAIN:
         setattr(estimator, name, header["fitted"][name])
+    estimator.provenance_ = header.get("provenance", {})  # not in files of version 1
     seen: dict[str, Any] = {name: arrays.get(f"observations/{name}") for name in _OBSERVATIONS}
     seen["shape"] = tuple(int(side) for side in arrays["observations/shape"])
     estimator.observations_ = Observations(**seen)

@@ -90,7 +90,7 @@ def _largest(values: NDArray[np.float64], n: int) -> NDArray[np.intp]:
 def each_row(
     model: Any, rows: NDArray[np.intp], kind: str = "observed"
 ) -> Iterator[NDArray[np.float64]]:
-    """P(1) of all columns, shape (N,), for one row after the other."""
+    """P(o = 1), or of kind "latent" P(z = 1), of all columns, (N,), one row after the other."""
     columns = np.arange(model.observations_.shape[1])[None]
     for piece, latent in latent_rows(*_factors(model), rows):
         if kind == "observed":
@@ -149,7 +149,7 @@ class Explanation:
     value : int
         What the factors say, 0 or 1.
     probability : float
-        P(o = 1).
+        P(o = 1), that a 1 would be observed.
     observed : int or None
         What was observed, if anything.
     reasons : tuple of Reason
@@ -219,7 +219,7 @@ def explain(model: Any, row: Any, column: Any) -> Explanation:
         why = f"because its {len(reasons)} factors cancel out"
     else:
         why = "because no factor has both"
-    sentence = f"{row_name}, {column_name}: {value} with P(1) = {chance:.2f}, {why}"
+    sentence = f"{row_name}, {column_name}: {value} with P(observing 1) = {chance:.2f}, {why}"
     return Explanation(row_name, column_name, value, chance, observed, reasons, sentence)
 
 

@@ -18,6 +18,8 @@ import numpy as np
 
 from boolweave import __version__
 from boolweave.io import replacing
+from boolweave.metrics import Agreement, agreement
+from boolweave.model import Channel
 from boolweave.report_data import (
     Grid,
     calibration,
@@ -84,7 +86,7 @@ def render_report(model: Any, *, title: str = "", held_out: HeldOut | None = Non
         has=data,
         provenance=_provenance(model),
         python=_python(model),
-        command=_command(model),
+        command=model.provenance_.get("command"),
         style=jinja2.utils.markupsafe.Markup(_text("report.css")),
         payload=jinja2.utils.markupsafe.Markup(payload),
         # Only these two scripts may run, whatever a label says.
@@ -142,21 +144,32 @@ def _histograms(model: Any) -> list[dict[str, Any]]:
 def _summary(model: Any, held_out: HeldOut | None) -> list[tuple[str, str]]:
     seen = model.observations_
     n_entries = max(1, seen.n_rows * seen.n_columns)
-    right = int(np.trace(model._counts(seen)))
-    explained = f"{right / seen.n_observed:.1%}" if seen.n_observed else "none observed"
     facts = [
         ("rows × columns", f"{seen.n_rows:,} × {seen.n_columns:,}"),
         ("entries observed", f"{seen.n_observed:,} ({seen.n_observed / n_entries:.1%})"),
-        ("ones among them", f"{seen.share_of_ones:.1%}"),
+        ("ones among them", f"{seen.n_ones:,} ({seen.share_of_ones:.1%})"),
         ("factors", f"{len(model.components_)}"),
-        ("observed entries explained", explained),
+        *_agreement(Agreement.of_counts(model._counts(seen)), "observed"),
         ("noise", noise_in_words(model.noise_)),
     ]
-    if held_out is not None and len(held_out[2]):
+    if held_out is not None:
         rows, columns, values = held_out
-        share = float((model.predict(rows, columns) == values).mean())
-        facts.append(("held-out entries right", f"{share:.1%} of {len(values):,}"))
+        facts += _agreement(agreement(values, model.predict(rows, columns)), "held-out")
     return facts
+
+
+def _agreement(found: Agreement, which: str) -> list[tuple[str, str]]:
+    """What the factors have right, beside what a constant would have."""
+    if not found.n_entries:
+        return [(f"{which} entries right", f"no {which} entries")]
+    covered = "no ones" if found.ones_covered is None else f"{found.ones_covered:.1%}"
+    constant = f"all {'ones' if found.constant else 'zeros'} would have"
+    return [
+        (f"{which} ones covered", covered),
+        (f"{which} zeros made ones", f"{found.false_ones:,}"),
+        (f"{which} entries right", f"{found.accuracy:.1%}"),
+        (constant, f"{found.constant_accuracy:.1%} right"),
+    ]
 
 
 def _cards(model: Any) -> list[dict[str, Any]]:
@@ -180,7 +193,8 @@ def _provenance(model: Any) -> list[tuple[str, str]]:
     facts = [("boolweave", __version__)]
     words = {"random_state": "random_state, the seed"}
     facts += [
-        (words.get(name, name), str(value)) for name, value in model.get_params(deep=False).items()
+        (words.get(name, name), value if isinstance(value, str) else _shown("given", value))
+        for name, value in model.get_params(deep=False).items()
     ]
     facts += [
         ("iterations", f"{model.n_iter_}"),
@@ -193,25 +207,24 @@ def _provenance(model: Any) -> list[tuple[str, str]]:
     return facts
 
 
-def _changed(model: Any) -> dict[str, Any]:
-    """The parameters that are not at their defaults; the number of factors always."""
-    defaults = type(model)().get_params(deep=False)
-    given = {"n_components": len(model.components_)}
-    for name, value in model.get_params(deep=False).items():
-        plain = value is None or isinstance(value, bool | int | float | str)
-        if name not in ("n_components", "verbose", "n_jobs") and plain and value != defaults[name]:
-            given[name] = value
-    return given
+def _shown(name: str, value: Any) -> str:
+    """A parameter as it stands in a call: arrays and generators by the parameter's own name."""
+    plain = value is None or isinstance(value, bool | int | float | str | Channel)
+    return repr(value) if plain else name
 
 
 def _python(model: Any) -> str:
-    arguments = ", ".join(f"{name}={value!r}" for name, value in _changed(model).items())
-    return f"BooleanMatrixFactorization({arguments}).fit(data)"
-
-
-def _command(model: Any) -> str:
-    words = ["boolweave factorize INPUT"]
-    for name, value in _changed(model).items():
-        option = "seed" if name == "random_state" else name.replace("_", "-")
-        words.append(f"--{option} {value}")
-    return " ".join(words)
+    """How to repeat the fit: the parameters that are not at their defaults."""
+    defaults = type(model)().get_params(deep=False)
+    arguments = [f"n_components={model.n_components!r}"]
+    for name, value in model.get_params(deep=False).items():
+        shown = _shown(name, value)
+        unchanged = shown == _shown(name, defaults[name])
+        if not unchanged and name not in ("n_components", "verbose", "n_jobs"):
+            arguments.append(f"{name}={shown}")
+    call = f"{type(model).__name__}({', '.join(arguments)})"
+    hold_out = model.provenance_.get("hold_out")
+    if hold_out is None:
+        return f"{call}.fit(data)"
+    hide = f"data.hide({hold_out!r}, random_state={model.random_state!r})"
+    return f"kept, *held_out = {hide}\n{call}.fit(kept)"

@@ -31,6 +31,15 @@ def talk(message: str, quiet: bool) -> None:
         typer.echo(message, err=True)
 
 
+def command_line() -> str:
+    """The command as it was given; who logs in where an option holds a URL is left out."""
+    import re
+    import shlex
+
+    words = [re.sub(r"(\w://)[^/@]*@", r"\1", word) for word in sys.argv[1:]]
+    return shlex.join(["boolweave", *words])
+
+
 def put_json(answer: Any) -> None:
     """One JSON document to standard output; NaN has no place in JSON and becomes null."""
     typer.echo(json.dumps(_without_nan(answer), ensure_ascii=False))
@@ -160,12 +169,28 @@ def fit(
         model.fit(observations)
         if client is not None:  # what follows needs no cluster
             model = model.to_local()  # type: ignore[attr-defined]
-    said = [str(w.message).split() for w in caught if issubclass(w.category, UserWarning)]
-    for line in dict.fromkeys(" ".join(words) for words in said):
+    said = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
+    for line in dict.fromkeys(_for_the_shell(text) for text in said):
         talk(f"warning: {line}", quiet)
     if model.interrupted_:
         talk("interrupted: writing the best result so far", quiet)
     return model
+
+
+def _for_the_shell(text: str) -> str:
+    """A warning in one line, the parameters that it names as options of the command line."""
+    import re
+    from dataclasses import fields
+
+    from boolweave.cli.options import Fitting, Reading
+
+    names = "|".join(field.name for group in (Fitting, Reading) for field in fields(group))
+
+    def option(found: re.Match[str]) -> str:
+        return " ".join(["--" + found[1].replace("_", "-"), *found.groups()[1:]])
+
+    text = re.sub(rf'\b({names})="?(\w[\w.]*\w|\w)"?', option, " ".join(text.split()))
+    return re.sub(r"\b(max_iter|n_init|n_components|row_prior|column_prior)\b", option, text)
 
 
 @contextmanager

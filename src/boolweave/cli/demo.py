@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from boolweave.datasets import Dataset
     from boolweave.estimator import BooleanMatrixFactorization
+    from boolweave.metrics import Agreement
     from boolweave.observations import Observations
 
 HIDDEN_SHARE = 0.8
@@ -36,13 +37,15 @@ def demo(
     """Complete hidden votes of the 107th US Senate.
 
     Hides 80% of the votes, fills them in from the rest, and prints how many of the hidden ones were
-    right, beside two simple rules. Draws a picture where matplotlib is installed.
+    right, how many of the yeas were found and how many nays were taken for yeas, beside two simple
+    rules. Draws a picture where matplotlib is installed.
 
     Example: boolweave demo --seed 1 -o senate.png
     """
     from rich.console import Console
 
     from boolweave.datasets import load_senate
+    from boolweave.metrics import agreement
 
     talk = Console(stderr=True, quiet=quiet or json, soft_wrap=True, highlight=False)
     page = Console(soft_wrap=True, highlight=False)
@@ -55,15 +58,18 @@ def demo(
         f"{votes.n_observed} votes. {len(values)} are hidden, {kept.n_observed} stay."
     )
     model = _fit(kept, seed, jobs)
-    figures = {
-        "always the majority": _accuracy(values, _majority(kept, rows)),
-        "mean of senator and roll call": _accuracy(values, _means(kept, rows, columns)),
-        f"boolweave, {len(model.components_)} factors": _accuracy(
-            values, model.predict(rows, columns)
-        ),
+    guesses = {
+        "always the majority": _majority(kept, rows),
+        "mean of senator and roll call": _means(kept, rows, columns),
+        f"boolweave, {len(model.components_)} factors": model.predict(rows, columns),
     }
+    figures = {name: agreement(values, guess) for name, guess in guesses.items()}
     if json:
-        put_json({"hidden": len(values), "accuracy": figures})
+        measures = ("accuracy", "ones_covered", "false_ones")
+        put_json(
+            {"hidden": len(values), "hidden_ones": int(values.sum())}
+            | {m: {name: getattr(f, m) for name, f in figures.items()} for m in measures}
+        )
         return
     _print_figures(page, figures)
     if quiet:
@@ -120,24 +126,23 @@ def _means(kept: Observations, rows: NDArray[Any], columns: NDArray[Any]) -> NDA
     return of_row[rows] + of_column[columns] - kept.share_of_ones > 0.5
 
 
-def _accuracy(values: NDArray[Any], guess: NDArray[Any]) -> float:
-    return float((values == guess).mean())
-
-
 # ---------------------------------------------------------------- showing
 
 
-def _print_figures(page: Any, figures: dict[str, float]) -> None:
+def _print_figures(page: Any, figures: dict[str, Agreement]) -> None:
     from rich.table import Table
 
-    best = max(figures.values())
+    best = max(found.accuracy or 0.0 for found in figures.values())
     table = Table(title="Hidden votes that were right", title_justify="left", box=None)
     table.add_column("rule")
-    table.add_column("right", justify="right")
+    for heading in ("right", "yeas found", "false yeas"):
+        table.add_column(heading, justify="right")
     table.add_column("")
-    for name, share in figures.items():
+    for name, found in figures.items():
+        share = found.accuracy or 0.0
+        cells = (f"{share:.1%}", f"{found.ones_covered:.1%}", f"{found.false_ones:,}")
         style = "bold" if share == best else ""
-        table.add_row(name, f"{share:.1%}", "█" * round(40 * share), style=style)
+        table.add_row(name, *cells, "█" * round(10 * share), style=style)
     page.print(table)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from boolweave.cli.common import (
+    command_line,
     finish,
     fit,
     no_tty_output,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from boolweave.estimator import BooleanMatrixFactorization
+    from boolweave.metrics import Agreement
     from boolweave.observations import Observations
 
     HeldOut = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
@@ -89,7 +91,7 @@ def complete(
     fill: Annotated[
         Fill,
         typer.Option(
-            help="values: the table without holes; probabilities: P(1) of every entry; "
+            help="values: the table without holes; probabilities: P(observing 1) of each entry; "
             "both: a line for each entry that was missing."
         ),
     ] = Fill.values,
@@ -270,10 +272,13 @@ def _check_outputs(
 def _fit(
     seen: Observations, fitting: Fitting, hold_out: float, quiet: bool, where: Cluster
 ) -> tuple[BooleanMatrixFactorization, HeldOut | None]:
-    if hold_out == 0:
-        return fit(seen, fitting, quiet, where), None
-    kept, rows, columns, values = seen.hide(hold_out, random_state=fitting.seed)
-    return fit(kept, fitting, quiet, where), (rows, columns, values)
+    aside: HeldOut | None = None
+    if hold_out:
+        seen, rows, columns, values = seen.hide(hold_out, random_state=fitting.seed)
+        aside = rows, columns, values
+    fitted = fit(seen, fitting, quiet, where)
+    fitted.provenance_ = {"command": command_line()} | ({"hold_out": hold_out} if hold_out else {})
+    return fitted, aside
 
 
 def _write_more(
@@ -291,10 +296,8 @@ def _write_more(
 
 
 def _summary(fitted: BooleanMatrixFactorization, held_out: HeldOut | None) -> dict[str, Any]:
-    import numpy as np
-
+    """The figures of a fit, for `--json`."""
     seen = fitted.observations_
-    counts = fitted._counts(seen)
     summary = {
         "rows": seen.n_rows,
         "columns": seen.n_columns,
@@ -304,26 +307,32 @@ def _summary(fitted: BooleanMatrixFactorization, held_out: HeldOut | None) -> di
         "interrupted": bool(fitted.interrupted_),
         "n_iter": int(fitted.n_iter_),
         "log_posterior": float(fitted.log_posterior_),
-        "accuracy": float(np.trace(counts) / counts.sum()) if seen.n_observed else None,
+        **_agreement(fitted).figures(),
     }
     if held_out is not None:
-        m, n, values = held_out
-        right = fitted.predict(m, n) == values
-        summary["held_out"] = len(values)
-        summary["held_out_accuracy"] = float(np.mean(right)) if len(values) else None
+        summary["held_out"] = len(held_out[2])
+        summary |= _agreement(fitted, held_out).figures("held_out_")
     return summary
 
 
 def _say_summary(fitted: BooleanMatrixFactorization, held_out: HeldOut | None, quiet: bool) -> None:
+    """The same in words."""
     if quiet:
         return
-    found = _summary(fitted, held_out)
-    words = f"{found['n_components']} factor{'' if found['n_components'] == 1 else 's'}"
-    if found["accuracy"] is not None:
-        words += f", {found['accuracy']:.1%} of {found['observed']} observed entries explained"
-    if found.get("held_out_accuracy") is not None:
-        words += f", {found['held_out_accuracy']:.1%} of {found['held_out']} held-out entries right"
-    talk(words, quiet)
+    n = len(fitted.components_)
+    words = _agreement(fitted).sentence("observed entries")
+    talk(f"{n} factor{'' if n == 1 else 's'}: {words}", quiet)
+    if held_out is not None:
+        talk(f"held out: {_agreement(fitted, held_out).sentence()}", quiet)
+
+
+def _agreement(fitted: BooleanMatrixFactorization, held_out: HeldOut | None = None) -> Agreement:
+    from boolweave.metrics import Agreement, agreement
+
+    if held_out is None:
+        return Agreement.of_counts(fitted._counts(fitted.observations_))
+    rows, columns, values = held_out
+    return agreement(values, fitted.predict(rows, columns))
 
 
 def _factors(fitted: BooleanMatrixFactorization) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ def predict(
     column: Annotated[str | None, typer.Option(help="A column, with --row.")] = None,
     writing: Writing = Writing(),  # noqa: B008
 ) -> None:
-    """Predict entries: row, column, value and probability for each pair.
+    """Predict entries: row, column, value and probability of observing a 1, for each pair.
 
     The table of pairs has a row and a column in each line, by label (or by number from 1 where the
     data had no labels); further columns are ignored.
@@ -168,7 +168,7 @@ def explain(
         return
     observed = "not observed" if found.observed is None else f"observed: {found.observed}"
     typer.echo(f"{found.row}, {found.column}: {found.value}")
-    typer.echo(f"  P(1) = {found.probability:.3f}; {observed}")
+    typer.echo(f"  P(observing 1) = {found.probability:.3f}; {observed}")
     for reason in found.reasons:
         typer.echo(f"  {reason.sentence}")
         typer.echo(

@@ -102,7 +102,7 @@
 
   function tileTraces() {
     const c = palette(), what = data.grid.summarised ? "share of ones" : "observed";
-    const chance = "P(1) = %{customdata:.2f}";
+    const chance = "P(true 1) = %{customdata:.2f}";
     return PANELS.map(([, key], i) => ({
       type: "heatmap", z: matrices[key], x: data.grid.columns, y: data.grid.rows, customdata: matrices.probability,
       xaxis: i === 0 ? "x" : `x${i + 1}`, yaxis: i === 0 ? "y" : `y${i + 1}`, showscale: false, hoverongaps: true,
@@ -122,7 +122,7 @@
     const of = data.grid.tiles.map((t, k) => (inside(t.rows, i) && inside(t.columns, j) ? numbers[k] : null)).filter(Boolean);
     const value = seen === null ? "not observed" : `observed ${data.grid.summarised ? seen.toFixed(2) : seen}`;
     byId("detail").textContent =
-      `${decode(data.grid.rows[i])} × ${decode(data.grid.columns[j])}: ${value}, P(1) = ${chance.toFixed(2)}` +
+      `${decode(data.grid.rows[i])} × ${decode(data.grid.columns[j])}: ${value}, P(true 1) = ${chance.toFixed(2)}` +
       (of.length ? `, in ${of.join(", ")}` : ", in no factor");
   }
 
@@ -161,7 +161,7 @@
       chart("calibration", [
         { type: "scatter", mode: "lines", x: [0, 1], y: [0, 1], line: { color: c.faint, dash: "dot" }, hoverinfo: "skip" },
         { type: "scatter", mode: "markers", x: k.predicted, y: k.frequency, customdata: k.count, marker: { color: c.mark, opacity: 0.85, size: k.count.map((n) => 6 + 16 * Math.sqrt(n / largest)) }, hovertemplate: "predicted %{x:.2f}, came true %{y:.2f}<br>%{customdata} entries<extra></extra>" },
-      ], { xaxis: { title: { text: "predicted P(1)" }, range: [-0.03, 1.03] }, yaxis: { title: { text: "share of ones" }, range: [-0.03, 1.03] } });
+      ], { xaxis: { title: { text: "predicted P(observing 1)" }, range: [-0.03, 1.03] }, yaxis: { title: { text: "share of observed ones" }, range: [-0.03, 1.03] } });
     }
     if (data.rank) {
       const r = data.rank;
