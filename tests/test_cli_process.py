@@ -115,6 +115,22 @@ def test_a_reader_that_goes_away(folder):
     assert errors == b""
 
 
+def test_models_come_through_pipes_and_errors_name_the_file(folder):
+    seen = Observations.from_dense(np.eye(2), row_labels=["a", "b"], column_labels=["x", "y"])
+    BooleanMatrixFactorization(2, method="max-sum", random_state=0).fit(seen).save(folder / "m.npz")
+    model = (folder / "m.npz").read_bytes()
+    (folder / "pairs.csv").write_text("user,item\na,x\nb,tea\n")
+    done = run("predict", "-", "--row", "a", "--column", "x", cwd=folder, input=model)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(b"row,column,value,probability\na,x,1,")
+    done = run("predict", "-", "--row", "a", "--column", "x", cwd=folder, input=model[:300])
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"boolweave: standard input: this is not a boolweave model")
+    done = run("predict", "m.npz", "pairs.csv", cwd=folder)  # the first line is no pair
+    assert done.stderr == b"boolweave: pairs.csv: there is no column named 'tea' in the model\n"
+    assert done.returncode == 2
+
+
 # ---------------------------------------------------------------- closed streams
 
 

@@ -23,8 +23,14 @@ def main() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # background jobs ignore it
         signal.signal(signal.SIGINT, _end_at_once)
     from boolweave.cli import main as run
+    from boolweave.cli.process import end_at_once
 
-    run()
+    try:
+        run()
+    except SystemExit as end:
+        if end.code == INTERRUPTED:
+            end_at_once(INTERRUPTED)
+        raise
 
 
 if __name__ == "__main__":  # workers of a local cluster import this module, too

@@ -80,7 +80,7 @@ def main() -> None:
                 "boolweave: please report it, with what the same command says if --debug is added"
             )
             code = process.FAILED
-    process.leave(code if isinstance(code, int) else 0)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
 def _say(message: str) -> None:

@@ -231,31 +231,43 @@ def finish(interrupted: bool) -> None:
 
 
 def load_model(path: Path) -> BooleanMatrixFactorization:
-    """A saved model; damage and absence are one line each."""
+    """A saved model, also through a pipe; damage and absence are one line each."""
     from boolweave import load
+    from boolweave.io import files
 
-    if not path.is_file():
+    if str(path) != "-" and not path.exists():
         raise ValueError(f"{path}: there is no such file; write a model with factorize --model")
-    return load(path)
+    with files.local_copy(path) as (local, name):
+        try:
+            return load(local)
+        except ValueError as error:
+            raise ValueError(str(error).replace(str(local), name)) from None
 
 
-def names_or_positions(model: Any, wanted: list[str], axis: str) -> list[int]:
-    """Positions of rows or columns by label, or by number from 1 where there are no labels."""
+def names_or_positions(
+    model: Any, wanted: list[str], axis: str, source: str | None = None
+) -> list[int]:
+    """Positions of rows or columns by label, or by number from 1 where there are no labels.
+
+    Errors speak of `source`, the file in which the names are.
+    """
+    place = "" if source is None else f"{source}: "
     seen = model.observations_
     labels = seen.row_labels if axis == "row" else seen.column_labels
     size = seen.shape[0 if axis == "row" else 1]
     if labels is not None:
-        place = {str(label): i for i, label in enumerate(labels)}
+        positions = {str(label): i for i, label in enumerate(labels)}
         for name in wanted:
-            if name not in place:
-                raise ValueError(f"there is no {axis} named {name!r}{_near(name, list(place))}")
-        return [place[name] for name in wanted]
+            if name not in positions:
+                near = _near(name, list(positions))
+                raise ValueError(f"{place}there is no {axis} named {name!r} in the model{near}")
+        return [positions[name] for name in wanted]
     found = []
     for name in wanted:
         number = name.removeprefix(f"{axis} ")
         if not number.isdigit() or not 1 <= int(number) <= size:
             raise ValueError(
-                f"expected the number of a {axis}, 1 to {size}, as the data had no labels; "
+                f"{place}expected the number of a {axis}, 1 to {size}, as the data had no labels; "
                 f"got {name!r}"
             )
         found.append(int(number) - 1)

@@ -174,9 +174,11 @@ def decode(
     kind = output_format(writing.output, writing.format, TABLE_FORMATS)
     no_tty_output(kind, writing.output)
     check_folder(writing.output)
-    if not code.is_file():
-        raise ValueError(f"{code}: there is no such file")
-    parity = ParityCheckCode.from_alist(code)
+    with files.local_copy(code) as (path, name):
+        try:
+            parity = ParityCheckCode.from_alist(path)
+        except ValueError as error:
+            raise ValueError(str(error).replace(str(path), name)) from None
     with files.local_copy(llr) as (path, name):
         received = _numbers(path, name)
     found = parity.decode(

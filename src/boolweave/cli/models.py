@@ -47,8 +47,8 @@ def predict(
         )
     fitted = load_model(model)
     rows, columns = ([row or ""], [column or ""]) if pairs is None else _read_pairs(pairs)
-    m = names_or_positions(fitted, rows, "row")
-    n = names_or_positions(fitted, columns, "column")
+    m = names_or_positions(fitted, rows, "row", pairs)
+    n = names_or_positions(fitted, columns, "column", pairs)
     answer = pl.DataFrame(
         {
             "row": pl.Series(encodable(rows), dtype=pl.String),
@@ -230,8 +230,8 @@ def _read_held_out(fitted: Any, source: str, reading: Reading) -> Any:
     from boolweave.io.write import column_names, row_names
 
     truth = read_input(source, reading, True).observations
-    rows = names_or_positions(fitted, row_names(truth), "row")
-    columns = names_or_positions(fitted, column_names(truth), "column")
+    rows = names_or_positions(fitted, row_names(truth), "row", source)
+    columns = names_or_positions(fitted, column_names(truth), "column", source)
     at_row = np.array(rows)[truth.rows_of_entries()]
     at_column = np.array(columns)[truth.indices]
     return at_row, at_column, truth.values

@@ -127,14 +127,14 @@ class Reading:
         str | None,
         typer.Option(
             metavar="mean|median|NUMBER",
-            help="The values are ratings; those above it are ones.",
+            help="The values are ratings; those above it are ones. The mean is that of all values.",
             rich_help_panel=_IN,
         ),
     ] = None
     absent: Annotated[
         Absent | None,
         typer.Option(
-            help="What entries are that sparse files, pairs and transactions do not name.",
+            help="What entries are that sparse files, pairs, triples or transactions do not name.",
             rich_help_panel=_IN,
         ),
     ] = None

@@ -91,19 +91,17 @@ def _end(number: int, frame: FrameType | None) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def leave(code: int) -> NoReturn:
-    """End the process.
+def end_at_once(code: int) -> NoReturn:
+    """End the process without waiting for threads, whose answers nobody wants any more.
 
-    After Ctrl-C at once: Python would wait for threads whose answers nobody wants any more, and if
-    an extension module had seen the interruption first, it would end by the signal instead.
+    After Ctrl-C Python might also end by the signal instead of with the exit code, if an extension
+    module saw the interruption first.
     """
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
-    if code == INTERRUPTED:
-        atexit._run_exitfuncs()
-        os._exit(code)
-    sys.exit(code)
+    atexit._run_exitfuncs()
+    os._exit(code)
 
 
 def ignore_output() -> None:
