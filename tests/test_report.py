@@ -146,7 +146,7 @@ def test_page_needs_nothing_else(hostile):
     data = re.search(r'id="data">(.*?)</script>', page, re.S).group(1)
     assert "<" not in data
     assert json.loads(data)["grid"]["shape"] == [6, 6]
-    assert "--seed 0" in page
+    assert "random_state=0" in page
 
 
 def test_a_thousand_by_a_thousand_is_under_8_megabytes(tmp_path):
@@ -220,7 +220,15 @@ def test_made_and_opened_in_ten_seconds(senate, opened):
     start = time.perf_counter()
     page = opened(path)
     assert making + time.perf_counter() - start < 10
-    for chart in ("tiles", "residual", "posterior", "messages", "beliefs", "calibration"):
+    for chart in (
+        "tiles",
+        "residual",
+        "posterior",
+        "changes",
+        "messages",
+        "beliefs",
+        "calibration",
+    ):
         assert page.locator(f"#{chart} .main-svg").count() > 0
     assert page.locator("#tiles .hm, #tiles .heatmaplayer image").count() >= 3
 

@@ -118,7 +118,7 @@ def _data(model: Any, grid: Grid, held_out: HeldOut | None) -> dict[str, Any]:
     history = {
         name: [float(value) for value in values]
         for name, values in model.history_.items()
-        if name in ("residual", "log_posterior") and np.isfinite(values).all()
+        if name in ("residual", "log_posterior", "changes") and np.isfinite(values).all()
     }
     return {
         "grid": grid.packed(),
@@ -163,12 +163,11 @@ def _agreement(found: Agreement, which: str) -> list[tuple[str, str]]:
     if not found.n_entries:
         return [(f"{which} entries right", f"no {which} entries")]
     covered = "no ones" if found.ones_covered is None else f"{found.ones_covered:.1%}"
-    constant = f"all {'ones' if found.constant else 'zeros'} would have"
+    constant = f"all {'ones' if found.constant else 'zeros'}: {found.constant_accuracy:.1%}"
     return [
         (f"{which} ones covered", covered),
         (f"{which} zeros made ones", f"{found.false_ones:,}"),
-        (f"{which} entries right", f"{found.accuracy:.1%}"),
-        (constant, f"{found.constant_accuracy:.1%} right"),
+        (f"{which} entries right", f"{found.accuracy:.1%} ({constant})"),
     ]
 
 

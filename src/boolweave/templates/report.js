@@ -147,6 +147,7 @@
     const line = (y) => ({ type: "scatter", mode: y.length > 60 ? "lines" : "lines+markers", x: y.map((_, i) => i + 1), y, line: { color: c.mark, width: 2 }, marker: { size: 4 } });
     if (h.residual) chart("residual", [line(h.residual)], { xaxis: { title: { text: "iteration" } }, yaxis: { type: "log", title: { text: "residual" }, tickformat: "~g", nticks: 8 } });
     if (h.log_posterior) chart("posterior", [line(h.log_posterior)], { xaxis: { title: { text: "iteration" } }, yaxis: { title: { text: "log-posterior" } } });
+    if (h.changes) chart("changes", [line(h.changes)], { xaxis: { title: { text: "iteration" } }, yaxis: { title: { text: "changes" }, rangemode: "tozero" } });
     const bars = (drawn) => drawn.map((one, i) => ({
       type: "bar", name: one.name, x: one.counts.map((_, b) => (one.edges[b] + one.edges[b + 1]) / 2), y: one.counts,
       width: one.edges[1] - one.edges[0], marker: { color: i === 0 ? c.mark : FACTORS[1], opacity: 0.75 },
