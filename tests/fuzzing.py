@@ -207,10 +207,9 @@ def mutant(good, number, kind):
         return name, broken_archive(content, dice), dice
     if name.endswith(".gz") and dice.random() < 0.7:
         return name, gzip.compress(broken(gzip.decompress(content), dice), mtime=0), dice
-    if dice.random() < 0.1:
-        name = (
-            f"{Path(name).stem}{dice.choice(['.csv', '.npz', '.png', '.mtx', '.parquet', '.fimi'])}"
-        )
+    if kind not in ("model", "checkpoint", "alist") and dice.random() < 0.1:
+        suffix = dice.choice([".csv", ".npz", ".png", ".mtx", ".parquet", ".fimi"])
+        name = f"{Path(name).stem}{suffix}"
     return name, broken(content, dice), dice
 
 

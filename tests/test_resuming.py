@@ -38,10 +38,9 @@ def run(observations, name, place):
         ).fit(observations)
 
 
-@pytest.fixture(scope="module", params=RUNS)
-def stopped(request, planted, tmp_path_factory):
-    """The name of a run, and the arrays and header of its checkpoint after some steps."""
-    place, step, left = tmp_path_factory.mktemp("run"), engine.step, 25
+def stop(observations, name, place, n_steps):
+    """Arrays and header of the checkpoint of a run after some steps."""
+    step, left = engine.step, n_steps
 
     def crashing(*arguments):
         nonlocal left
@@ -54,13 +53,21 @@ def stopped(request, planted, tmp_path_factory):
         patch.setattr(Recorder, "beat", Recorder.save)
         patch.setattr(engine, "step", crashing)
         with pytest.raises(Crash):
-            run(planted, request.param, place)
+            run(observations, name, place)
     with np.load(max(place.iterdir())) as stored:
-        arrays = {name: stored[name] for name in stored.files if name != "checksum"}
-    return request.param, arrays, json.loads(str(arrays.pop("header")))
+        arrays = {key: stored[key] for key in stored.files if key != "checksum"}
+    return arrays, json.loads(str(arrays.pop("header")))
+
+
+@pytest.fixture(scope="module", params=RUNS)
+def stopped(request, planted, tmp_path_factory):
+    """The name of a run, and its checkpoint."""
+    return request.param, *stop(planted, request.param, tmp_path_factory.mktemp("run"), 25)
 
 
 def put(place, arrays, header):
+    for old in place.iterdir():
+        old.unlink()
     with open(place / "checkpoint-000001.npz", "wb") as file:
         write_arrays(file, {"header": np.array(json.dumps(header)), **arrays})
 
@@ -118,6 +125,22 @@ def test_messages_of_another_problem(planted, stopped, tmp_path, field, change):
     assert wrong or (field == "sums" and name == "floats")
 
 
+def test_a_field_of_another_problem(planted, tmp_path):
+    arrays, header = stop(planted, "max-sum", tmp_path, 4)
+    (field,) = fields_of(header, "Field")
+    wrong = nodes(field, "array")
+    assert len(wrong) == 2
+    for key in wrong:
+        for change in CHANGES.values():
+            put(tmp_path, {**arrays, key: change(arrays[key])}, header)
+            with pytest.raises(ValueError, match="does not fit this version of boolweave"):
+                run(planted, "max-sum", tmp_path)
+    field["row_step"] = float("nan")
+    put(tmp_path, arrays, header)
+    with pytest.raises(ValueError, match="does not fit this version of boolweave"):
+        run(planted, "max-sum", tmp_path)
+
+
 @pytest.mark.parametrize(
     ("kind", "field", "value"),
     [
@@ -127,6 +150,7 @@ def test_messages_of_another_problem(planted, stopped, tmp_path, field, change):
         ("Result", "n_iter", "many"), ("Result", "row_log_odds", 1.0), ("Result", "history", None),
         ("Model", "n_components", 3), ("Model", "row_prior", 7.0), ("Model", "product", "and"),
         ("Channel", "one_given_zero", -1.0), ("Starts", "done", None), ("Starts", "n_tried", -1),
+        ("State", "field", 3), ("State", "n_iter", "a"), ("State", "residual", None),
     ],
 )  # fmt: skip
 def test_frames_of_other_things(planted, stopped, tmp_path, kind, field, value):

@@ -15,6 +15,7 @@ import numpy as np
 from boolweave import compact_beliefs
 from boolweave._vectors import LANES
 from boolweave.candidates import Candidate, Decimation, Learning, Starts
+from boolweave.field import Field
 from boolweave.message_passing import Problem, Run, State, chunks_of
 from boolweave.model import Model
 from boolweave.observations import Observations
@@ -34,6 +35,7 @@ _TYPES: dict[type, dict[str, Any]] = {
     Learning: {"candidate": Candidate, "model": Model, "left": _WHOLE, "pause": _WHOLE},
     Decimation: {"candidate": Candidate, "rows": np.ndarray, "columns": np.ndarray},
     Candidate: {"state": State, "result": Result},
+    State: {"n_iter": _WHOLE, "residual": _NUMBER, "n_changed": tuple, "expected_ones": tuple},
     Result: {
         "model": Model, "observations": Observations, "row_log_odds": np.ndarray,
         "column_log_odds": np.ndarray, "log_posterior": _NUMBER, "converged": _SWITCH,
@@ -130,6 +132,8 @@ def check_state(problem: Any, state: Any) -> None:
     if gone and state.sums is None and state.row_belief is None and state.column_belief is None:
         return  # forgotten: nobody goes on from here
     _check_beliefs((state.row_belief, state.column_belief), problem)
+    if state.field is not None:
+        _check_field(state.field, problem)
     if problem.cluster is None:  # there each worker checks its own
         check_messages(problem, state)
 
@@ -153,6 +157,16 @@ def check_messages(problem: Any, state: Any) -> None:
             if problem.code is None:
                 _expect(not np.isnan(array).any(), "messages without a number")
     _check_form(sums, state.sums)
+
+
+def _check_field(field: Any, problem: Any) -> None:
+    _expect(type(field) is Field, "expected a field")
+    (M, N), K = problem.shape, problem.n_components
+    _check_array(field.rows, (M, K), np.int8)
+    _check_array(field.columns, (K, N), np.int8)
+    for number in (field.row_step, field.column_step, field.least):
+        right = isinstance(number, _NUMBER) and 0 <= float(number) < np.inf
+        _expect(right, "a field without a size")
 
 
 def _check_types(part: Any) -> None:
