@@ -127,6 +127,22 @@ def test_no_file_is_left(planted, made, monkeypatch, tmp_path):
     assert files_without_a_name() == before
 
 
+@needs_proc
+def test_no_file_waits_for_the_garbage_collector(planted, made):
+    how = {"n_components": 3, "n_init": 1, "random_state": 0, "max_iter": 20}
+    gc.collect()
+    before = files_without_a_name()
+    gc.disable()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            BooleanMatrixFactorization(**how, max_memory=tight((90, 60), **how)).fit(planted)
+        assert made
+        assert files_without_a_name() == before
+    finally:
+        gc.enable()
+
+
 def files_without_a_name():
     links = []
     for name in os.listdir("/proc/self/fd"):

@@ -161,7 +161,10 @@ def fit(
     store = this.room(effective_jobs(settings.n_jobs))
     with this.recorder.frame("blocks", lambda: [store.n_blocks]) as n_blocks:
         this.keep_in(store, n_blocks[0])
-        return this.run(random)
+        try:
+            return this.run(random)
+        finally:
+            this.recorder.checks.clear()  # they hold on to the problem, and so to its messages
 
 
 @dataclass(eq=False)
