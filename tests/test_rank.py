@@ -1,6 +1,7 @@
 """How many factors: description length, held-out entries, what is dropped."""
 
 import itertools
+import warnings
 from dataclasses import replace
 from math import comb, log2
 
@@ -8,11 +9,20 @@ import numpy as np
 import pytest
 
 import boolweave
-from boolweave import BooleanMatrixFactorization, Channel, factorize, rank, select_rank
-from boolweave.datasets import make_boolean
-from boolweave.learning import Settings
+from boolweave import (
+    BooleanMatrixFactorization,
+    Channel,
+    factorize,
+    learning,
+    rank,
+    select_rank,
+)  # fmt: skip
+from boolweave.baselines import GreConD
+from boolweave.datasets import load_votes84, load_zoo, make_boolean
+from boolweave.learning import Settings, UninformativeWarning
 from boolweave.model import Model
 from boolweave.observations import Observations
+from boolweave.products import boolean_product
 from boolweave.rank import RankSelection, description_length, drop_useless, search
 from boolweave.result import Result
 
@@ -120,6 +130,81 @@ def test_the_search_goes_up_until_nothing_is_gained():
     selection = select_rank(planted.observations, random_state=0)
     assert selection.best == 2
     np.testing.assert_array_equal(selection.ranks, np.arange(1, 2 + rank.PATIENCE + 1))
+
+
+@pytest.mark.parametrize("load", [load_zoo, load_votes84])
+def test_the_rank_does_not_depend_on_the_seed(load):
+    """On votes84 it was anything from 3 to 6."""
+    seen = load().observations
+    found = [BooleanMatrixFactorization(random_state=seed).fit(seen) for seed in range(3)]
+    assert np.ptp([len(model.components_) for model in found]) <= 1
+    assert len({model.rank_selection_.best for model in found}) == 1
+
+
+def test_many_small_factors_of_a_sparse_table_are_found():
+    """The search goes on until it is shorter than factors that cover no zero."""
+    random = np.random.default_rng(0)
+    X = random.random((400, 30)) < 0.02
+    Y = random.random((30, 80)) < 0.06
+    seen = Observations.from_dense(boolean_product(X, Y) ^ (random.random((400, 80)) < 0.002))
+    assert seen.share_of_ones < 0.05
+    selection = select_rank(seen, random_state=0)
+    covers = GreConD(30).fit(seen)
+    cover = result_of(covers.row_factors_, covers.components_, seen.to_dense())
+    assert selection.scores.min() < description_length(cover)
+    assert 20 <= selection.best <= 40
+
+
+def test_no_rank_is_worse_than_the_one_below_with_an_empty_factor(monkeypatch):
+    planted = make_boolean(50, 40, 4, flip=0.05, random_state=0)
+    fit = rank.fit
+
+    def fails_at_three(observations, settings, *arguments):
+        result = fit(observations, settings, *arguments)
+        if settings.n_components != 3:
+            return result
+        nonsense = np.random.default_rng(0).standard_normal(result.row_log_odds.shape)
+        return replace(result, row_log_odds=nonsense)
+
+    monkeypatch.setattr(rank, "fit", fails_at_three)
+    selection = select_rank(planted.observations, random_state=0)
+    scores = dict(zip(selection.ranks.tolist(), selection.scores, strict=True))
+    assert scores[3] == pytest.approx(scores[2] + np.log2(51) + np.log2(41))
+    assert selection.best == 4  # which begins with the factors of rank 2, and two more
+    assert (np.diff(selection.scores) <= np.log2(51) + np.log2(41) + 1e-9).all()
+
+
+def test_long_steps_are_filled_in_beside_the_best(monkeypatch):
+    planted = make_boolean(
+        60, 60, 10, row_density=0.2, column_density=0.2, flip=0.01, random_state=0
+    )
+    monkeypatch.setattr(rank, "MANY_MESSAGES", 1)
+    monkeypatch.setattr(rank, "STEP", 2)  # by a half of the rank
+    selection = select_rank(planted.observations, random_state=0)
+    assert {selection.best - 1, selection.best, selection.best + 1} <= set(selection.ranks.tolist())
+    assert len(selection.ranks) < selection.ranks[-1]  # not all of them
+    assert selection.best == 10
+
+
+def test_given_ranks_begin_with_the_factors_of_the_one_below():
+    planted = make_boolean(60, 50, 3, flip=0.02, random_state=0)
+    first, best = search(
+        planted.observations, Settings(1, n_init=1), np.random.default_rng(0), [3, 6]
+    )
+    empty = np.log2(61) + np.log2(51)
+    assert first.scores[1] <= first.scores[0] + 3 * empty + 1e-9
+    assert best.X.shape[1] == first.best == 3
+
+
+def test_the_answer_warns_and_the_fits_that_judge_ranks_do_not(monkeypatch):
+    planted = make_boolean(30, 30, 2, random_state=0)
+    monkeypatch.setattr(learning._Fit, "_says_something", lambda *_: False)
+    with pytest.warns(UninformativeWarning) as warned:
+        BooleanMatrixFactorization(random_state=0).fit(planted.observations)
+    assert sum(issubclass(w.category, UninformativeWarning) for w in warned) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UninformativeWarning)
+        select_rank(planted.observations, [1, 2], random_state=0)
 
 
 def test_ranks_are_tried_once_and_in_order():
@@ -256,7 +341,7 @@ def test_an_interrupt_ends_the_search_with_what_was_tried(criterion, monkeypatch
     planted = make_boolean(40, 40, 3, flip=0.05, random_state=0)
     fits = itertools.count(1)
     fit = rank.fit
-    stop = 4 if criterion == "mdl" else 2 * rank.N_FOLDS + 2
+    stop = 5 if criterion == "mdl" else 2 * rank.N_FOLDS + 2  # the third rank has no fit yet
 
     def interrupted(*arguments):
         if next(fits) == stop:
@@ -267,7 +352,7 @@ def test_an_interrupt_ends_the_search_with_what_was_tried(criterion, monkeypatch
     selection, best = search(
         planted.observations, Settings(1), np.random.default_rng(0), criterion=criterion
     )
-    assert len(selection.ranks) == (3 if criterion == "mdl" else 2)
+    assert selection.ranks.tolist() == [1, 2]
     if criterion == "mdl":
         assert best.interrupted
         assert best.X.shape[1] == selection.best

@@ -27,7 +27,7 @@ def select_rank(
     ----------
     X : as in `BooleanMatrixFactorization.fit`, shape (M, N)
     ranks : iterable of int, optional
-        The ranks to try. Left out: from 1 up, until three in a row brought nothing.
+        The ranks to try. Left out: from 1 up, until five beyond the best one brought nothing.
     criterion : {"mdl", "heldout"}
         "mdl": the description length of factors and errors in bits; "heldout": the log-loss of
         entries held out, in four parts.

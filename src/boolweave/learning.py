@@ -31,6 +31,7 @@ from boolweave.candidates import (
 )
 from boolweave.checkpoint import Recorder
 from boolweave.density import density
+from boolweave.field import Field
 from boolweave.message_passing import Problem, State
 from boolweave.metrics import match_factors
 from boolweave.model import Channel, Model, sigmoid
@@ -76,6 +77,10 @@ UPDATE_EVERY = 10
 # What a learned channel may be: never certain (that could not be unlearned), never useless.
 LEAST_FLIP = 1e-6
 LEAST_GAP = 0.02
+
+# Given factors are not believed beyond these log-odds, and no longer than until these are left.
+FIRST_LOG_ODDS = 8.0
+LEAST_LOG_ODDS = 0.01
 
 # A factor comes back in another start if the tiles overlap by this Jaccard similarity.
 SAME_FACTOR = 0.5
@@ -138,6 +143,7 @@ def fit(
     random: np.random.Generator,
     on_iteration: OnIteration | None = None,
     recorder: Recorder | None = None,
+    first: Result | None = None,
 ) -> Result:
     """Find the factors, by the method of `settings`.
 
@@ -151,12 +157,15 @@ def fit(
         Told the iteration, residual and log-posterior of every iteration.
     recorder : Recorder, optional
         Keeps what the fit needs to go on after a crash; one that has it goes on.
+    first : Result, optional
+        Factors, as many as there are to be, that one more start begins with; there need not be
+        any random start then.
 
     Returns
     -------
     Result
     """
-    this = _Fit(observations, settings, on_iteration, recorder or Recorder())
+    this = _Fit(observations, settings, on_iteration, recorder or Recorder(), first)
     this.recorder.checks["blocks"] = whole_number
     store = this.room(effective_jobs(settings.n_jobs))
     with this.recorder.frame("blocks", lambda: [store.n_blocks]) as n_blocks:
@@ -175,6 +184,7 @@ class _Fit:
     settings: Settings
     on_iteration: OnIteration | None
     recorder: Recorder
+    first: Result | None = None
     store: Memory = field(default_factory=Memory)
 
     def room(self, n_jobs: int) -> Memory:
@@ -185,7 +195,7 @@ class _Fit:
             "messages": "float32" if self.code is None else "uint8",
             "method": settings.method,
             "learns": settings.learns_any,
-            "n_init": settings.n_init,
+            "n_init": settings.n_init + self.has_first,
             "product": settings.product,
         }
         cluster = getattr(self.observations, "cluster", None)
@@ -207,6 +217,11 @@ class _Fit:
         self.settings = replace(self.settings, n_jobs=n_jobs)
         self.store = self.recorder.store = store
 
+    @property
+    def has_first(self) -> bool:
+        """Whether one of the starts is given."""
+        return self.first is not None
+
     def run(self, random: np.random.Generator) -> Result:
         seeds = random.spawn(self.settings.n_init)
         most = max(self.settings.max_iter, FIRST_UPDATE, UPDATE_EVERY)
@@ -226,10 +241,11 @@ class _Fit:
                 return with_stability(replace(at.so_far, interrupted=True), at.ends)
 
     def _restarts(self, at: Starts, seeds: list[np.random.Generator]) -> Result:
-        """Random starts, each run to the end."""
-        while len(at.done) < len(seeds):
+        """Random starts, and the given one, each run to the end."""
+        while len(at.done) < len(seeds) + self.has_first:
             if not self.recorder.resuming:
-                at.current = self._start(seeds[len(at.done)])
+                random = len(at.done) < len(seeds)
+                at.current = self._start(seeds[len(at.done)]) if random else self._given_start()
                 if self.settings.method == "sum-product":
                     at.current.state = engine.to_sum_product(self.first_problem, at.current.state)
             assert at.current is not None
@@ -285,6 +301,18 @@ class _Fit:
         else:
             state = engine.init(problem, random)
         return Candidate.of(state, problem.model, self.observations)
+
+    def _given_start(self) -> Candidate:
+        """The beliefs of the given factors, with the channel and the priors that they support."""
+        assert self.first is not None
+        model = self._learn_from_bits(replace(self.first, marginal=False))
+        rows, columns = (
+            np.clip(odds, -FIRST_LOG_ODDS, FIRST_LOG_ODDS)
+            for odds in (self.first.row_log_odds, self.first.column_log_odds)
+        )
+        field = Field.of_log_odds(rows, columns, LEAST_LOG_ODDS)
+        state = engine.init_from(self._problem(model), field)
+        return Candidate.of(state, model, self.observations)
 
     def _run(self, problem: Problem, state: State, n_iter: int) -> Result:
         return engine.run(
@@ -391,10 +419,13 @@ class _Fit:
                 return replace(at.so_far, interrupted=True)
             for loser in finalists(at.done, keep=False):
                 loser.forget_messages()
-        best_start = at.done[0].result
+        best_start = self.first or at.done[0].result
         chosen = finalists(at.done)
-        while at.n_tried < len(chosen):
-            if not self.recorder.resuming:
+        while at.n_tried < len(chosen) + self.has_first:
+            if not self.recorder.resuming and at.n_tried == len(chosen):
+                at.current = self._given_start()
+                at.current.state = engine.to_sum_product(self.first_problem, at.current.state)
+            elif not self.recorder.resuming:
                 at.current = self._with_first_guess(chosen[at.n_tried])
                 chosen[at.n_tried].forget_messages()
             assert at.current is not None
