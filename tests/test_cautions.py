@@ -15,6 +15,7 @@ from boolweave.cautions import DegenerateDataWarning, share_changing
 from boolweave.datasets import load_senate, make_boolean
 from boolweave.functions import factorize
 from boolweave.model import Model
+from boolweave.result import Result
 
 NAN = float("nan")
 
@@ -76,21 +77,37 @@ def test_a_few_flickering_entries_are_no_news():
 
 
 def test_factors_on_their_way_warn(monkeypatch):
+    """And what the warning advises helps."""
+    monkeypatch.setattr(cautions, "FLICKER", 0.001)
     votes = load_senate(107).observations
     with pytest.warns(ConvergenceWarning, match=r"after 200 iterations.*raise n_init") as caught:
-        one = BooleanMatrixFactorization(8, method="max-sum", random_state=0).fit(votes)
+        one = BooleanMatrixFactorization(8, method="max-sum", random_state=1).fit(votes)
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        more = BooleanMatrixFactorization(8, method="max-sum", n_init=4, random_state=0).fit(votes)
+        more = BooleanMatrixFactorization(8, method="max-sum", n_init=4, random_state=1).fit(votes)
     assert more.log_posterior_ > one.log_posterior_
-    monkeypatch.setattr(cautions, "FLICKER", 0.0)
     with pytest.warns(ConvergenceWarning, match=r"Set decimation=0\.1"):
-        factorize(votes, 3, random_state=0)
+        factorize(votes, 8, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        decided = factorize(votes, 3, random_state=0, decimation=0.1)
+        decided = factorize(votes, 8, random_state=0, decimation=0.1)
     assert share_changing(decided) == 0
+
+
+@pytest.mark.parametrize(("share", "warns"), [(0.019, False), (0.021, True)])
+def test_from_which_share_on(share, warns):
+    """Ten ones in the factors; the changes of the last ten iterations count."""
+    odds = np.ones((5, 1))
+    history = {"changes": np.array([50.0] * 20 + [10 * share] * 10)}
+    seen = Observations.from_data(np.ones((5, 5)))
+    result = Result(
+        Model(1, Channel.symmetric(0.1)), seen, odds, odds.T, 0.0, False, False, 30, history, True
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        cautions.about_changes(result, BooleanMatrixFactorization(1))
+    assert bool(caught) == warns
 
 
 # ---------------------------------------------------------------- data that say nothing

@@ -78,7 +78,8 @@ def test_the_report_says_the_same(folder):
 
 
 def test_ones_only_are_warned_of_with_an_option_that_helps(folder):
-    done = run("complete", "pairs.csv", *QUICK, cwd=folder)
+    done = run("complete", "pairs.csv", *QUICK, "--model", "ones.npz", cwd=folder)
+    assert boolweave.load(folder / "ones.npz").absent == "missing"  # as the file was read
     assert "warning: all 18 observed entries are 1" in done.stderr
     assert "--absent zero" in done.stderr
     assert "100.0% of 18 observed entries right (all ones: 100.0%)" in done.stderr

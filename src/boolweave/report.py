@@ -197,7 +197,7 @@ def _provenance(model: Any) -> list[tuple[str, str]]:
     ]
     facts += [
         ("iterations", f"{model.n_iter_}"),
-        ("converged", "yes" if model.converged_ else "no"),
+        ("messages settled", "yes" if model.converged_ else "no"),
         ("interrupted", "yes" if model.interrupted_ else "no"),
         ("log-posterior", f"{float(model.log_posterior_):,.2f}"),
         ("Python", platform.python_version()),

@@ -75,6 +75,7 @@ def factorize(
     contents = read_input(source, reading, writing.quiet, max_memory=fitting.max_memory)
     began = time.time()
     fitted, held_out = _fit(contents.observations, fitting, hold_out, writing.quiet, where)
+    fitted.absent = reading.absent.value if reading.absent else "zero"
     with not_lost(fitted, began, model):
         _write_more(fitted, held_out, contents.name, model, report, writing.quiet)
         if writing.json:
@@ -120,6 +121,7 @@ def complete(
     filling.check_size(contents.observations, kind, fill.value, fitting.max_memory)
     began = time.time()
     fitted, held_out = _fit(contents.observations, fitting, hold_out, writing.quiet, where)
+    fitted.absent = reading.absent.value if reading.absent else "missing"
     seen = contents.observations
     with not_lost(fitted, began, model):
         _write_more(fitted, held_out, contents.name, model, report, writing.quiet)
