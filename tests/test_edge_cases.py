@@ -1,9 +1,12 @@
 """Problems at the edge: no noise, no observations, contradictions, odd sizes. Never a NaN."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from boolweave import BooleanMatrixFactorization
 from boolweave.datasets import make_boolean
 from boolweave.message_passing import make_problem
 from boolweave.model import Channel, Model
@@ -35,6 +38,54 @@ def test_noiseless_and_useless_channels_give_no_nan(flip, observed):
 def test_no_problem_gives_nan(small):
     for dtype in (np.float32, np.float64):
         assert_sane(run_from(small, small.random_messages(0), dtype, max_iter=30))
+
+
+EXTREMES = [0.0, 5e-324, 1e-300, 1e-12, 0.3, 0.5, 1 - 1e-12, 1.0]
+
+
+def extreme(rng, shape):
+    """A probability, the same for all, or one for each row, column or entry."""
+    shape = [(), (1, shape[1]), (shape[0], 1), shape][rng.integers(4)]
+    return rng.choice(EXTREMES, shape)
+
+
+@pytest.mark.parametrize("method", ["max-sum", "sum-product", "auto"])
+@pytest.mark.parametrize("product", ["or", "xor"])
+def test_extreme_channels_and_priors_give_no_nan(method, product):
+    """What cannot be is refused; everything else has an answer, and the answer is a number."""
+    n_fits = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        M, N, K = (int(n) for n in rng.integers(1, 7, 3))
+        seen = rng.integers(0, 2, (M, N)).astype(float)
+        seen[rng.random((M, N)) < 0.2] = np.nan
+        channel = {name: extreme(rng, (M, N)) for name in ("one_given_zero", "one_given_one")}
+        if rng.random() < 0.3:
+            missing = rng.choice([0.0, 1e-300, 0.2, 1.0])
+            channel |= {
+                f"missing_given_{value}": missing * (1 - channel[f"one_given_{value}"])
+                for value in ("zero", "one")
+            }
+        model = BooleanMatrixFactorization(
+            K, method=method, product=product, noise=Channel(**channel), max_iter=8, n_init=2,
+            row_prior=extreme(rng, (M, K)), column_prior=extreme(rng, (K, N)), random_state=0,
+        )  # fmt: skip
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # of eight iterations, and the like
+                model.fit(seen)
+        except ValueError as error:
+            assert "cannot be" in str(error)
+            continue
+        n_fits += 1
+        rows, columns = (index.ravel() for index in np.indices((M, N)))
+        for array in (
+            model.row_log_odds_, model.column_log_odds_, model.predict_proba(rows, columns),
+            model.predict_proba(rows, columns, kind="latent"), model.predict_proba(seen),
+        ):  # fmt: skip
+            assert not np.isnan(array).any()
+        assert np.isfinite(model.log_posterior_)
+    assert n_fits >= 15
 
 
 def test_contradictory_certainty_gives_no_nan():

@@ -1,6 +1,10 @@
 """Saved models: what is written comes back, and nothing else is read."""
 
 import json
+import random
+import subprocess
+import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -384,3 +388,40 @@ def test_a_failing_save_leaves_the_old_file(saved, monkeypatch):
         fit(noise=0.3).save(saved)
     assert saved.read_bytes() == before
     assert list(saved.parent.iterdir()) == [saved]
+
+
+SAVER = """
+import sys
+import numpy as np
+from boolweave import BooleanMatrixFactorization
+
+table = np.tile([[1, 1, 0, 0], [0, 0, 1, 1]], (40, 30))
+models = [
+    BooleanMatrixFactorization(2, method="max-sum", noise=noise, random_state=0).fit(table)
+    for noise in (0.1, 0.2)
+]
+print("ready", flush=True)
+while True:
+    for model in models:
+        model.save(sys.argv[1])
+"""
+
+
+def test_kills_during_saves(path):
+    """Whenever the saving process is killed, the file is one of those that it wrote, whole."""
+    dice = random.Random(0)
+    for _ in range(3):
+        command = [sys.executable, "-c", SAVER, str(path)]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert child.stdout.readline().strip() == "ready"
+        deadline = time.monotonic() + 60
+        while not path.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(dice.uniform(0.0, 0.1))
+        child.kill()
+        child.communicate()
+        model = boolweave.load(path)
+        assert float(model.noise_.one_given_zero) == model.noise
+        assert model.noise in (0.1, 0.2)
+    fit().save(path)
+    assert list(path.parent.iterdir()) == [path]
