@@ -59,7 +59,7 @@ def test_links_stay_and_modes_are_kept(folder):
 
 def test_pipes_and_descriptors_are_written_to(folder):
     # A link to the standard output, as /dev/stdout is one: the test would not replace that.
-    (folder / "out").symlink_to("/proc/self/fd/1")
+    (folder / "out").symlink_to("/dev/fd/1")
     os.mkfifo(folder / "pipe.csv")
     received = []
     reader = threading.Thread(target=lambda: received.append((folder / "pipe.csv").read_bytes()))
@@ -82,7 +82,7 @@ def test_pipes_and_descriptors_are_written_to(folder):
 
 
 def test_standard_output_by_its_name_goes_on_where_it_is(folder):
-    (folder / "out").symlink_to("/proc/self/fd/1")
+    (folder / "out").symlink_to("/dev/fd/1")
     with (folder / "all.txt").open("wb") as file:
         file.write(b"before\n")
         file.flush()
