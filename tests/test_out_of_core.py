@@ -117,6 +117,7 @@ def test_no_file_is_left(planted, made, monkeypatch, tmp_path):
             raise ZeroDivisionError
         step(*arguments)
 
+    gc.collect()  # files of the tests before
     before = files_without_a_name()
     monkeypatch.setattr(engine, "step", watched)
     with pytest.raises(ZeroDivisionError):

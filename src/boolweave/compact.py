@@ -44,6 +44,9 @@ MOST_FACTORS = 120
 # What a sum of 16 bits can hold.
 NARROW = 32767
 
+# Messages that are turned into others at a time; they are 32-bit floats meanwhile.
+CONVERTED = 1 << 16
+
 # Arrays of observations are read-only; so are all of their kind: kernels are compiled once.
 _NO_COLUMNS = np.zeros(0, dtype=np.uint32)
 _NO_COLUMNS.flags.writeable = False
@@ -292,7 +295,10 @@ def to_sum_product(problem: Any, packed: list[Any]) -> list[NDArray[np.int16]]:
     blocks = zip(problem.blocks, packed, converted, strict=True)
     for block, array, out in in_turn(blocks, lambda part: (part[0].codes, *part[1:])):
         zeros = _stored_zeros(problem, block)[:, None, :].astype(np.float32)
-        out[...] = np.rint((array - zeros) * scale)
+        step = max(1, CONVERTED // max(1, out[:1].size))
+        for start in range(0, len(out), step):
+            some = slice(start, start + step)
+            out[some] = np.rint((array[some] - zeros[some]) * scale)
     return converted
 
 

@@ -149,12 +149,13 @@ def sums_of(problem: Any, semiring: str, to_row: list[Any], to_column: list[Any]
     columns = sums.columns
     blocks = zip(problem.blocks, to_row, to_column, sums.rows, strict=True)
     for block, phi, psi, side in in_turn(blocks, lambda part: (*entries_of(part[0]), *part[1:3])):
-        offsets = offsets_of(problem, semiring, block)[:, None]
+        offsets = offsets_of(problem, semiring, block)
         row_of = np.repeat(np.arange(block.stop - block.start), np.diff(block.indptr))
         for array, at, of in ((phi, row_of, side), (psi, block.columns, columns)):
-            values, out = block.from_lanes(array) - offsets, of.table(of.sums).T
+            out = of.table(of.sums).T
             for k in range(problem.n_components):
-                out[k] += np.bincount(at, values[:, k], out.shape[1]).astype(out.dtype)
+                values = block.from_lanes(array[:, k : k + 1])[:, 0] - offsets
+                out[k] += np.bincount(at, values, out.shape[1]).astype(out.dtype)
     if problem.share is not None:
         columns.sums = problem.share.reduce(columns.sums)
     return sums

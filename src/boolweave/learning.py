@@ -433,6 +433,7 @@ class _Fit:
             if refined.result.interrupted:
                 return replace(at.so_far or refined.result, interrupted=True)
             at.finalists = best_first([*at.finalists, refined])
+            at.current = None  # it has the messages of `refined`, which may be let go
             at.n_tried += 1
             for loser in at.finalists[1:]:
                 loser.forget_messages()

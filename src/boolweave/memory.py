@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from boolweave import compact
 from boolweave.candidates import N_FINALISTS
 from boolweave.free_memory import free_memory, in_words
-from boolweave.observations import PIECE_OF_ROWS
+from boolweave.message_passing import MAX_BLOCKS, MIN_BLOCK
 from boolweave.storage import Files, Memory, check_disk, is_in_file
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ _SUM_PRODUCT = {"uint8": 4, "float32": 8}
 _START = {"uint8": 2, "float32": 16}
 
 # Bytes of an observed entry, beside its messages: columns and evidence as floats, those of the last
-# model too. Where noise is learned from decoded factors, so many more, of some entries at a time.
+# model too. Where messages become those of sum-product and are added up, so many more, of a block.
 _EVIDENCE = {"uint8": 0, "float32": 16}
-_DECODED = 40
+_BLOCK = 40
 
 # Bytes of one entry of X or Y: beliefs, sums, what is told, bits; as floats also priors and old
 # beliefs. More where priors are learned; what every start leaves behind, and those that are kept.
@@ -98,9 +98,11 @@ def estimate(
         per_variable += _KEPT * min(N_FINALISTS, n_init)
     variables = (rows + columns) * n_components * per_variable
     column_sums = 8 * n_jobs * columns * n_components
-    decoded = _DECODED * min(n_entries, PIECE_OF_ROWS) if learns else 0
+    scratch = 8 * rows + 32 * columns
+    if learns or method != "max-sum":
+        scratch += _BLOCK * min(n_entries, max(2 * MIN_BLOCK, n_entries // MAX_BLOCKS))
     patterns = columns * (n_components * _PATTERN + _SUMS) if product == "xor" else 0
-    return held * per_entry + codes + variables + column_sums + 8 * rows + decoded + patterns
+    return held * per_entry + codes + variables + column_sums + scratch + patterns
 
 
 def _held(shape: tuple[int, int], n_entries: int) -> int:

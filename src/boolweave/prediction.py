@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Indices = NDArray[np.integer[Any]]
 
 # Numbers that are worked out at a time: scratch memory is a few times 8 bytes for each.
-PIECE = 1 << 18
+PIECE = 1 << 16
 
 
 def latent_at(
