@@ -244,6 +244,8 @@ def read(path, kind, dice):
             shutil.rmtree(place)
     elif (kind == "model" and dice.random() > 0.1) or path.name.startswith("model"):
         use(boolweave.load(path), dice)
+    elif path.suffix == ".parquet" and dice.random() < 0.2:  # as parts of one table
+        io.read([path, path], duplicates="majority")
     else:
         options = {}
         if dice.random() < 0.1:  # most kinds of files refuse most options

@@ -9,6 +9,7 @@ run; the observations are then read from files, too.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ import numpy as np
 from boolweave import _convert
 from boolweave.io.delimited import MISSING
 from boolweave.io.dialect import Dialect
-from boolweave.io.files import FileError, listed
+from boolweave.io.files import FileError, listed, without_panic
 from boolweave.io.formats import first_line, frame_codes
 from boolweave.io.options import Above
 from boolweave.observations import Duplicates, Observations
@@ -55,11 +56,22 @@ def read_parts(
     store = Memory() if fits else Files(1)
     limit = _threshold(paths, names[2], above)
     numbers = [_Numbers(), _Numbers()]
-    (packed,) = store.zeros([(n_lines,)], np.int64)
+    try:
+        (packed,) = store.zeros([(n_lines,)], np.int64)
+    except MemoryError:
+        longest = paths[int(np.argmax(counts))]
+        raise FileError(
+            str(longest), f"its {max(counts)} lines are too many for the memory; allow files with "
+            "--max-memory"
+        ) from None  # fmt: skip
     n = 0
     for path, count in zip(paths, counts, strict=True):
         for start in range(0, count, PIECE):
-            frame = pl.scan_parquet(path, glob=False).select(names).slice(start, PIECE).collect()
+            with _readable(path):
+                lines = pl.scan_parquet(path, glob=False).select(names).slice(start, PIECE)
+                frame = lines.collect()
+            if frame.height != min(PIECE, count - start):
+                raise FileError(str(path), f"expected {count} lines, got fewer; make it again")
             part = _pack(frame, str(path), names, numbers, limit)
             packed[n : n + len(part)] = part
             release(packed[n : n + len(part)])
@@ -95,16 +107,26 @@ def read_parts(
     )
 
 
-def _height(path: Path) -> int:
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Make a `FileError`, which names the file, of what polars raises while it reads it."""
     import polars as pl
 
     try:
-        return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
+        with without_panic(str(path)):
+            yield
     except (pl.exceptions.PolarsError, OSError) as error:
         raise FileError(
             str(path), "expected a Parquet file, as there are several, but it cannot be read "
             f"({first_line(error)})"
         ) from None  # fmt: skip
+
+
+def _height(path: Path) -> int:
+    import polars as pl
+
+    with _readable(path):
+        return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
 
 
 def _columns(paths: Sequence[Path], wanted: tuple[str, ...]) -> list[str]:
@@ -113,7 +135,8 @@ def _columns(paths: Sequence[Path], wanted: tuple[str, ...]) -> list[str]:
 
     names: list[str] = []
     for path in paths:
-        found = pl.scan_parquet(path, glob=False).collect_schema().names()
+        with _readable(path):
+            found = pl.scan_parquet(path, glob=False).collect_schema().names()
         if not names:
             asked = Dialect(
                 layout="triples", columns=wanted, names=tuple(found), n_fields=len(found)
@@ -133,7 +156,13 @@ def _threshold(paths: Sequence[Path], name: str, above: Above | None) -> float |
 
     ratings = pl.col(name).cast(pl.Float64).fill_nan(None)
     wanted = ratings.mean() if above == "mean" else ratings.median()
-    found = pl.scan_parquet(list(paths), glob=False).select(wanted).collect().item()
+    try:
+        found = pl.scan_parquet(list(paths), glob=False).select(wanted).collect().item()
+    except (pl.exceptions.PolarsError, OSError):
+        for path in paths:  # which of them is it?
+            with _readable(path):
+                pl.scan_parquet(path, glob=False).select(wanted).collect()
+        raise
     return float("nan") if found is None else float(found)
 
 
