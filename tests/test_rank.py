@@ -14,6 +14,7 @@ from boolweave import (
     Channel,
     factorize,
     learning,
+    memory,
     rank,
     select_rank,
 )  # fmt: skip
@@ -144,15 +145,15 @@ def test_the_rank_does_not_depend_on_the_seed(load):
 def test_many_small_factors_of_a_sparse_table_are_found():
     """The search goes on until it is shorter than factors that cover no zero."""
     random = np.random.default_rng(0)
-    X = random.random((400, 30)) < 0.02
-    Y = random.random((30, 80)) < 0.06
-    seen = Observations.from_dense(boolean_product(X, Y) ^ (random.random((400, 80)) < 0.002))
-    assert seen.share_of_ones < 0.05
+    X = random.random((300, 20)) < 0.02
+    Y = random.random((20, 60)) < 0.06
+    seen = Observations.from_dense(boolean_product(X, Y) ^ (random.random((300, 60)) < 0.001))
+    assert seen.share_of_ones < 0.03
     selection = select_rank(seen, random_state=0)
-    covers = GreConD(30).fit(seen)
+    covers = GreConD(20).fit(seen)
     cover = result_of(covers.row_factors_, covers.components_, seen.to_dense())
     assert selection.scores.min() < description_length(cover)
-    assert 20 <= selection.best <= 40
+    assert 15 <= selection.best <= 20
 
 
 def test_no_rank_is_worse_than_the_one_below_with_an_empty_factor(monkeypatch):
@@ -205,6 +206,25 @@ def test_the_answer_warns_and_the_fits_that_judge_ranks_do_not(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UninformativeWarning)
         select_rank(planted.observations, [1, 2], random_state=0)
+
+
+def test_the_search_ends_where_memory_does(monkeypatch):
+    planted = make_boolean(40, 40, 4, random_state=0)
+    store_for = memory.store_for
+
+    def scarce(observations, n_components, **how):
+        if n_components > 3:
+            raise MemoryError("4 factors need more than there is")
+        return store_for(observations, n_components, **how)
+
+    monkeypatch.setattr(memory, "store_for", scarce)
+    with pytest.warns(UserWarning, match="ended before 4: 4 factors need more than there is"):
+        model = BooleanMatrixFactorization(random_state=0).fit(planted.observations)
+    assert model.rank_selection_.ranks.tolist() == [1, 2, 3]
+    assert len(model.components_) == 3
+    monkeypatch.setattr(memory, "store_for", lambda *_, **__: scarce(None, 4))
+    with pytest.raises(MemoryError, match="4 factors need"):
+        BooleanMatrixFactorization(random_state=0).fit(planted.observations)
 
 
 def test_ranks_are_tried_once_and_in_order():

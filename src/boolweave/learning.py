@@ -176,6 +176,11 @@ def fit(
             this.recorder.checks.clear()  # they hold on to the problem, and so to its messages
 
 
+def check_memory(observations: Observations, settings: Settings) -> None:
+    """Raise MemoryError if a fit would take more than there is."""
+    _Fit(observations, settings, None, Recorder()).room(effective_jobs(settings.n_jobs))
+
+
 @dataclass(eq=False)
 class _Fit:
     """One call of `fit`: what does not change during it, and the steps."""

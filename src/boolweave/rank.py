@@ -14,7 +14,7 @@ import numpy as np
 from boolweave.checkpoint import Recorder
 from boolweave.growing import Sample, with_tiles
 from boolweave.learning import STRIDE as LONGER_STEPS
-from boolweave.learning import Settings, UninformativeWarning, fit
+from boolweave.learning import Settings, UninformativeWarning, check_memory, fit
 from boolweave.result import Result
 from boolweave.resuming import search_of
 
@@ -220,7 +220,7 @@ class _Search:
             n_init=min(self.settings.n_init, QUICK_STARTS),
             max_iter=min(self.settings.max_iter, QUICK_ITERATIONS),
         )
-        while (rank := self._next()) is not None:
+        while (rank := self._next()) is not None and self._has_room_for(rank):
             if self.criterion == "heldout":
                 self._hold_out(rank, quick)
             else:
@@ -245,6 +245,20 @@ class _Search:
             if high - low > 1:
                 return (low + high) // 2
         return None
+
+    def _has_room_for(self, rank: int) -> bool:
+        """Whether a full fit of this rank has memory enough; if not, the ranks below must do."""
+        more = replace(self.settings, n_components=rank, n_init=self.settings.n_init + 1)
+        try:
+            check_memory(self.observations, more)
+        except MemoryError as error:
+            if not self.judged.ranks:
+                raise
+            warnings.warn(
+                f"the search for the number of factors ended before {rank}: {error}", stacklevel=2
+            )
+            return False
+        return True
 
     def _are_many(self, rank: int) -> bool:
         """Whether a rank has so many messages that fits take long."""
