@@ -75,7 +75,7 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
     n_jobs : int, optional
         Number of threads; −1 for all cores. The result does not depend on it.
     random_state : int, RandomState or None
-        Seed of the random starts.
+        Seed of the random starts. The rank that "auto" finds does not depend on it.
     verbose : int, default=0
         Show progress on standard error.
     checkpoint : path, URL or Checkpoint, optional
