@@ -197,7 +197,9 @@ def test_a_run_in_files_goes_on_with_another_number_of_threads(
     how = {"n_components": 3, "random_state": 0, "max_iter": 50, "n_init": 2, "tol": 0.0}
     here = BooleanMatrixFactorization(**how).fit(planted)
     if entries is None:  # enough for one thread to have all in memory, but not for eight
-        limit = memory.estimate(planted.shape, planted.n_observed, 3, n_init=2, n_jobs=4)
+        limit = memory.estimate(
+            planted.shape, planted.n_observed, 3, n_init=2, n_jobs=4, finish=False
+        )
     else:
         limit = tight((90, 60), 3, n_init=2, n_jobs=8, entries=entries)
     asked, allowed = [], memory.store_for

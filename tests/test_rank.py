@@ -20,12 +20,13 @@ from boolweave import (
 )  # fmt: skip
 from boolweave.baselines import GreConD
 from boolweave.datasets import load_votes84, load_zoo, make_boolean
-from boolweave.learning import Settings, UninformativeWarning
+from boolweave.learning import UninformativeWarning
 from boolweave.model import Model
 from boolweave.observations import Observations
 from boolweave.products import boolean_product
 from boolweave.rank import RankSelection, description_length, drop_useless, search
 from boolweave.result import Result
+from boolweave.settings import Settings
 
 
 def result_of(X, Y, seen, product="or"):
@@ -199,7 +200,7 @@ def test_given_ranks_begin_with_the_factors_of_the_one_below():
 
 def test_the_answer_warns_and_the_fits_that_judge_ranks_do_not(monkeypatch):
     planted = make_boolean(30, 30, 2, random_state=0)
-    monkeypatch.setattr(learning._Fit, "_says_something", lambda *_: False)
+    monkeypatch.setattr(learning, "says_something", lambda *_: False)
     with pytest.warns(UninformativeWarning) as warned:
         BooleanMatrixFactorization(random_state=0).fit(planted.observations)
     assert sum(issubclass(w.category, UninformativeWarning) for w in warned) == 1

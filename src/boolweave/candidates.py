@@ -28,6 +28,7 @@ class Candidate:
 
     state: State
     result: Result
+    number: int = 0  # of the start among the starts of a fit
 
     @classmethod
     def of(cls, state: State, model: Model, observations: Observations) -> Candidate:
@@ -51,6 +52,14 @@ class Candidate:
 
 
 @dataclass(eq=False)
+class Attempts:
+    """How many attempts at a fit failed, and the best of their answers."""
+
+    n_failed: int = 0
+    best: Result | None = None
+
+
+@dataclass(eq=False)
 class Starts:
     """How far the starts of a fit are."""
 
@@ -60,6 +69,9 @@ class Starts:
     n_tried: int = 0
     refined: Candidate | None = None  # the best of them, or the current one, at its end
     so_far: Result | None = None  # the best that is finished
+    marginal: Result | None = None  # the answer of sum-product
+    n_finished: int = 0  # starts that max-sum has taken to the end, and the best of their results
+    max_sum: Result | None = None
 
     @property
     def ends(self) -> list[Result]:

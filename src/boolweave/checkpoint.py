@@ -291,6 +291,13 @@ class Recorder:
             )
 
 
+class Unrecorded(Recorder):
+    """Keeps nothing: for a short run that is done again rather than resumed."""
+
+    def beat(self) -> None:
+        """Do nothing."""
+
+
 def identity_of(observations: Observations, parameters: dict[str, Any]) -> dict[str, str]:
     """What tells a problem from others: a hash of its data, and its parameters as text."""
     data = hashlib.blake2b(digest_size=16)

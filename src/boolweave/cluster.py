@@ -60,11 +60,18 @@ class DealtObservations(Observations):
         parts = {field.name: getattr(observations, field.name) for field in fields(Observations)}
         return cls(**parts, cluster=cluster)
 
+    def to_local(self) -> Observations:
+        """The same observations without the cluster."""
+        parts = {field.name: getattr(self, field.name) for field in fields(Observations)}
+        return Observations(**parts)
+
 
 @dataclass(frozen=True, eq=False)
 class DealtBlock:
     """As much of a block as the client knows."""
 
+    start: int
+    stop: int
     n_entries: int
     n_observed: int
     levels: NDArray[np.float64]
@@ -120,7 +127,8 @@ class Cluster:
         if self._cuts != cuts:
             self._deal(observations, cuts)
         n_entries = _per_block(observations, cuts).tolist()
-        return tuple(DealtBlock(n, n, code.levels) for n in n_entries)
+        blocks = zip(cuts, n_entries, strict=True)
+        return tuple(DealtBlock(*cut, n, n, code.levels) for cut, n in blocks)
 
     def _deal(self, observations: Observations, cuts: list[tuple[int, int]]) -> None:
         found = self._found()

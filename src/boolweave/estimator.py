@@ -23,6 +23,7 @@ from boolweave.products import boolean_product
 from boolweave.progress import progress
 from boolweave.result import numbered
 from boolweave.resuming import whole_number
+from boolweave.settings import PAPER_FLIP, PAPER_PRIOR, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -253,7 +254,7 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
     def _recording(
         self,
         observations: Observations,
-        settings: learning.Settings,
+        settings: Settings,
         first_seed: int | None = None,
         **more: Any,
     ) -> Iterator[tuple[Recorder, np.random.Generator]]:
@@ -272,7 +273,7 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
         """Drawn from `random_state`, once a fit."""
         return int(check_random_state(self.random_state).randint(2**31))
 
-    def _settings(self) -> learning.Settings:
+    def _settings(self) -> Settings:
         """The parameters, with their defaults filled in."""
         paper = self.method == "max-sum"
         if paper and self.decimation is not None:
@@ -280,9 +281,9 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
                 "decimation fixes marginals, which method='max-sum' does not have; "
                 "use method='sum-product' or 'auto', or leave decimation out"
             )
-        noise = (learning.PAPER_FLIP if paper else "learn") if self.noise is None else self.noise
-        prior = learning.PAPER_PRIOR if paper else "learn"
-        return learning.Settings(
+        noise = (PAPER_FLIP if paper else "learn") if self.noise is None else self.noise
+        prior = PAPER_PRIOR if paper else "learn"
+        return Settings(
             n_components=1 if self.n_components == "auto" else self.n_components,
             product=self.product,
             method=self.method,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Literal
 
-from boolweave import compact
+from boolweave import compact, float_finish
 from boolweave.candidates import N_FINALISTS
 from boolweave.free_memory import free_memory, in_words
 from boolweave.message_passing import MAX_BLOCKS, MIN_BLOCK
@@ -63,6 +63,7 @@ def estimate(
     n_init: int = 1,
     n_jobs: int = 1,
     product: Product = "or",
+    finish: bool = True,
 ) -> int:
     """Bytes that a fit takes at most, beside its input.
 
@@ -86,11 +87,17 @@ def estimate(
         Number of threads.
     product : {"or", "xor"}
         As in the estimator.
+    finish : bool
+        Whether the last iterations of max-sum may be with floats.
     """
     rows, columns = shape
     held = _held(shape, n_entries) if messages == "uint8" else n_entries
     codes = held if held > n_entries else 0
     per_entry = _per_entry(n_components, messages, method, n_init)
+    messages_at_most = held * per_entry
+    if finish and messages == "uint8" and method != "sum-product":
+        last = held * n_components * _MAX_SUM[messages] + float_finish.n_bytes(held, n_components)
+        messages_at_most = max(messages_at_most, last)
     per_variable = _VARIABLE[messages] + _LEFT_BEHIND * n_init
     if learns:
         per_variable += _LEARNED[messages]
@@ -102,7 +109,7 @@ def estimate(
     if learns or method != "max-sum":
         scratch += _BLOCK * min(n_entries, max(2 * MIN_BLOCK, n_entries // MAX_BLOCKS))
     patterns = columns * (n_components * _PATTERN + _SUMS) if product == "xor" else 0
-    return held * per_entry + codes + variables + column_sums + scratch + patterns
+    return messages_at_most + codes + variables + column_sums + scratch + patterns
 
 
 def _held(shape: tuple[int, int], n_entries: int) -> int:
@@ -155,7 +162,7 @@ def store_for(
     ) -> int:  # fmt: skip
         return estimate(
             shape, n_entries, n_components, messages=messages, method=method, learns=learns,
-            n_init=n_init, n_jobs=n_jobs, product=product,
+            n_init=n_init, n_jobs=n_jobs, product=product, finish=max_memory is None,
         )  # fmt: skip
 
     free = free_memory()

@@ -13,10 +13,11 @@ import numpy as np
 
 from boolweave.checkpoint import Recorder
 from boolweave.growing import Sample, with_tiles
-from boolweave.learning import STRIDE as LONGER_STEPS
-from boolweave.learning import Settings, UninformativeWarning, check_memory, fit
+from boolweave.learning import UninformativeWarning, check_memory, fit
 from boolweave.result import Result
 from boolweave.resuming import search_of
+from boolweave.settings import Settings
+from boolweave.steps import STRIDE as LONGER_STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -142,6 +143,7 @@ def search(
     interrupted = False
     with recorder.frame("ranks", Judged) as judged:
         seed = int(random.integers(2**31))
+        settings = replace(settings, alone=False)
         tried = _Search(observations, settings, seed, criterion, on_iteration, recorder, judged)
         try:
             if ranks is None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from boolweave import compact_beliefs
 from boolweave._vectors import LANES
-from boolweave.candidates import Candidate, Decimation, Learning, Starts
+from boolweave.candidates import Attempts, Candidate, Decimation, Learning, Starts
 from boolweave.field import Field
 from boolweave.message_passing import Problem, Run, State, chunks_of
 from boolweave.model import Model
@@ -30,11 +30,13 @@ _TYPES: dict[type, dict[str, Any]] = {
     Run: {"state": State, "residuals": list, "scores": list, "changes": list, "best": tuple},
     Starts: {
         "current": Candidate | None, "done": list, "finalists": list, "n_tried": _WHOLE,
-        "refined": Candidate | None, "so_far": Result | None,
+        "refined": Candidate | None, "so_far": Result | None, "marginal": Result | None,
+        "n_finished": _WHOLE, "max_sum": Result | None,
     },
+    Attempts: {"n_failed": _WHOLE, "best": Result | None},
     Learning: {"candidate": Candidate, "model": Model, "left": _WHOLE, "pause": _WHOLE},
     Decimation: {"candidate": Candidate, "rows": np.ndarray, "columns": np.ndarray},
-    Candidate: {"state": State, "result": Result},
+    Candidate: {"state": State, "result": Result, "number": _WHOLE},
     State: {"n_iter": _WHOLE, "residual": _NUMBER, "n_changed": tuple, "expected_ones": tuple},
     Result: {
         "model": Model, "observations": Observations, "row_log_odds": np.ndarray,
