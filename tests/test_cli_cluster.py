@@ -112,7 +112,8 @@ def test_bad_files(frame, tmp_path):
     assert "cannot be read" in message(*paths, tmp_path / "o.parquet")
     frame.with_columns(liked=7).write_parquet(tmp_path / "o.parquet")
     assert "expected 0, 1 or null, got 7" in message(*paths, tmp_path / "o.parquet")
-    assert "three columns, but got 2" in message(*[write_pairs(frame, tmp_path)] * 2)
+    pairs = [write_pairs(frame, tmp_path)] * 2
+    assert "three columns, row, column, value, but got 2" in message(*pairs)
 
 
 def write_pairs(frame, folder):

@@ -60,7 +60,8 @@ def assert_one_step_is_the_twins(small, damping=0.4, n_iter=2, seed=0):
         soft = np.isfinite(belief)
         np.testing.assert_allclose(state.row_belief[soft], belief[soft], atol=1e-4, rtol=1e-5)
         gap = max(np.abs(new - old).max() for new, old in zip(targets, before, strict=True))
-        assert state.residual == pytest.approx(damping * gap, abs=2.1 * STEP, rel=3e-3)
+        # old and new are rounded, and one step less counts, as that is rounding
+        assert state.residual == pytest.approx(damping * gap, abs=3.1 * STEP, rel=3e-3)
 
 
 @pytest.mark.parametrize("product", PRODUCTS)

@@ -122,7 +122,7 @@ def test_a_block_of_more_entries_than_the_limit(tmp_path, monkeypatch):
         still[: -8 * 4096 // (LANES * compact.kernels.GROUPS)] = True
         scale = compact_beliefs.Scale.of(problem, "max-sum")
         prior = compact_beliefs.Prior(problem.row_prior, K)
-        told = compact_step.Told(False, "max-sum", code, 0.4, 0, scale, sums.columns, prior)
+        told = compact_step.Told(False, "max-sum", code, 0.4, 0, scale, sums.columns, prior, None)
         member = compact_step.Member(block, sums, 0, to_row, to_column)
         change, _, column_sum = compact_step.update(told, [member])
         rows = side.table(side.sums)

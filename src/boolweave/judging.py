@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 # A table with fewer holes than this is there to be explained rather than to be filled. Then an
 # answer of max-sum takes the place of one of sum-product that has this much more wrong entries.
-FEW_HOLES = 0.1
+FEW_HOLES = 0.05
 MORE_WRONG = 1.01
 
 

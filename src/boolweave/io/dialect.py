@@ -121,11 +121,12 @@ class Dialect:
                 f"{','.join(wanted)}, got {','.join(self.columns)!r}",
             )
         if self.n_fields < len(wanted):
-            raise FileError(
-                name,
-                f"expected {', '.join(wanted)} in each line, got {self.n_fields} field(s); name "
-                "the delimiter with --delimiter, or the layout with --layout wide",
-            )
+            number = {2: "two", 3: "three"}[len(wanted)]
+            problem = f"expected {number} columns, {', '.join(wanted)}, but got {self.n_fields}"
+            remedy = "name the layout with --layout wide"
+            if self.delimiter is not None:  # of a text file: it may be another one
+                remedy = "name the delimiter with --delimiter, or the layout with --layout wide"
+            raise FileError(name, f"{problem}; {remedy}")
         try:
             self.picked()
         except ValueError as error:
