@@ -63,6 +63,14 @@ def test_the_default_is_no_worse_than_max_sum(load, n_components):
     assert wrong(default, seen) <= judging.MORE_WRONG * wrong(paper.fit(seen), seen)
 
 
+def test_a_start_that_still_rises_is_given_more_iterations():
+    """Near the bound 40 factors show only after some 60 iterations."""
+    planted = make_boolean(1000, 1000, 40, observed=0.13, random_state=0)
+    model = BooleanMatrixFactorization(40, n_init=2, random_state=0).fit(planted.observations)
+    rows, columns = (index.ravel() for index in np.indices((1000, 1000)))
+    assert np.mean(model.predict(rows, columns) != planted.Z.ravel()) < 0.01
+
+
 def test_marginals_stay_where_the_noise_is_real():
     """A planted table with strong noise: fewer wrong entries than the truth are no better."""
     planted = make_boolean(100, 100, 3, flip=0.2, random_state=0)

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 FEW_HOLES = 0.05
 MORE_WRONG = 1.01
 
+# A start is on its way up if its log-posterior rose by this share of itself in so many iterations.
+RISE = 0.02
+LATELY = 10
+
 
 def wrong_entries(result: Result, observations: Observations) -> int:
     """How many observed entries the product of the decoded factors has wrong."""
@@ -37,6 +41,14 @@ def failed(result: Result, observations: Observations) -> bool:
     if observations.n_ones == 0:
         return False
     return is_empty(result) or wrong_entries(result, observations) > wrong_as_constant(observations)
+
+
+def climbs(result: Result) -> bool:
+    """Whether the log-posterior of the decoded factors was still rising fast at the end."""
+    scores = result.history["log_posterior"]
+    if result.converged or len(scores) <= LATELY:
+        return False
+    return bool(scores[-1] - scores[-1 - LATELY] > RISE * abs(scores[-1]))
 
 
 def is_to_be_explained(observations: Observations) -> bool:

@@ -31,6 +31,7 @@ from boolweave.candidates import (
 from boolweave.checkpoint import Recorder
 from boolweave.judging import (
     MORE_WRONG,
+    climbs,
     failed,
     is_to_be_explained,
     says_something,
@@ -55,11 +56,13 @@ if TYPE_CHECKING:
 # Learning of the noise begins with so many flips; if no start finds anything, with fewer.
 FLIPS = (PAPER_FLIP, 0.02, 0.004)
 
-# "auto": so many starts of so many iterations, fewer if some agree; the best go on with sum-product
-# for so many iterations; the best of those is finished. In all at most four times 200 iterations of
-# max-sum.
+# "auto": so many starts of so many iterations, fewer starts if some agree, and more iterations, up
+# to a limit, of those that are still on their way up; the best go on with sum-product for so many
+# iterations; the best of those is finished.
 N_STARTS = 6
 SHORT = 40
+MORE = 20
+MOST = 120
 TRIAL = 50
 
 # So many starts, and the best one, are taken to the end by max-sum where a table is there to be
@@ -220,8 +223,7 @@ class _Fit(Steps):
                 at.current = self._start(seeds[len(at.done)])
                 at.current.number = len(at.done)
             assert at.current is not None
-            result = self._run(self.first_problem, at.current.state, short)
-            at.current.result = joined(at.current.result, result)
+            result = self._begin(at.current)
             at.done = best_first([*at.done, at.current])
             at.so_far = at.done[0].result
             if result.interrupted:
@@ -258,6 +260,17 @@ class _Fit(Steps):
             at.marginal = best.result
             best.forget_messages()
         return self._explained(at, seeds) or self._checked(at.marginal, best_start)
+
+    def _begin(self, start: Candidate) -> Result:
+        """The first iterations of a start: few, but more while it is still on its way up."""
+        while True:
+            done = start.result.n_iter
+            n_iter = min(MORE if done else SHORT, self.settings.max_iter - done)
+            result = self._run(self.first_problem, start.state, n_iter)
+            start.result = joined(start.result, result)
+            most = min(MOST, self.settings.max_iter)
+            if result.interrupted or start.result.n_iter >= most or not climbs(start.result):
+                return result
 
     def _trials(self, chosen: list[Candidate]) -> list[tuple[Candidate, bool]]:
         """Which starts go on with sum-product, each without priors; the best also with its own.

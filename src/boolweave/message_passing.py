@@ -50,11 +50,6 @@ MAX_BLOCK = 2**24
 # need some before their changes tell whether they have settled.
 LEAST_ITERATIONS = 3
 
-# The standard deviation of random first messages, log U − log(1 − U), and what is left of their
-# sums when nothing is left.
-DEVIATION = np.pi / np.sqrt(3)
-NOTHING = 1e-3
-
 # Columns are numbered in 32 bits without sign; rows and entries in 64.
 MOST_COLUMNS = 2**32
 
