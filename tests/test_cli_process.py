@@ -294,6 +294,41 @@ def test_signals_leave_no_half_files(folder, number, code):
     assert os.listdir(folder) == ["t.csv"]
 
 
+# Ctrl-C in the search, and again when its result is written.
+TWICE = """
+import os, signal
+from boolweave import message_passing
+from boolweave.cli import fitting, process
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+process.SAME_INTERRUPTION = {seconds}
+step, write_more = message_passing.step, fitting._write_more
+
+def interrupted(*arguments):
+    if arguments[1].n_iter == 2:
+        os.kill(os.getpid(), signal.SIGINT)
+    step(*arguments)
+
+def interrupted_again(*arguments):
+    os.kill(os.getpid(), signal.SIGINT)
+    write_more(*arguments)
+
+message_passing.step, fitting._write_more = interrupted, interrupted_again
+"""
+
+
+@pytest.mark.parametrize(("seconds", "kept"), [(1000, True), (0, False)])
+def test_one_ctrl_c_sent_twice_does_not_lose_the_result(folder, seconds, kept):
+    child = program(TWICE.format(seconds=seconds), *FACTORIZE[:-1], "-o", "f.csv", cwd=folder)
+    try:
+        _, errors = child.communicate(timeout=120)
+    finally:
+        child.kill()
+    assert child.returncode == 130, errors
+    assert "interrupted: writing the best result so far" in errors
+    assert (folder / "f.csv").exists() == kept
+
+
 # Sends Ctrl-C to its own process when it is imported, as a user might at that moment.
 INTERRUPTING = """
 import os, signal, time

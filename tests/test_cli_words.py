@@ -90,7 +90,21 @@ def test_ones_only_are_warned_of_with_an_option_that_helps(folder):
 def test_nothing_observed_is_warned_of(folder):
     done = run("complete", "nothing.csv", *QUICK, cwd=folder)
     assert "warning: nothing was observed" in done.stderr
-    assert "2 factors: no observed entries" in done.stderr
+    assert "set --absent zero" in done.stderr
+    assert "2 factors, 2 empty: no observed entries" in done.stderr
+
+
+def test_empty_factors_are_told(folder):
+    (folder / "tile.csv").write_text("1,1,0,0\n" * 4 + "0,0,0,0\n" * 4)
+    done = run(
+        "factorize", "tile.csv", "-k", "3", "--jobs", "1", "--json", "--model", "tile.npz",
+        cwd=folder,
+    )  # fmt: skip
+    fitted = boolweave.load(folder / "tile.npz")
+    full = (fitted.row_log_odds_ > 0).any(0) & fitted.components_.any(1)
+    assert full.sum() < 3
+    assert json.loads(done.stdout)["n_empty"] == 3 - full.sum()
+    assert f"3 factors, {3 - full.sum()} empty: 100.0% of 8 ones covered" in done.stderr
 
 
 # ---------------------------------------------------------------- what was run

@@ -71,7 +71,9 @@ def about_data(observations: Observations, parameters: Any) -> None:
     n_observed, n_ones = observations.n_observed, observations.n_ones
     if n_observed == 0:
         what = "nothing was observed: every entry will be a guess of the prior"
-        remedy = 'check how missing entries are marked, and absent, which may have to be "zero"'
+        remedy = (
+            'check how ones and zeros are marked; if what is not listed is 0, set absent="zero"'
+        )
     elif n_ones == n_observed:
         what = (
             f"all {n_observed} observed entries are 1, and nothing says where a 0 would be: "

@@ -305,6 +305,7 @@ def _summary(fitted: BooleanMatrixFactorization, held_out: HeldOut | None) -> di
         "columns": seen.n_columns,
         "observed": seen.n_observed,
         "n_components": len(fitted.components_),
+        "n_empty": _n_empty(fitted),
         "converged": bool(fitted.converged_),
         "interrupted": bool(fitted.interrupted_),
         "n_iter": int(fitted.n_iter_),
@@ -321,11 +322,18 @@ def _say_summary(fitted: BooleanMatrixFactorization, held_out: HeldOut | None, q
     """The same in words."""
     if quiet:
         return
-    n = len(fitted.components_)
+    n, n_empty = len(fitted.components_), _n_empty(fitted)
+    empty = f", {n_empty} empty" if n_empty else ""
     words = _agreement(fitted).sentence("observed entries")
-    talk(f"{n} factor{'' if n == 1 else 's'}: {words}", quiet)
+    talk(f"{n} factor{'' if n == 1 else 's'}{empty}: {words}", quiet)
     if held_out is not None:
         talk(f"held out: {_agreement(fitted, held_out).sentence()}", quiet)
+
+
+def _n_empty(fitted: BooleanMatrixFactorization) -> int:
+    """How many factors have no row, or no column."""
+    has_rows, has_columns = (fitted.row_log_odds_ > 0).any(0), fitted.components_.any(1)
+    return int((~(has_rows & has_columns)).sum())
 
 
 def _agreement(fitted: BooleanMatrixFactorization, held_out: HeldOut | None = None) -> Agreement:

@@ -10,6 +10,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -19,6 +20,8 @@ FAILED = 1
 BAD_INPUT = 2
 INTERRUPTED = 130
 TERMINATED = 143
+# Seconds: programs that pass signals on, such as timeout, send the same one twice.
+SAME_INTERRUPTION = 1.0
 
 
 class _Closed(io.BufferedIOBase):
@@ -71,11 +74,23 @@ def without_panic_reports() -> Iterator[None]:
 
 
 def catch_interruptions() -> None:
-    """Make Ctrl-C an exception, as it usually is in Python, now that a command begins."""
+    """Make Ctrl-C an exception, as it usually is in Python, now that a command begins.
+
+    The same Ctrl-C that comes again at once must not end the writing of what was found.
+    """
     if threading.current_thread() is threading.main_thread() and callable(
         signal.getsignal(signal.SIGINT)
     ):
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        last = float("-inf")
+
+        def interrupt(number: int, frame: FrameType | None) -> None:
+            nonlocal last
+            now = time.monotonic()
+            if now - last >= SAME_INTERRUPTION:
+                last = now
+                signal.default_int_handler(number, frame)
+
+        signal.signal(signal.SIGINT, interrupt)
 
 
 def end_on_signals() -> None:
