@@ -172,6 +172,20 @@ def test_messages_as_floats_are_the_same(observed, product):
         np.testing.assert_allclose(found, expected[observed_only], rtol=1e-5, atol=1e-6)
 
 
+def test_of_a_large_table_the_best_start_only_is_finished(monkeypatch):
+    seen = paleo()
+    finished = []
+    last_run = learning._Fit._last_run
+    monkeypatch.setattr(learning._Fit, "_last_run", lambda *a: finished.append(1) or last_run(*a))
+    how = {"n_components": 12, "random_state": 0}
+    BooleanMatrixFactorization(**how).fit(seen)
+    assert len(finished) >= learning.N_FINISHED
+    finished.clear()
+    monkeypatch.setattr(float_finish, "FEW_BYTES", 1000)
+    BooleanMatrixFactorization(**how).fit(seen)
+    assert len(finished) == 1
+
+
 def test_floats_take_the_last_iterations_of_those_there_are(monkeypatch):
     seen = paleo()
     used = []
@@ -183,6 +197,6 @@ def test_floats_take_the_last_iterations_of_those_there_are(monkeypatch):
     model = BooleanMatrixFactorization(**how, tol=0).fit(seen)
     assert used == [35] and model.n_iter_ <= 50
     BooleanMatrixFactorization(**how, messages="uint8").fit(seen)
-    monkeypatch.setattr(float_finish, "MOST_MESSAGES", 1000)
+    monkeypatch.setattr(float_finish, "MOST_BYTES", 1000)
     BooleanMatrixFactorization(**how).fit(seen)
     assert used == [35]

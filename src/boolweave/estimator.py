@@ -77,7 +77,7 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
         How messages are stored: in 8 bits (max-sum) and 16 bits (sum-product), or as floats.
         "auto": "uint8" wherever the channel is the same for every entry and not next to certain;
         with a given `n_components`, max-sum that runs to the end does the last 30% of its
-        iterations with floats where observed entries times factors are at most 5 million.
+        iterations with floats where these take at most 300 MB.
     n_jobs : int, optional
         Number of threads; −1 for all cores. The result does not depend on it.
     random_state : int, RandomState or None

@@ -20,16 +20,23 @@ if TYPE_CHECKING:
 
     from boolweave.message_passing import Problem, State
     from boolweave.observations import Observations
+    from boolweave.storage import Memory
 
-# This share of the iterations, with no more messages than this: floats take ten times as long as
-# integers and four times their memory.
+# This share of the iterations: floats take ten times as long as integers, and four times their
+# memory. So many bytes are the limit, and for all starts rather than the best one only, so many.
 SHARE = 0.3
-MOST_MESSAGES = 5_000_000
+MOST_BYTES = 300_000_000
+FEW_BYTES = 60_000_000
 
 
 def is_possible(n_entries: int, n_components: int) -> bool:
     """Whether there are few enough messages; what else a fit is told does not count."""
-    return n_entries * n_components <= MOST_MESSAGES
+    return _n_bytes(n_entries, n_components) <= MOST_BYTES
+
+
+def is_quick(n_entries: int, n_components: int) -> bool:
+    """Whether there are so few messages that all starts can be finished."""
+    return _n_bytes(n_entries, n_components) <= FEW_BYTES
 
 
 def n_iterations(max_iter: int) -> int:
@@ -38,9 +45,12 @@ def n_iterations(max_iter: int) -> int:
 
 
 def n_bytes(n_entries: int, n_components: int) -> int:
-    """What the last iterations take beyond integer messages: floats, evidence and columns."""
-    if not is_possible(n_entries, n_components):
-        return 0
+    """What the last iterations take at most beyond integer messages."""
+    return min(_n_bytes(n_entries, n_components), MOST_BYTES)
+
+
+def _n_bytes(n_entries: int, n_components: int) -> int:
+    """Bytes of floats, evidence and columns."""
     return n_entries * (8 * n_components + 64)
 
 
@@ -57,19 +67,22 @@ def to_floats(problem: Problem, state: State, observations: Observations) -> tup
     blocks = compact.make_blocks(observations, problem.code, cuts)
     here = engine.problem_of(observations, problem.model, blocks, problem.code)
     sides: Any = (
-        _as_floats(here, floats, state.to_row), _as_floats(here, floats, state.to_column)
+        _as_floats(here, floats, state.to_row, problem.store),
+        _as_floats(here, floats, state.to_column, problem.store),
     )  # fmt: skip
     after = engine.state_from_messages(floats, *sides)
     after.n_iter = state.n_iter
     return floats, after
 
 
-def _as_floats(here: Problem, floats: Problem, packed: Any) -> list[NDArray[np.float32]]:
-    """Messages of all blocks, factor by factor: little memory beside what comes out."""
+def _as_floats(
+    here: Problem, floats: Problem, packed: Any, store: Memory
+) -> list[NDArray[np.float32]]:
+    """Messages of all blocks, in the store, factor by factor: little memory beside the result."""
     K, unit = here.n_components, np.float32(compact.unit_of(here, "max-sum"))
     values = np.empty(floats.n_entries, dtype=np.float32)
     sizes = [engine.chunks_of(block) for block in floats.blocks]
-    out = [np.zeros((n_chunks, K, size), dtype=np.float32) for n_chunks, size in sizes]
+    out = store.zeros([(n_chunks, K, size) for n_chunks, size in sizes], np.float32)
     offsets = [compact.offsets_of(here, "max-sum", block) for block in here.blocks]
     for k in range(K):
         first = 0

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from boolweave import float_finish
 from boolweave import message_passing as engine
 from boolweave.candidates import (
     Attempts,
@@ -312,7 +313,7 @@ class _Fit(Steps):
         settled = start.converged and agreed(at.done)  # more of max-sum would change nothing
         if wrong == 0 or (settled and wrong <= self._wrong(start)):
             return None
-        numbers = sorted({*range(min(N_FINISHED, len(seeds))), at.done[0].number})
+        numbers = self._to_be_finished(at.done[0], len(seeds))
         while at.n_finished < len(numbers):
             if not self.recorder.resuming:
                 at.current = self._start(seeds[numbers[at.n_finished]])
@@ -329,6 +330,12 @@ class _Fit(Steps):
         if MORE_WRONG * self._wrong(at.max_sum) >= wrong:
             return None
         return replace(at.max_sum, model=self._model_of(at.max_sum))
+
+    def _to_be_finished(self, best: Candidate, n_starts: int) -> list[int]:
+        """Which starts max-sum takes to the end: of a large table the best one only."""
+        size = self.observations.n_observed, self.settings.n_components
+        first = range(min(N_FINISHED, n_starts)) if float_finish.is_quick(*size) else ()
+        return sorted({*first, best.number})
 
     def _checked(self, result: Result, start: Result) -> Result:
         """The sum-product answer, unless it says nothing about the data where max-sum did."""
