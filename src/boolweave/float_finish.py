@@ -45,8 +45,8 @@ def n_iterations(max_iter: int) -> int:
 
 
 def n_bytes(n_entries: int, n_components: int) -> int:
-    """What the last iterations take at most beyond integer messages."""
-    return min(_n_bytes(n_entries, n_components), MOST_BYTES)
+    """What the last iterations take beyond integer messages; 0 if there are none."""
+    return _n_bytes(n_entries, n_components) if is_possible(n_entries, n_components) else 0
 
 
 def _n_bytes(n_entries: int, n_components: int) -> int:
