@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # memory. So many bytes are the limit, and for all starts rather than the best one only, so many.
 SHARE = 0.3
 MOST_BYTES = 300_000_000
-FEW_BYTES = 60_000_000
+FEW_BYTES = 80_000_000
 
 
 def is_possible(n_entries: int, n_components: int) -> bool:
