@@ -34,9 +34,10 @@ from pathlib import Path  # noqa: E402
 
 import numpy as np  # noqa: E402
 
-from boolweave import BooleanMatrixFactorization, Observations, memory  # noqa: E402
-from boolweave.checkpoint import Checkpoint, Recorder  # noqa: E402
-from boolweave.planted import make_boolean  # noqa: E402
+from boolweave import BooleanMatrixFactorization, Observations  # noqa: E402
+from boolweave.datasets.planted import make_boolean  # noqa: E402
+from boolweave.fit import memory  # noqa: E402
+from boolweave.runtime.checkpoint import Checkpoint, Recorder  # noqa: E402
 
 RESULTS = Path(HERE) / "results" / "distributed.json"
 PAGE = Path(HERE).parent / "docs" / "scale.md"
@@ -66,18 +67,18 @@ class Clock:
 
 def timed(model: BooleanMatrixFactorization, observations) -> tuple[float, np.ndarray]:
     """Median seconds per iteration, and the log-odds at the end."""
-    from boolweave import learning
+    from boolweave.fit import learn
 
-    clock, fit = Clock(), learning.fit
+    clock, fit = Clock(), learn.fit
 
     def watched(observations, settings, random, on_iteration=None, recorder=None):
         return fit(observations, settings, random, clock, recorder)
 
-    learning.fit = watched
+    learn.fit = watched
     try:
         quietly(model, observations)
     finally:
-        learning.fit = fit
+        learn.fit = fit
     return clock.seconds, model.row_log_odds_
 
 
@@ -195,8 +196,8 @@ def kills(quick: bool) -> dict[str, float]:
 
     Each run has a cluster of its own: a nanny under load does not always restart a worker.
     """
-    from boolweave import message_passing as engine
     from boolweave.distributed import DaskBooleanMatrixFactorization
+    from boolweave.engine import loop as engine
     from distributed import Client
 
     seen = make_boolean(400, 1000, 5, flip=0.1, observed=0.5, random_state=0).observations
@@ -264,10 +265,10 @@ def checkpoint(quick: bool) -> dict[str, float]:
         if time.perf_counter() - began > 3.25 * interval:
             raise Enough
 
-    from boolweave import learning
+    from boolweave.fit import learn
 
-    fit = learning.fit
-    learning.fit = lambda o, s, r, _=None, recorder=None: fit(o, s, r, watch, recorder)
+    fit = learn.fit
+    learn.fit = lambda o, s, r, _=None, recorder=None: fit(o, s, r, watch, recorder)
     Recorder.save = timed_save
     try:
         with tempfile.TemporaryDirectory() as place:
@@ -278,7 +279,7 @@ def checkpoint(quick: bool) -> dict[str, float]:
                 quietly(model, seen)
             size = max(file.stat().st_size for file in Path(place).iterdir())
     finally:
-        learning.fit, Recorder.save = fit, save
+        learn.fit, Recorder.save = fit, save
     each, usual = statistics.median(spent), Checkpoint("").interval
     return {
         "interval_s": usual, "checkpoint_s": each, "checkpoint_MB": size / 1e6,

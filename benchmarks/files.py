@@ -65,7 +65,7 @@ def measure(*arguments: str) -> dict[str, float]:
 def report_of_the_senate(folder: Path) -> dict[str, float]:
     from boolweave import BooleanMatrixFactorization
     from boolweave.datasets import load_senate
-    from boolweave.report import write_report
+    from boolweave.report.page import write_report
 
     kept, *held_out = load_senate(107).observations.hide(0.2, random_state=0)
     model = BooleanMatrixFactorization(2, method="max-sum", random_state=0).fit(kept)

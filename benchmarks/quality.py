@@ -39,8 +39,8 @@ from sklearn.base import clone
 
 from boolweave import BooleanMatrixFactorization
 from boolweave.datasets import make_boolean
+from boolweave.datasets.planted import Planted
 from boolweave.metrics import information_bound
-from boolweave.planted import Planted
 
 RESULTS = Path(__file__).resolve().parent / "results"
 

@@ -7,7 +7,7 @@ it on one thread and on two, every problem in a process of its own:
 - dense problems, and sparse ones with 100 and with 10 entries a row, random and without structure,
   so that no message rests: time of an iteration (the least of several, and their median), per entry
   and factor, in units of the triad; sum-product beside max-sum;
-- peak memory above the input, per entry and factor, beside what `boolweave.memory` expects;
+- peak memory above the input, per entry and factor, beside what `boolweave.fit.memory` expects;
 - a planted 1000 × 1000 matrix, K = 5, 10% flips: time to an error of at most 0.001, beside NIMFA,
   the NumPy version in tests/ and other programs, in so far as they install;
 - the first fit of a process, with kernels compiled anew and from the compile cache.
@@ -79,17 +79,17 @@ def draw_observations(rows: int, columns: int, per_row: int, seed: int = 0):
 
 
 def make_state(observations, K: int):
-    from boolweave import compact, message_passing
-    from boolweave.model import Channel, Model
+    from boolweave.engine import integers, loop
+    from boolweave.model.model import Channel, Model
 
     model = Model(K, Channel.symmetric(FLIP))
-    problem = message_passing.make_problem(observations, model, code=compact.code_for(model))
-    return problem, message_passing.init(problem, np.random.default_rng(1))
+    problem = loop.make_problem(observations, model, code=integers.code_for(model))
+    return problem, loop.init(problem, np.random.default_rng(1))
 
 
 def run_step(options: dict) -> dict:
     """Time of iterations on one thread and on two, max-sum and sum-product; peak memory; triad."""
-    from boolweave import message_passing
+    from boolweave.engine import loop
 
     shape = options["rows"], options["columns"]
     warm = draw_observations(40, 40, 40 if options["per_row"] == options["columns"] else 10)
@@ -101,7 +101,7 @@ def run_step(options: dict) -> dict:
     problem, state = make_state(observations, options["K"])
     for n_threads in THREADS:
         answer["threads"][n_threads] = {"max-sum": time_steps(problem, state, n_threads)}
-    state = message_passing.to_sum_product(problem, state)
+    state = loop.to_sum_product(problem, state)
     for n_threads in THREADS:
         answer["threads"][n_threads]["sum-product"] = time_steps(problem, state, n_threads)
     del problem, state, observations
@@ -118,7 +118,8 @@ def peak_of_fit(warm, observations, K: int) -> dict:
     """Peak memory of a whole fit with max-sum, above its input; and what was expected of it."""
     import warnings
 
-    from boolweave import BooleanMatrixFactorization, memory
+    from boolweave import BooleanMatrixFactorization
+    from boolweave.fit import memory
 
     warnings.filterwarnings("ignore")  # two iterations are not enough to converge
     model = BooleanMatrixFactorization(K, method="max-sum", max_iter=2, random_state=0)
@@ -138,19 +139,19 @@ def peak_of_fit(warm, observations, K: int) -> dict:
 
 def time_steps(problem, state, n_threads: int, seconds: float = 1.5) -> dict:
     """Single iterations with nothing skipped, for about so long, at least 5 of them."""
-    from boolweave import message_passing
+    from boolweave.engine import loop
 
     walls: list[float] = []
     cpus: list[float] = []
-    with message_passing.threads(n_threads) as pool:
-        message_passing.step(problem, state, 0.4, pool)
+    with loop.threads(n_threads) as pool:
+        loop.step(problem, state, 0.4, pool)
         while len(walls) < 5 or (sum(walls) < seconds and len(walls) < 200):
             for flags in state.sums.still:
                 flags[:] = False
             # threads of a pool are not in the time of this thread
             cpu_clock = time.thread_time if pool is None else time.process_time
             start = time.perf_counter(), cpu_clock()
-            message_passing.step(problem, state, 0.4, pool)
+            loop.step(problem, state, 0.4, pool)
             walls.append(time.perf_counter() - start[0])
             cpus.append(cpu_clock() - start[1])
     # On a busy machine the time of one thread on its core says more than the clock on the wall.
@@ -194,26 +195,27 @@ def time_triad(n: int, n_threads: int) -> float:
 
 def run_planted(options: dict) -> dict:
     """Time to an error of at most 0.001, for several seeds; looking at the error is not timed."""
-    from boolweave import Observations, message_passing
+    from boolweave import Observations
+    from boolweave.engine import loop
 
     with np.load(options["problem"]) as arrays:
         truth, seen = arrays["truth"], arrays["seen"]
     observations = Observations.from_dense(seen)
     make_and_step = make_state(Observations.from_dense(seen[:60, :60]), options["K"])
     time_steps(*make_and_step, options["n_threads"], seconds=0)
-    message_passing.log_posterior(*make_and_step)
+    loop.log_posterior(*make_and_step)
     runs = []
     for seed in range(options["seeds"]):
         start = time.perf_counter()
         problem, _ = make_state(observations, options["K"])
-        state = message_passing.init(problem, np.random.default_rng(seed))
+        state = loop.init(problem, np.random.default_rng(seed))
         spent = time.perf_counter() - start
         error, iterations = 1.0, 0
-        with message_passing.threads(options["n_threads"]) as pool:
+        with loop.threads(options["n_threads"]) as pool:
             while error > 0.001 and iterations < 200:
                 start = time.perf_counter()
-                message_passing.step(problem, state, 0.4, pool)
-                message_passing.log_posterior(problem, state, pool)  # as the library does
+                loop.step(problem, state, 0.4, pool)
+                loop.log_posterior(problem, state, pool)  # as the library does
                 spent += time.perf_counter() - start
                 iterations += 1
                 X = (np.asarray(state.row_belief) > 0).astype(np.float32)

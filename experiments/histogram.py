@@ -20,9 +20,9 @@ NOTHING = 0.05  # a message below this share of its bound
 
 def one(task: dict) -> dict:
     """Counts of messages at each iteration asked for, as shares."""
-    from boolweave import message_passing as engine
     from boolweave.datasets import make_boolean
-    from boolweave.model import Channel, Model
+    from boolweave.engine import loop as engine
+    from boolweave.model.model import Channel, Model
 
     planted = make_boolean(task["size"], task["size"], 2, random_state=task["seed"])
     model = Model(n_components=2, channel=Channel.symmetric(0.1), row_prior=0.5, column_prior=0.5)

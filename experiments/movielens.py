@@ -67,8 +67,8 @@ def candidates(method: str, seed: int) -> list:
 
 def one(task: dict) -> dict:
     """Accuracy on the hidden ratings, and seconds, the best of the candidates."""
-    from boolweave.movielens import read_movielens
-    from boolweave.observations import Observations
+    from boolweave.data.observations import Observations
+    from boolweave.datasets.movielens import read_movielens
 
     read = read_movielens(task["data"])
     ratings = read.ratings

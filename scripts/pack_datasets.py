@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-OUTPUT = Path(__file__).resolve().parents[1] / "src" / "boolweave" / "data"
+OUTPUT = Path(__file__).resolve().parents[1] / "src" / "boolweave" / "datasets" / "tables"
 CONGRESSES = range(101, 108)
 PRESIDENTS = {"99908", "99909", "99910"}
 YEA, NAY = {"1", "2", "3"}, {"4", "5", "6"}

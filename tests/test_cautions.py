@@ -10,12 +10,12 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from boolweave import BooleanMatrixFactorization, Channel, Observations, cautions, complete
-from boolweave import message_passing as engine
 from boolweave.cautions import DegenerateDataWarning, share_changing
 from boolweave.datasets import load_senate, make_boolean
+from boolweave.engine import loop as engine
+from boolweave.engine.result import Result
 from boolweave.functions import factorize
-from boolweave.model import Model
-from boolweave.result import Result
+from boolweave.model.model import Model
 
 NAN = float("nan")
 
@@ -27,11 +27,11 @@ NAN = float("nan")
 @pytest.mark.parametrize("semiring", ["max-sum", "sum-product"])
 def test_changes_are_counted(messages, semiring):
     """Step by step, against the bits themselves."""
-    from boolweave import compact
+    from boolweave.engine import integers
 
     seen = make_boolean(40, 30, 3, flip=0.1, observed=0.7, random_state=1).observations
     model = Model(3, Channel.symmetric(0.1))
-    code = compact.code_for(model) if messages == "uint8" else None
+    code = integers.code_for(model) if messages == "uint8" else None
     problem = engine.make_problem(seen, model, code=code)
     state = engine.init(problem, np.random.default_rng(0))
     if semiring == "sum-product":

@@ -5,13 +5,13 @@ import warnings
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from problems import even_model, random_run, run_from, smalls
 
 from boolweave import BooleanMatrixFactorization
+from boolweave.data.observations import Observations
 from boolweave.datasets import make_boolean
-from boolweave.message_passing import make_problem
-from boolweave.model import Channel, Model
-from boolweave.observations import Observations
-from problems import even_model, random_run, run_from, smalls
+from boolweave.engine.loop import make_problem
+from boolweave.model.model import Channel, Model
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -13,16 +13,10 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils._param_validation import InvalidParameterError
 
-from boolweave import (
-    BooleanMatrixFactorization,
-    Channel,
-    Observations,
-    complete,
-    factorize,
-    message_passing,
-)
+from boolweave import BooleanMatrixFactorization, Channel, Observations, complete, factorize
 from boolweave.datasets import make_boolean
-from boolweave.products import boolean_product
+from boolweave.engine import loop
+from boolweave.model.products import boolean_product
 
 NAN = np.nan
 BLOCKS = np.array(
@@ -131,7 +125,7 @@ def test_several_starts_keep_the_best(planted):
 
 
 def test_interrupted_in_a_later_start(planted, monkeypatch):
-    step, calls = message_passing.step, []
+    step, calls = loop.step, []
 
     def interrupted_step(*arguments):
         calls.append(1)
@@ -139,7 +133,7 @@ def test_interrupted_in_a_later_start(planted, monkeypatch):
             raise KeyboardInterrupt
         step(*arguments)
 
-    monkeypatch.setattr(message_passing, "step", interrupted_step)
+    monkeypatch.setattr(loop, "step", interrupted_step)
     model = BooleanMatrixFactorization(3, method="max-sum", n_init=1000, random_state=0).fit(
         planted.observations
     )
@@ -157,7 +151,7 @@ def test_not_converged_warns_with_the_number_and_the_remedy(planted):
 
 
 def test_the_result_does_not_depend_on_n_jobs(planted, fitted, monkeypatch):
-    monkeypatch.setattr(message_passing, "MIN_BLOCK", 50)
+    monkeypatch.setattr(loop, "MIN_BLOCK", 50)
     models = [
         BooleanMatrixFactorization(3, n_jobs=n, random_state=0).fit(planted.observations)
         for n in (None, 2, -1)

@@ -23,7 +23,9 @@ def loaded_by(module):
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("module", ["boolweave", "boolweave.model", "boolweave.observations"])
+@pytest.mark.parametrize(
+    "module", ["boolweave", "boolweave.model.model", "boolweave.data.observations"]
+)
 def test_importing_loads_nothing_heavy(module):
     assert loaded_by(module) == "[]"
 

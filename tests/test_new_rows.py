@@ -9,9 +9,9 @@ import pytest
 from sklearn.model_selection import GridSearchCV
 
 from boolweave import BooleanMatrixFactorization
+from boolweave.data.observations import PIECE_OF_ROWS
 from boolweave.datasets import make_boolean
-from boolweave.observations import PIECE_OF_ROWS
-from boolweave.products import boolean_product
+from boolweave.model.products import boolean_product
 
 NAN = np.nan
 
@@ -111,6 +111,6 @@ def test_answers_that_do_not_fit_are_refused(fitted, planted, monkeypatch):
     with pytest.raises(MemoryError, match=r"probabilities of 100 rows × 80 columns takes 64 kB"):
         model.predict_proba(planted.observations)
     assert model.predict(planted.observations.take_rows([0])).shape == (1, 80)
-    monkeypatch.setattr("boolweave.memory.free_memory", lambda: 5000)
+    monkeypatch.setattr("boolweave.fit.memory.free_memory", lambda: 5000)
     with pytest.raises(MemoryError, match="but 5 kB are free: ask for fewer rows"):
         fitted.predict(planted.observations)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from boolweave import BooleanMatrixFactorization, Observations, load
+from boolweave.engine.ordering import factor_order
+from boolweave.engine.result import Result, numbered
 from boolweave.functions import factorize
 from boolweave.io.write import factor_table
-from boolweave.model import Channel, Model
-from boolweave.ordering import factor_order
-from boolweave.report_data import factor_facts, make_grid
-from boolweave.result import Result, numbered
+from boolweave.model.model import Channel, Model
+from boolweave.report.contents import factor_facts, make_grid
 
 SIZES = [(4, 3), (12, 9), (8, 5)]  # rows and columns of three tiles
 

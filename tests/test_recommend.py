@@ -44,7 +44,7 @@ def test_agrees_with_the_slow_way():
 def test_rows_in_blocks(model, monkeypatch):
     whole = np.stack(list(each_row(model, np.arange(5))))
     bits = np.stack(list(decoded(model, np.arange(5))))
-    monkeypatch.setattr("boolweave.prediction.PIECE", 1)
+    monkeypatch.setattr("boolweave.engine.prediction.PIECE", 1)
     np.testing.assert_array_equal(np.stack(list(each_row(model, np.arange(5)))), whole)
     assert (whole >= 0).all() and (whole <= 1).all()
     np.testing.assert_array_equal(bits[~np.isnan(LIKES)], LIKES[~np.isnan(LIKES)])

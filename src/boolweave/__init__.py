@@ -9,17 +9,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from boolweave.data.observations import Observations
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.functions import complete, factorize, load, select_rank
-    from boolweave.model import Channel
-    from boolweave.observations import Observations
+    from boolweave.model.model import Channel
 
 __version__ = "0.1.0"
 
 _HOME = {
     "BooleanMatrixFactorization": "boolweave.estimator",
-    "Channel": "boolweave.model",
-    "Observations": "boolweave.observations",
+    "Channel": "boolweave.model.model",
+    "Observations": "boolweave.data.observations",
     "complete": "boolweave.functions",
     "factorize": "boolweave.functions",
     "load": "boolweave.functions",

@@ -12,8 +12,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 if TYPE_CHECKING:
-    from boolweave.observations import Observations
-    from boolweave.result import Result
+    from boolweave.data.observations import Observations
+    from boolweave.engine.result import Result
 
 # Messages often circle around a solution without meeting the tolerance, and a few entries of the
 # factors flicker with them: on roll calls of the Senate up to 1.3% of the ones in an iteration,

@@ -13,17 +13,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from boolweave import cautions, learning, memory, model_file, new_rows, rank, recommend
-from boolweave._positions import check_order, positions
-from boolweave.checkpoint import Recorder
-from boolweave.model import Channel
-from boolweave.observations import Observations
-from boolweave.prediction import counts, decoded_at, latent_at
-from boolweave.products import boolean_product
-from boolweave.progress import progress
-from boolweave.result import numbered
-from boolweave.resuming import whole_number
-from boolweave.settings import PAPER_FLIP, PAPER_PRIOR, Settings
+from boolweave import cautions, new_rows, recommend, saving
+from boolweave.data.labels import check_order, positions
+from boolweave.data.observations import Observations
+from boolweave.engine.prediction import counts, decoded_at, latent_at
+from boolweave.engine.result import numbered
+from boolweave.fit import learn, memory, rank
+from boolweave.fit.resuming import whole_number
+from boolweave.fit.settings import PAPER_FLIP, PAPER_PRIOR, Settings
+from boolweave.model.model import Channel
+from boolweave.model.products import boolean_product
+from boolweave.runtime.checkpoint import Recorder
+from boolweave.runtime.progress import progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from boolweave.checkpoint import Checkpoint
-    from boolweave.rank import RankSelection
+    from boolweave.engine.result import Result
+    from boolweave.fit.rank import RankSelection
     from boolweave.recommend import Explanation, Recommendations
-    from boolweave.result import Result
+    from boolweave.runtime.checkpoint import Checkpoint
 
 
 class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
@@ -252,7 +253,7 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
                 assert best is not None
                 result, n_dropped = rank.drop_useless(best)
             else:
-                result = learning.fit(observations, settings, random, on_iteration, recorder)
+                result = learn.fit(observations, settings, random, on_iteration, recorder)
             if not result.interrupted:
                 recorder.finish()
         cautions.about_changes(result, self)
@@ -301,7 +302,7 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
             damping=self.damping,
             max_iter=self.max_iter,
             tol=self.tol,
-            n_init=(1 if paper else learning.N_STARTS) if self.n_init == "auto" else self.n_init,
+            n_init=(1 if paper else learn.N_STARTS) if self.n_init == "auto" else self.n_init,
             n_jobs=self.n_jobs,
             decimation=self.decimation,
             messages=self.messages,
@@ -506,7 +507,7 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
     def save(self, path: str | Path) -> None:
         """Write the fitted model to an .npz file; `boolweave.load` reads it."""
         check_is_fitted(self)
-        model_file.save(path, self)
+        saving.save(path, self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

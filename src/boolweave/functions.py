@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from boolweave import model_file, rank
+from boolweave import saving
 from boolweave.estimator import BooleanMatrixFactorization
+from boolweave.fit import rank
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from boolweave.rank import RankSelection
-    from boolweave.result import Result
+    from boolweave.engine.result import Result
+    from boolweave.fit.rank import RankSelection
 
 
 def select_rank(
@@ -79,7 +80,7 @@ def load(path: str | Path) -> BooleanMatrixFactorization:
     >>> boolweave.load(path).components_
     array([[1, 0]], dtype=uint8)
     """
-    return model_file.load(path, BooleanMatrixFactorization)
+    return saving.load(path, BooleanMatrixFactorization)
 
 
 def factorize(X: Any, n_components: int | Literal["auto"] = "auto", **parameters: Any) -> Result:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from boolweave.products import as_bits
+from boolweave.model.products import as_bits
 
 # Probabilities are kept this far from 0 and 1 in the log loss: one certain mistake then costs
 # 34.5 instead of infinity.

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from boolweave.fold_in import Known, fold_in, n_right
-from boolweave.memory import check_answer, in_bytes
-from boolweave.model import Model
-from boolweave.prediction import latent_rows
-from boolweave.products import boolean_product
+from boolweave.engine.fold_in import Known, fold_in, n_right
+from boolweave.engine.prediction import latent_rows
+from boolweave.fit.memory import check_answer, in_bytes
+from boolweave.model.model import Model
+from boolweave.model.products import boolean_product
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from boolweave.observations import Observations
+    from boolweave.data.observations import Observations
 
 
 def factors(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from boolweave.ordering import factor_order, tile_order
+from boolweave.engine.ordering import factor_order, tile_order
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from boolweave._positions import positions
-from boolweave.prediction import decoded_rows, latent_rows
+from boolweave.data.labels import positions
+from boolweave.engine.prediction import decoded_rows, latent_rows
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

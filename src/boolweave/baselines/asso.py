@@ -10,8 +10,8 @@ from sklearn.utils._param_validation import Integral, Interval, Real, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from boolweave.baselines.base import Baseline, Entries, entries_of, hold_out, rates
-from boolweave.observations import Observations
-from boolweave.products import boolean_product
+from boolweave.data.observations import Observations
+from boolweave.model.products import boolean_product
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

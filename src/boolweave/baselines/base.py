@@ -9,8 +9,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from boolweave.data.observations import Observations
 from boolweave.metrics import log_loss
-from boolweave.observations import Observations
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from boolweave.observations import Observations
+    from boolweave.data.observations import Observations
 
     Floats = NDArray[np.float64]
 

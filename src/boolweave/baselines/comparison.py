@@ -19,8 +19,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from boolweave.data.observations import Observations
 from boolweave.io.files import shortened
-from boolweave.observations import Observations
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

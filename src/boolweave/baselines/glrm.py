@@ -23,7 +23,7 @@ from boolweave.baselines.base import (
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from boolweave.observations import Observations
+    from boolweave.data.observations import Observations
 
     Floats = NDArray[np.float64]
 

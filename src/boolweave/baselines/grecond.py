@@ -20,7 +20,7 @@ from boolweave.baselines.base import entries_of, hold_out, rates
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from boolweave.observations import Observations
+    from boolweave.data.observations import Observations
 
 
 class GreConD(BooleanFactors):

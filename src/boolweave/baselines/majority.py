@@ -12,7 +12,7 @@ from boolweave.baselines.base import Baseline
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from boolweave.observations import Observations
+    from boolweave.data.observations import Observations
 
 
 class Majority(Baseline):

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from boolweave import baselines, metrics
+from boolweave.data.observations import Observations
 from boolweave.estimator import BooleanMatrixFactorization
-from boolweave.model import Channel
-from boolweave.observations import Observations
+from boolweave.model.model import Channel
 
 
 def main() -> None:

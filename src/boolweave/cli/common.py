@@ -16,9 +16,9 @@ from boolweave.cli.process import INTERRUPTED, without_panic_reports
 
 if TYPE_CHECKING:
     from boolweave.cli.options import Cluster, Fitting, Reading
+    from boolweave.data.observations import Absent, Observations
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.io import Reading as Contents
-    from boolweave.observations import Absent, Observations
 
 
 # Seconds: a fit that took so long is not given up because its answer cannot be written.
@@ -89,7 +89,7 @@ def read_input(
 def _size(text: str | None) -> int | None:
     if text is None:
         return None
-    from boolweave.memory import in_bytes
+    from boolweave.fit.memory import in_bytes
 
     return in_bytes(text)
 

@@ -58,8 +58,8 @@ def compare(
     """
     from boolweave.baselines import compare as compare_all
     from boolweave.baselines.comparison import METHODS
-    from boolweave.io.atomic import replacing
     from boolweave.io.write import TABLE_FORMATS, check_folder, output_format, write_table
+    from boolweave.runtime.atomic import replacing
 
     kind = output_format(writing.output, writing.format, TABLE_FORMATS)
     check_folder(writing.output, "--output")

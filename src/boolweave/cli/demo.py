@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from boolweave.data.observations import Observations
     from boolweave.datasets import Dataset
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.metrics import Agreement
-    from boolweave.observations import Observations
 
 HIDDEN_SHARE = 0.8
 RANKS = (1, 2, 3, 4)
@@ -223,8 +223,8 @@ def _draw(model: BooleanMatrixFactorization, senate: Dataset, output: Path) -> b
 
     if find_spec("matplotlib") is None:
         return False
-    from boolweave.io.atomic import replacing
     from boolweave.plot import plot_tiles
+    from boolweave.runtime.atomic import replacing
 
     X = model.row_log_odds_ > 0
     figure = plot_tiles(

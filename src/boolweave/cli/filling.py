@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
+    from boolweave.data.observations import Observations
     from boolweave.estimator import BooleanMatrixFactorization
-    from boolweave.observations import Observations
 
 # Entries in a piece.
 PIECE = 1 << 20
@@ -72,7 +72,7 @@ def check_size(seen: Observations, kind: str, what: str, max_memory: str | None)
 
     Text is written piece by piece, other formats as a whole.
     """
-    from boolweave.memory import check_answer, in_bytes
+    from boolweave.fit.memory import check_answer, in_bytes
 
     if max_memory is None or kind in ("csv", "tsv"):
         return

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from boolweave.data.observations import Observations
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.metrics import Agreement
-    from boolweave.observations import Observations
 
     HeldOut = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 
@@ -196,7 +196,7 @@ def info(
     """
     import numpy as np
 
-    from boolweave.memory import in_words
+    from boolweave.fit.memory import in_words
 
     contents = read_input(source, reading, True)
     seen = contents.observations
@@ -244,8 +244,8 @@ def _examples(labels: NDArray[np.str_] | None) -> str:
 
 def _memory(seen: Observations, n_components: int) -> int:
     """What a run with the default settings takes at most."""
-    from boolweave.learning import N_STARTS
-    from boolweave.memory import estimate
+    from boolweave.fit.learn import N_STARTS
+    from boolweave.fit.memory import estimate
 
     return estimate(seen.shape, seen.n_observed, n_components, n_init=N_STARTS)
 
@@ -255,8 +255,8 @@ def _check_outputs(
     report: Path | None = None,
 ) -> str:  # fmt: skip
     """Find mistakes in the names of outputs before the work is done."""
-    from boolweave.io.atomic import is_stream
     from boolweave.io.write import check_folder, output_format
+    from boolweave.runtime.atomic import is_stream
 
     kind = output_format(writing.output, writing.format, formats)
     no_tty_output(kind, writing.output)
@@ -291,7 +291,7 @@ def _write_more(
         fitted.save(model)
         talk(f"model: {model}", quiet)
     if report is not None:
-        from boolweave.report import write_report
+        from boolweave.report.page import write_report
 
         write_report(fitted, report, title=name, held_out=held_out)
         talk(f"report: {report}", quiet)

@@ -12,7 +12,7 @@ from boolweave.cli.common import no_tty_output, put_json, read_input, talk
 from boolweave.cli.options import Reading, Writing
 
 if TYPE_CHECKING:
-    from boolweave.observations import Observations
+    from boolweave.data.observations import Observations
 
 Jobs = Annotated[int, typer.Option("--jobs", "--n-jobs", "-j", help="Threads; -1 for all cores.")]
 
@@ -204,8 +204,8 @@ def _numbers(path: Path, name: str) -> Any:
     """A NumPy file, or lines of numbers parted by commas or blanks; (words, n)."""
     import numpy as np
 
-    from boolweave.io.arrays import read_array
     from boolweave.io.files import FileError
+    from boolweave.runtime.archives import read_array
 
     with path.open("rb") as file:
         if file.read(6) == b"\x93NUMPY":

@@ -185,7 +185,7 @@ def check_report(output: Path, option: str) -> None:
     """Find a wrong name or a missing package before the work is done."""
     from importlib.util import find_spec
 
-    from boolweave.io.atomic import is_stream
+    from boolweave.runtime.atomic import is_stream
 
     if output.suffix.lower() not in {".html", ".htm"} and not is_stream(output):
         raise ValueError(f"{option}: expected a name that ends in .html, got {str(output)!r}")
@@ -217,7 +217,7 @@ def report(
     check_folder(output)
     fitted = load_model(model)
     aside: Any = None if held_out is None else _read_held_out(fitted, held_out, reading)
-    from boolweave.report import write_report
+    from boolweave.report.page import write_report
 
     write_report(fitted, output, title=title or model.name, held_out=aside)
     talk(f"report: {output}", quiet)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from boolweave.data.observations import Observations
 from boolweave.decoding.tanner import CERTAIN, Settings, TannerGraph, propagate
-from boolweave.model import Channel
-from boolweave.observations import Observations
-from boolweave.products import Product, check_product
+from boolweave.model.model import Channel
+from boolweave.model.products import Product, check_product
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -19,7 +19,6 @@ One check is gather → rule → scatter:
 
 import numpy as np
 
-from boolweave._jit import njit
 from boolweave.decoding.rules import (
     MIN_WIDTH,
     ONE,
@@ -34,6 +33,7 @@ from boolweave.decoding.rules import (
     sum_product_or,
     sum_product_xor,
 )
+from boolweave.engine.kernels.jit import njit
 
 # Beliefs further out than this count as settled: e^−30 is nothing that can be observed.
 SETTLED = np.float32(30.0)

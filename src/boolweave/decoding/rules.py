@@ -8,7 +8,7 @@ unsigned, so that no code for negative ones is made: it would stop vectorisation
 
 import numpy as np
 
-from boolweave._jit import njit
+from boolweave.engine.kernels.jit import njit
 
 # Sum-product works with probabilities in 32-bit floats. Log-odds are cut here first: e^−40 is as
 # good as certain, and the product of two such numbers is still far from the denormal floats.

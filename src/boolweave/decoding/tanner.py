@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import scipy.sparse
 
-from boolweave.products import Product, as_bits
-from boolweave.threads import effective_jobs, threads
+from boolweave.model.products import Product, as_bits
+from boolweave.runtime.threads import effective_jobs, threads
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

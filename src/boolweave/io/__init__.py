@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from boolweave.io import files
-from boolweave.io.atomic import replacing
 from boolweave.io.files import FileError
+from boolweave.runtime.atomic import replacing
 
 if TYPE_CHECKING:
+    from boolweave.data.observations import Absent, Duplicates, Observations
     from boolweave.io.dialect import Dialect
     from boolweave.io.options import Above, Options
-    from boolweave.observations import Absent, Duplicates, Observations
 
 __all__ = ["FORMATS", "FileError", "Reading", "read", "replacing"]
 
@@ -213,9 +213,9 @@ def _other(path: Path, name: str, kind: str, options: Options) -> Reading:
 
 
 def _movielens(path: Path, name: str, options: Options) -> Reading:
+    from boolweave.datasets.movielens import read_movielens
     from boolweave.io.delimited import bits_above
     from boolweave.io.triples import observe
-    from boolweave.movielens import read_movielens
 
     options.check(name, "MovieLens files", "above")
     try:

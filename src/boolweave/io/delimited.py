@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from boolweave.data.observations import Observations
 from boolweave.io.dialect import BLANKS, CELLS, CODES, Dialect, not_utf8, open_quote
 from boolweave.io.files import FileError, bare_return, chunks_of_lines
 from boolweave.io.options import Above
-from boolweave.observations import Observations
 
 if TYPE_CHECKING:
     import polars as pl

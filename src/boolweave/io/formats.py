@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from boolweave.io.arrays import Archive, read_array
+from boolweave.data.observations import Observations
 from boolweave.io.delimited import MISSING, bits_above, threshold
 from boolweave.io.dialect import CODES, Dialect, Layout
 from boolweave.io.files import FileError, bare_return, by_value, listed, magic
@@ -16,7 +16,7 @@ from boolweave.io.market import read_market
 from boolweave.io.options import BY_LAYOUT, Above, Options
 from boolweave.io.sparse import check_rows, from_arrays
 from boolweave.io.triples import check_size, observe
-from boolweave.observations import Observations
+from boolweave.runtime.archives import Archive, read_array
 
 if TYPE_CHECKING:
     import polars as pl

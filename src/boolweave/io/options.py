@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from boolweave.data.observations import Absent, Duplicates
 from boolweave.io.dialect import Dialect
 from boolweave.io.files import FileError
-from boolweave.observations import Absent, Duplicates
 
 Above = str | float  # "mean", "median" or a number
 

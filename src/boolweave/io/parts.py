@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from boolweave import _convert
+from boolweave.data import convert
+from boolweave.data.observations import Duplicates, Observations
 from boolweave.io.delimited import MISSING
 from boolweave.io.dialect import Dialect
 from boolweave.io.files import FileError, listed, without_panic
 from boolweave.io.formats import first_line, frame_codes
 from boolweave.io.options import Above
-from boolweave.observations import Duplicates, Observations
-from boolweave.storage import Files, Memory, in_turn, pieces, release
+from boolweave.runtime.storage import Files, Memory, in_turn, pieces, release
 
 if TYPE_CHECKING:
     import polars as pl
@@ -83,13 +83,13 @@ def read_parts(
     del packed
     total = sum(len(part) for _, _, part in runs)
     kept = Memory() if fits or total * _KEPT <= (max_memory or 0) // 4 else store
-    (indices,) = kept.zeros([(total,)], _convert.index_dtype(shape[1]))
+    (indices,) = kept.zeros([(total,)], convert.index_dtype(shape[1]))
     (values,) = kept.zeros([(total,)], np.uint8)
     indptr, n = [np.zeros(1, dtype=np.int64)], 0
     for first, last, part in in_turn(runs, lambda run: run[2:]):
         column = (part >> 1) & (2 ** (_BITS - 1) - 1)
         try:
-            found = _convert.entries_from_triples(
+            found = convert.entries_from_triples(
                 (part >> _BITS) - first, column, (part & 1).astype(np.uint8),
                 (last - first, shape[1]), row_labels[first:last], column_labels, duplicates,
             )  # fmt: skip

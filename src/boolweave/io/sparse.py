@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from boolweave._convert import check_compressed, check_coordinates, check_shape
+from boolweave.data.convert import check_compressed, check_coordinates, check_shape
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

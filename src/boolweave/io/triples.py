@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from boolweave._convert import check_room
+from boolweave.data.convert import check_room
+from boolweave.data.observations import Absent, Duplicates, Observations
 from boolweave.io.delimited import (
     MISSING,
     NUMERIC_BLANKS,
@@ -24,7 +25,6 @@ from boolweave.io.delimited import (
 from boolweave.io.dialect import Dialect
 from boolweave.io.files import FileError
 from boolweave.io.options import Above, Options
-from boolweave.observations import Absent, Duplicates, Observations
 
 if TYPE_CHECKING:
     import polars as pl

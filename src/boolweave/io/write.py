@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from boolweave.io.atomic import into_stream, is_stream, replacing
+from boolweave.runtime.atomic import into_stream, is_stream, replacing
 
 if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-    from boolweave.observations import Observations
+    from boolweave.data.observations import Observations
 
 TABLE_FORMATS = ("csv", "tsv", "parquet", "arrow", "json")
 MATRIX_FORMATS = (*TABLE_FORMATS, "npz", "png")

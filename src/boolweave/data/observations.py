@@ -1,0 +1,515 @@
+"""The observed entries of a partly observed Boolean matrix."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from boolweave.data import convert
+from boolweave.data.cells import check_labels, check_option
+from boolweave.runtime.storage import in_turn, pieces
+
+# Entries that are looked at in one go, where each needs some hundred bytes.
+PIECE_OF_ROWS = 1 << 16
+
+Absent = Literal["zero", "missing"]
+Duplicates = Literal["error", "majority"]
+# What is left, and the rows, columns and values of what was hidden.
+Split = tuple["Observations", NDArray[np.int64], NDArray[np.signedinteger[Any]], NDArray[np.uint8]]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Observations:
+    """The observed entries of a partly observed Boolean matrix, by rows (CSR).
+
+    Row ``m`` has the entries ``indptr[m]:indptr[m + 1]`` of ``indices`` (their columns) and
+    ``values``. Make one with `from_data`, or with the method for the kind of data at hand.
+    The arrays are read-only.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Number of rows M and of columns N.
+    indptr : array of int64, shape (M + 1,)
+        Where each row starts.
+    indices : array of int32, or int64 if N >= 2**31, shape (n_observed,)
+        Columns of the entries, strictly increasing within a row.
+    values : array of uint8, shape (n_observed,)
+        The observed values, 0 or 1.
+    row_labels : array of str, shape (M,), optional
+        Names of the rows, all different.
+    column_labels : array of str, shape (N,), optional
+        Names of the columns, all different.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Observations.from_data([[1, 0, np.nan], [np.nan, 1, 1]])
+    Observations(2 rows × 3 columns, 4 of 6 entries observed, 75.0% ones)
+    """
+
+    shape: tuple[int, int]
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.signedinteger[Any]]
+    values: NDArray[np.uint8]
+    row_labels: NDArray[np.str_] | None = None
+    column_labels: NDArray[np.str_] | None = None
+
+    def __post_init__(self) -> None:
+        n_rows, n_columns = shape = convert.check_shape(self.shape)
+        indptr = _typed(self.indptr, np.int64, "indptr")
+        indices = _typed(self.indices, convert.index_dtype(n_columns), "indices")
+        values = _typed(self.values, np.uint8, "values")
+        n_entries = len(indices)
+        if len(indptr) != n_rows + 1 or indptr[0] != 0 or indptr[-1] != n_entries:
+            raise ValueError(
+                f"indptr must have {n_rows + 1} numbers, from 0 to the {n_entries} entries, but "
+                f"has {len(indptr)}; make observations with Observations.from_data"
+            )
+        if (indptr[1:] < indptr[:-1]).any():
+            raise ValueError("indptr must not decrease; make observations with from_data")
+        if len(values) != n_entries:
+            raise ValueError(
+                f"values and indices must have one length, but have {len(values)} and {n_entries}"
+            )
+        lowest, highest, increase = convert.look_at(indptr, indices)
+        if n_entries and (lowest < 0 or highest >= n_columns):
+            raise ValueError(
+                f"indices must be from 0 to {n_columns - 1}, but go from {lowest} to {highest}; "
+                "correct them or the shape"
+            )
+        if not increase:
+            raise ValueError(
+                "indices must be strictly increasing within each row; "
+                "use Observations.from_triples for entries in any order"
+            )
+        largest = max((part.max() for part in in_turn(pieces(values), lambda p: (p,))), default=0)
+        if largest > 1:
+            raise ValueError(f"values must be 0 or 1, but hold {largest}")
+        fields = {
+            "shape": shape,
+            "indptr": indptr,
+            "indices": indices,
+            "values": values,
+            "row_labels": check_labels(self.row_labels, n_rows, "row"),
+            "column_labels": check_labels(self.column_labels, n_columns, "column"),
+        }
+        for name, field in fields.items():
+            if isinstance(field, np.ndarray):
+                field = field.view()  # the caller's own array stays writable
+                field.flags.writeable = False
+            object.__setattr__(self, name, field)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of shape and entries."""
+        data = hashlib.blake2b(repr(self.shape).encode(), digest_size=16)
+        for array in (self.indptr, self.indices, self.values):
+            for part in in_turn(pieces(array), lambda part: (part,)):
+                data.update(np.ascontiguousarray(part).data)
+        return data.hexdigest()
+
+    def __repr__(self) -> str:
+        n_rows, n_columns = self.shape
+        return (
+            f"Observations({n_rows} rows × {n_columns} columns, {self.n_observed} of "
+            f"{n_rows * n_columns} entries observed, {self.share_of_ones:.1%} ones)"
+        )
+
+    # ------------------------------------------------------------ how to make one
+
+    @classmethod
+    def from_data(
+        cls,
+        data: Any,
+        *,
+        absent: Absent = "zero",
+        duplicates: Duplicates = "error",
+    ) -> Observations:
+        """Make observations from any kind of matrix; `Observations` pass through.
+
+        Parameters
+        ----------
+        data : array, nested lists, table, scipy.sparse array or matrix, or Observations
+            The matrix, shape (M, N). See `from_dense`, `from_table` and `from_sparse`. A table
+            is always read as wide, one column per column; for triples there is `from_triples`.
+        absent : {"zero", "missing"}
+            What the entries are that a sparse matrix does not store.
+        duplicates : {"error", "majority"}
+            What to do where a sparse matrix stores both 0 and 1 for one entry.
+
+        Examples
+        --------
+        >>> import scipy.sparse
+        >>> likes = scipy.sparse.coo_array(([1, 0], ([0, 1], [2, 0])), shape=(2, 3))
+        >>> Observations.from_data(likes, absent="missing").to_dense()
+        array([[nan, nan,  1.],
+               [ 0., nan, nan]], dtype=float32)
+        """
+        check_option("absent", absent, ("zero", "missing"))
+        check_option("duplicates", duplicates, ("error", "majority"))
+        if isinstance(data, Observations):
+            return data
+        if convert.is_sparse(data):
+            return cls.from_sparse(data, absent=absent, duplicates=duplicates)
+        if convert.is_table(data):
+            return cls.from_table(data)
+        return cls.from_dense(data)
+
+    @classmethod
+    def from_dense(
+        cls,
+        array: ArrayLike,
+        *,
+        row_labels: Iterable[object] | None = None,
+        column_labels: Iterable[object] | None = None,
+    ) -> Self:
+        """Make observations from an array.
+
+        Parameters
+        ----------
+        array : array_like, shape (M, N)
+            Cells of 0, 1 or NaN (missing), of any Boolean or numeric type. The masked cells of
+            a masked array are missing; among Python objects None is missing too.
+        row_labels, column_labels : sequences of M and of N names, optional
+            Names, all different.
+
+        Examples
+        --------
+        >>> votes = [[1, 0], [None, 1]]
+        >>> Observations.from_dense(votes, column_labels=["tax", "war"])
+        Observations(2 rows × 2 columns, 3 of 4 entries observed, 66.7% ones)
+        """
+        return cls(*convert.from_dense(array, row_labels, column_labels))
+
+    @classmethod
+    def from_table(cls, table: Any) -> Self:
+        """Make observations from a wide table: pandas, polars, Arrow and their like.
+
+        Parameters
+        ----------
+        table : table in memory, M rows
+            Columns of Booleans or of numbers 0 and 1; nulls and NaN are missing. Column names
+            become column labels. Row labels come from the index of a pandas table, unless it
+            only counts the rows; otherwise from the first column, if that holds text.
+
+        Examples
+        --------
+        >>> import polars
+        >>> table = polars.DataFrame({"name": ["Ann", "Bo"], "tax": [1, 0], "war": [None, True]})
+        >>> observations = Observations.from_table(table)
+        >>> observations.row_labels.tolist(), observations.column_labels.tolist()
+        (['Ann', 'Bo'], ['tax', 'war'])
+        """
+        return cls(*convert.from_table(table))
+
+    @classmethod
+    def from_sparse(
+        cls,
+        matrix: Any,
+        *,
+        absent: Absent = "zero",
+        row_labels: Iterable[object] | None = None,
+        column_labels: Iterable[object] | None = None,
+        duplicates: Duplicates = "error",
+    ) -> Self:
+        """Make observations from a scipy.sparse array or matrix of any format.
+
+        Parameters
+        ----------
+        matrix : scipy.sparse array or matrix, shape (M, N)
+            Stored entries of 0, 1 or NaN (missing). A stored zero is an observed zero; the
+            formats BSR and DIA store whole blocks and diagonals, with all their zeros.
+        absent : {"zero", "missing"}
+            What the entries are that are not stored. With "zero" the result has M × N entries,
+            less those stored as NaN, and takes 5 bytes for each.
+        row_labels, column_labels : sequences of M and of N names, optional
+            Names, all different.
+        duplicates : {"error", "majority"}
+            Entries stored more than once are merged where they agree, never summed. Where they
+            disagree, raise an error or take the majority; a tie is missing.
+
+        Notes
+        -----
+        With ``absent="missing"`` the arrays of a CSR matrix in canonical order are not copied:
+        do not change it afterwards.
+
+        Examples
+        --------
+        >>> import scipy.sparse
+        >>> owns = scipy.sparse.csr_array([[0, 1, 0], [1, 1, 0]])
+        >>> Observations.from_sparse(owns).n_observed
+        6
+        >>> Observations.from_sparse(owns, absent="missing").n_observed
+        3
+        """
+        return cls(*convert.from_sparse(matrix, absent, row_labels, column_labels, duplicates))
+
+    @classmethod
+    def from_triples(
+        cls,
+        rows: ArrayLike,
+        columns: ArrayLike,
+        values: ArrayLike,
+        *,
+        shape: tuple[int, int] | None = None,
+        row_labels: Iterable[object] | None = None,
+        column_labels: Iterable[object] | None = None,
+        duplicates: Duplicates = "error",
+    ) -> Self:
+        """Make observations from triples of row, column and value, in any order.
+
+        Parameters
+        ----------
+        rows, columns : array_like, shape (n,)
+            Either indices, whole numbers from 0 on, or labels, texts. Labels are numbered in
+            the order of first appearance, or as `row_labels` and `column_labels` have them.
+        values : array_like, shape (n,)
+            0, 1 or NaN (missing).
+        shape : (int, int), optional
+            Number of rows M and of columns N; by default, as many as the triples speak of.
+        row_labels, column_labels : sequences of M and of N names, optional
+            Names, all different.
+        duplicates : {"error", "majority"}
+            Triples of the same entry are merged where they agree. Where they disagree, raise
+            an error that names the entry, or take the majority; a tie is missing.
+
+        Examples
+        --------
+        >>> users, items = ["Ann", "Bo", "Ann"], ["tea", "tea", "rum"]
+        >>> observations = Observations.from_triples(users, items, [True, False, False])
+        >>> observations.to_dense()
+        array([[ 1.,  0.],
+               [ 0., nan]], dtype=float32)
+        >>> observations.column_labels.tolist()
+        ['tea', 'rum']
+        """
+        return cls(
+            *convert.from_triples(
+                rows, columns, values, shape, row_labels, column_labels, duplicates
+            )
+        )
+
+    # ------------------------------------------------------------ what it tells
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, M."""
+        return self.shape[0]
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns, N."""
+        return self.shape[1]
+
+    @property
+    def n_observed(self) -> int:
+        """Number of observed entries."""
+        return len(self.values)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every entry is observed."""
+        return self.n_observed == self.n_rows * self.n_columns
+
+    @cached_property
+    def n_ones(self) -> int:
+        """Number of observed ones."""
+        parts = in_turn(pieces(self.values), lambda part: (part,))
+        return sum(int(np.count_nonzero(part)) for part in parts)
+
+    @property
+    def share_of_ones(self) -> float:
+        """Share of ones among the observed entries; 0 if there are none."""
+        return self.n_ones / max(self.n_observed, 1)
+
+    @cached_property
+    def row_order(self) -> NDArray[np.intp]:
+        """Positions of the rows in the order of their labels, (M,)."""
+        return np.argsort(self.row_labels)  # type: ignore[arg-type]
+
+    @cached_property
+    def column_order(self) -> NDArray[np.intp]:
+        """Positions of the columns in the order of their labels, (N,)."""
+        return np.argsort(self.column_labels)  # type: ignore[arg-type]
+
+    def rows_of_entries(self) -> NDArray[np.int64]:
+        """Return the row of every entry, shape (n_observed,)."""
+        return np.repeat(np.arange(self.n_rows), np.diff(self.indptr))
+
+    def in_pieces(
+        self,
+    ) -> Iterator[tuple[int, int, NDArray[np.signedinteger[Any]], NDArray[np.uint8]]]:
+        """Runs of rows with some entries each: first row, end, their columns and values.
+
+        What is read from files is given back after each.
+        """
+        most = self.n_observed // PIECE_OF_ROWS
+        targets = np.arange(1, most + 1, dtype=np.int64) * PIECE_OF_ROWS
+        cuts = np.searchsorted(self.indptr, targets)
+        cuts = np.unique([0, *cuts.tolist(), self.n_rows])
+        runs = [
+            (int(start), int(stop), self.indices[first:last], self.values[first:last])
+            for start, stop in pairwise(cuts)
+            for first, last in [self.indptr[[start, stop]]]
+        ]
+        return in_turn(runs, lambda run: run[2:])
+
+    def to_dense(self) -> NDArray[np.float32]:
+        """Return the matrix, shape (M, N), with NaN where nothing was observed."""
+        if self.is_complete:
+            return self.values.reshape(self.shape).astype(np.float32)
+        dense = np.full(self.shape, np.nan, dtype=np.float32)
+        dense[self.rows_of_entries(), self.indices] = self.values
+        return dense
+
+    # ------------------------------------------------------------ others made from it
+
+    def transpose(self) -> Observations:
+        """Exchange rows and columns, shape (N, M)."""
+        from scipy.sparse import csr_array
+
+        by_column = csr_array((self.values, self.indices, self.indptr), shape=self.shape).tocsc()
+        return Observations(
+            (self.n_columns, self.n_rows),
+            by_column.indptr,
+            by_column.indices,
+            by_column.data,
+            self.column_labels,
+            self.row_labels,
+        )
+
+    def take_rows(self, index: ArrayLike | slice) -> Observations:
+        """Take some rows, in the order asked for.
+
+        Parameters
+        ----------
+        index : slice, indices of rows, shape (n,), or Booleans, shape (M,)
+            The rows to take, as in indexing an array.
+
+        Examples
+        --------
+        >>> Observations.from_data([[1, 0], [0, 0], [1, 1]]).take_rows([2, 0]).to_dense()
+        array([[1., 1.],
+               [1., 0.]], dtype=float32)
+        """
+        if not isinstance(index, slice):
+            index = np.asarray(index)
+            if index.ndim != 1:
+                raise ValueError(f"index must be 1-D, but has shape {index.shape}; pass a list")
+            index = index if index.size else index.astype(np.intp)
+        rows = np.arange(self.n_rows)[index]
+        lengths = np.diff(self.indptr)[rows]
+        indptr = np.concatenate([[0], np.cumsum(lengths)])
+        entries = np.repeat(self.indptr[:-1][rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
+        return Observations(
+            (len(rows), self.n_columns),
+            indptr,
+            self.indices[entries],
+            self.values[entries],
+            None if self.row_labels is None else self.row_labels[rows],
+            self.column_labels,
+        )
+
+    def holding(self, rows: NDArray[np.intp]) -> tuple[Observations, NDArray[np.intp]]:
+        """Observations with all entries of some rows, and where those are in it; not a copy."""
+        return self, rows
+
+    def hide(self, share: float, random_state: Any = None) -> Split:
+        """Hide a random share of the entries, to test predictions on them.
+
+        Parameters
+        ----------
+        share : float
+            How much of the observed entries to hide, from 0 to 1.
+        random_state : int, numpy Generator or None
+            Where the random choice comes from.
+
+        Returns
+        -------
+        kept : Observations, shape (M, N)
+            The matrix without the hidden entries.
+        hidden_rows, hidden_columns, hidden_values : arrays, shape (n_hidden,)
+            The hidden entries, in order of rows and columns.
+
+        Examples
+        --------
+        >>> observations = Observations.from_data([[1, 0, 1], [0, 0, 1]])
+        >>> kept, rows, columns, values = observations.hide(0.5, random_state=0)
+        >>> kept.n_observed, len(values)
+        (3, 3)
+        """
+        if not 0 <= share <= 1:
+            raise ValueError(f"share must be from 0 to 1, but got {share!r}; 0.1 hides a tenth")
+        hidden = np.zeros(self.n_observed, dtype=bool)
+        n_hidden = round(share * self.n_observed)
+        random = np.random.default_rng(random_state)
+        hidden[random.choice(self.n_observed, n_hidden, replace=False, shuffle=False)] = True
+        return self.split(hidden)
+
+    def folds(self, n_folds: int, random_state: Any = None) -> Iterator[Split]:
+        """Part the entries at random into `n_folds` and hide each part in turn.
+
+        Parameters
+        ----------
+        n_folds : int
+            Number of parts, from 2 to the number of observed entries; they differ in size by
+            one entry at most.
+        random_state : int, numpy Generator or None
+            Where the random choice comes from.
+
+        Returns
+        -------
+        iterator of (kept, hidden_rows, hidden_columns, hidden_values)
+            As from `hide`, once for each part.
+
+        Examples
+        --------
+        >>> observations = Observations.from_data([[1, 0, 1], [0, 0, 1]])
+        >>> [len(values) for _, _, _, values in observations.folds(3, random_state=0)]
+        [2, 2, 2]
+        """
+        if not 2 <= n_folds <= self.n_observed:
+            raise ValueError(
+                f"n_folds must be from 2 to the number of observed entries, {self.n_observed}, "
+                f"but got {n_folds!r}"
+            )
+        order = np.random.default_rng(random_state).permutation(self.n_observed)
+        return (self.split(order % n_folds == fold) for fold in range(n_folds))
+
+    def split(self, hidden: NDArray[np.bool_]) -> Split:
+        """Part the entries into the kept and the `hidden`, (n_observed,), each in order."""
+        n_hidden = np.zeros(self.n_rows, dtype=np.int64)
+        for start, stop, _, _ in self.in_pieces():
+            borders = self.indptr[start : stop + 1]
+            before = np.cumsum(hidden[borders[0] : borders[-1]])
+            n_hidden[start:stop] = np.diff(np.concatenate([[0], before])[borders - borders[0]])
+        kept = ~hidden
+        left = Observations(
+            self.shape,
+            self.indptr - np.concatenate([[0], np.cumsum(n_hidden)]),
+            self.indices[kept],
+            self.values[kept],
+            self.row_labels,
+            self.column_labels,
+        )
+        rows = np.repeat(np.arange(self.n_rows), n_hidden)
+        return left, rows, self.indices[hidden], self.values[hidden]
+
+
+def _typed(array: Any, dtype: type[np.generic], name: str) -> NDArray[Any]:
+    """Return `array` as a 1-D array of `dtype`; raise if that would change a number."""
+    given = np.asarray(array)
+    if given.ndim != 1:
+        raise ValueError(f"{name} must be 1-D, but has shape {given.shape}")
+    typed = given.astype(dtype, copy=False)
+    if typed is not given and not np.array_equal(typed, given):
+        raise ValueError(f"{name} must fit {np.dtype(dtype)}, but holds other numbers")
+    return typed

@@ -1,0 +1,30 @@
+"""Example tables that ship with the package, and planted problems with a known answer.
+
+Tables to try the library on belong here; reading of users' files is in `boolweave.io`. Start with
+`shipped.py`.
+"""
+
+from boolweave.datasets.movielens import fetch_movielens
+from boolweave.datasets.planted import Planted, make_boolean
+from boolweave.datasets.shipped import (
+    CONGRESSES,
+    Dataset,
+    load_movielens,
+    load_paleo,
+    load_senate,
+    load_votes84,
+    load_zoo,
+)
+
+__all__ = [
+    "CONGRESSES",
+    "Dataset",
+    "Planted",
+    "fetch_movielens",
+    "load_movielens",
+    "load_paleo",
+    "load_senate",
+    "load_votes84",
+    "load_zoo",
+    "make_boolean",
+]

@@ -1,0 +1,252 @@
+"""Example data that ships with the package, and planted problems with a known answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+from os import PathLike
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boolweave.data.observations import Observations
+from boolweave.datasets.movielens import fetch_movielens, read_movielens
+from boolweave.datasets.planted import Planted, make_boolean
+
+__all__ = [
+    "Dataset",
+    "Planted",
+    "fetch_movielens",
+    "load_movielens",
+    "load_paleo",
+    "load_senate",
+    "load_votes84",
+    "load_zoo",
+    "make_boolean",
+]
+
+CONGRESSES = range(101, 108)
+
+_SENATE_CITATION = (
+    "Lewis, Jeffrey B., Keith Poole, Howard Rosenthal, Adam Boche, Aaron Rudkin, and Luke Sonnet. "
+    "Voteview: Congressional Roll-Call Votes Database. https://voteview.com/"
+)
+_VOTES84_CITATION = (
+    "Congressional Voting Records (1987). UCI Machine Learning Repository. "
+    "https://doi.org/10.24432/C5C01P. CC BY 4.0."
+)
+_ZOO_CITATION = (
+    "Forsyth, R. (1990). Zoo. UCI Machine Learning Repository. "
+    "https://doi.org/10.24432/C5R59V. CC BY 4.0."
+)
+_PALEO_CITATION = (
+    "Puolamäki K, Fortelius M, Mannila H (2006). Seriation in Paleontological Data Using Markov "
+    "Chain Monte Carlo Methods. PLOS Computational Biology 2(2): e6. "
+    "https://doi.org/10.1371/journal.pcbi.0020006. CC BY 2.5."
+)
+_MOVIELENS_CITATION = (
+    "F. Maxwell Harper and Joseph A. Konstan (2015). The MovieLens Datasets: History and Context. "
+    "ACM Transactions on Interactive Intelligent Systems 5(4). https://doi.org/10.1145/2827872"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A named table of observations with its provenance.
+
+    Attributes
+    ----------
+    observations : Observations
+        The known entries with row and column labels. Shape (M, N).
+    name, description, citation : str
+        What it is, in words, and whom to cite when using it.
+    row_groups : ndarray of shape (M,), str, or None
+        A known grouping of the rows, such as the party of a representative.
+    column_groups : ndarray of shape (N,), str, or None
+        A known grouping of the columns.
+    """
+
+    observations: Observations
+    name: str
+    description: str
+    citation: str
+    row_groups: NDArray[np.str_] | None = None
+    column_groups: NDArray[np.str_] | None = None
+
+
+def load_senate(congress: int = 107) -> Dataset:
+    """Roll calls of the United States Senate, roll calls x senators.
+
+    A one is a yea, a zero a nay; who did neither (absent, present, not a member at the time) is
+    missing. Columns are named like "Daschle (D-SD)" and grouped by party. Somebody who
+    changed party within the Congress has one column per party.
+
+    Parameters
+    ----------
+    congress : int
+        Number of the Congress, 101 (1989) to 107 (2002).
+
+    Returns
+    -------
+    Dataset
+        With ``column_groups`` of shape (N,): "Democrat", "Republican" or "Independent".
+
+    Examples
+    --------
+    >>> from boolweave.datasets import load_senate
+    >>> senate = load_senate(107)
+    >>> senate.observations.shape
+    (633, 102)
+    """
+    if isinstance(congress, bool) or not isinstance(congress, (int, np.integer)):
+        raise TypeError(f"congress must be a whole number, 101 to 107, got {congress!r}")
+    if congress not in CONGRESSES:
+        raise ValueError(
+            f"congress must be one of 101 to 107, got {congress}; votes of other Congresses can be "
+            "downloaded from voteview.com and read with Observations.from_triples"
+        )
+    first_year = 1787 + 2 * int(congress)
+    return _load(
+        f"senate-{congress}",
+        f"Votes of the United States Senate, Congress {congress} ({first_year} to "
+        f"{first_year + 2}): roll calls x senators, 1 = yea, 0 = nay, others missing.",
+        _SENATE_CITATION,
+    )
+
+
+def load_votes84() -> Dataset:
+    """Sixteen key votes of the House of Representatives in 1984, representatives x votes.
+
+    Returns
+    -------
+    Dataset
+        Shape (435, 16), 392 entries missing; ``row_groups`` of shape (435,) holds the parties.
+
+    Examples
+    --------
+    >>> from boolweave.datasets import load_votes84
+    >>> load_votes84().observations.n_observed
+    6568
+    """
+    return _load(
+        "votes84",
+        "Key votes of the United States House of Representatives in 1984: representatives x "
+        "votes, 1 = yea, 0 = nay, others missing.",
+        _VOTES84_CITATION,
+    )
+
+
+def load_zoo() -> Dataset:
+    """Animals and their traits, animals x Boolean traits (the number of legs is left out).
+
+    Returns
+    -------
+    Dataset
+        Shape (101, 15), complete; ``row_groups`` of shape (101,) holds the animals' classes.
+
+    Examples
+    --------
+    >>> from boolweave.datasets import load_zoo
+    >>> load_zoo().observations.shape
+    (101, 15)
+    """
+    return _load("zoo", "Animals x Boolean traits, 1 = the animal has the trait.", _ZOO_CITATION)
+
+
+def load_paleo() -> Dataset:
+    """Fossil finds, sites x genera of mammals.
+
+    Returns
+    -------
+    Dataset
+        Shape (124, 139), complete; ``row_groups`` of shape (124,) holds the age of a site as its
+        unit in the Mammal Neogene (MN) scale, MN 2 the oldest and MN 17 the youngest.
+
+    Examples
+    --------
+    >>> from boolweave.datasets import load_paleo
+    >>> load_paleo().observations.shape
+    (124, 139)
+    """
+    return _load(
+        "paleo",
+        "Fossil sites of the European Neogene x genera of land mammals, 1 = found at the site.",
+        _PALEO_CITATION,
+    )
+
+
+def load_movielens(path: str | PathLike[str]) -> Dataset:
+    r"""Read a MovieLens set from the user's own copy, users x films.
+
+    A one is a rating above the mean of all ratings, a zero one at or below it; films that a user
+    did not rate are missing. Users and films without any rating are left out.
+
+    Parameters
+    ----------
+    path : path
+        One of the files u.data (tab-separated), ratings.dat (separated by ``::``) and ratings.csv,
+        or a directory that holds one. Titles are taken from u.item, movies.dat or movies.csv
+        beside it; without those the films are named by their numbers.
+
+    Returns
+    -------
+    Dataset
+
+    See Also
+    --------
+    fetch_movielens : download a set where there is a network.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from boolweave.datasets import load_movielens
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "u.data"
+    ...     _ = file.write_text("1\t7\t5\t881250949\n2\t7\t1\t881250950\n")
+    ...     movies = load_movielens(folder)
+    >>> movies.observations.shape, movies.observations.values.tolist()
+    ((2, 1), [1, 0])
+    """
+    ratings = read_movielens(path)
+    observations = Observations.from_triples(
+        ratings.rows,
+        ratings.columns,
+        (ratings.ratings > ratings.ratings.mean()).astype(np.uint8),
+        shape=(len(ratings.users), len(ratings.films)),
+        row_labels=ratings.users,
+        column_labels=ratings.films,
+    )
+    return Dataset(
+        observations=observations,
+        name="movielens",
+        description="MovieLens: users x films, 1 = rated above the mean of all ratings.",
+        citation=_MOVIELENS_CITATION,
+    )
+
+
+def _load(name: str, description: str, citation: str) -> Dataset:
+    """Read one packed file of the package."""
+    packed = files("boolweave.datasets") / "tables" / f"{name}.npz"
+    with packed.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+        arrays = {key: stored[key] for key in stored.files}
+    shape = (int(arrays["shape"][0]), int(arrays["shape"][1]))
+    size = shape[0] * shape[1]
+    known = np.unpackbits(arrays["known"], count=size).astype(bool)
+    values = np.unpackbits(arrays["values"], count=size)
+    rows, columns = np.divmod(np.flatnonzero(known), shape[1])
+    observations = Observations.from_triples(
+        rows,
+        columns,
+        values[known],
+        shape=shape,
+        row_labels=arrays["row_labels"],
+        column_labels=arrays["column_labels"],
+    )
+    return Dataset(
+        observations=observations,
+        name=name,
+        description=description,
+        citation=citation,
+        row_groups=arrays.get("row_groups"),
+        column_groups=arrays.get("column_groups"),
+    )

@@ -1,0 +1,262 @@
+"""Observations whose entries never pass through the client of a Dask cluster.
+
+Partitions of triples, or blocks of rows of an array, are read by workers, dealt by rows among them,
+and put in order where they stay. The client knows how many entries each row has and what rows and
+columns are called; it fetches the entries only if something asks for them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from boolweave.data.entries import count, pack, split, unpacked
+from boolweave.data.observations import Observations
+from boolweave.distributed.backend import Cluster, DealtObservations, WorkerLost
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+
+class RemoteObservations(DealtObservations):
+    """Observations that workers read and keep.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    parts : list of delayed triples of arrays
+        Rows and columns (indices, or labels as text) and values, each (n,).
+    shape : (int, int), optional
+        Left out: as many rows and columns as the entries speak of.
+    """
+
+    client: Any
+    parts: list[Any]  # how to read the entries, again if need be
+    packed: list[Any]  # the entries of every partition, until they are dealt
+    raw: NDArray[np.int64]  # (M,) entries of each row, those that come twice counted twice
+    per_row: NDArray[np.int64]  # (M,) and counted once
+    fingerprint: str
+    here: Observations | None  # if they were fetched
+
+    def __init__(self, client: Any, parts: list[Any], shape: tuple[int, int] | None = None) -> None:
+        self._set(client=client, parts=parts, cluster=None, here=None)
+        read = client.compute(parts)
+        names = client.gather([client.submit(_names, part) for part in read])
+        sides = []
+        for axis, side in enumerate(("row", "column")):
+            given = None if shape is None else shape[axis]
+            sides.append(_axis([part[axis] for part in names], side, given))
+        self._set(shape=(sides[0][0], sides[1][0]), row_labels=sides[0][1],
+                  column_labels=sides[1][1])  # fmt: skip
+        packed = self._packed(read)
+        counts = [client.submit(count, part, self.shape) for part in packed]
+        while len(counts) > 1:  # a tree
+            pairs = [counts[n : n + 2] for n in range(0, len(counts), 2)]
+            counts = [client.submit(sum_of, pair) for pair in pairs]
+        per_row, n_ones, fingerprint = counts[0].result()
+        of_shape = hashlib.blake2b(repr(self.shape).encode(), digest_size=16)
+        self._set(packed=packed, raw=per_row, per_row=per_row, n_ones=n_ones,
+                  fingerprint=f"{of_shape.hexdigest()} {fingerprint}")  # fmt: skip
+
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            self.__dict__[name] = value
+
+    def dealt_to(self, cluster: Cluster) -> RemoteObservations:
+        """The same, with the workers of a cluster; after a loss they read what they have to."""
+        self._set(cluster=cluster)
+        return self
+
+    def _packed(self, read: list[Any]) -> list[Any]:
+        """The entries of every partition as numbers, on the workers."""
+        labels = [(self.row_labels, self.column_labels)]
+        known = self.client.scatter(labels, broadcast=True)[0]
+        return [self.client.submit(pack, part, known, self.shape) for part in read]
+
+    # ------------------------------------------------------------ what the cluster asks for
+
+    @property
+    def entries_by_row(self) -> NDArray[np.int64]:
+        """Where each row would start, entries that come twice counted twice, (M + 1,)."""
+        return np.concatenate([[0], np.cumsum(self.raw)])
+
+    def rows_for(self, runs: list[slice]) -> list[Any]:
+        """The entries of runs of rows, each as futures of packed numbers, wherever they are."""
+        bounds = np.array([run.start for run in runs[1:]], dtype=np.int64)
+        packed = self.packed or self._packed(self.client.compute(self.parts))
+        dealt = [self.client.submit(split, part, bounds, self.shape) for part in packed]
+        self._set(packed=[])
+        return [
+            ("packed", (run.stop - run.start, self.shape[1]), run.start,
+             [self.client.submit(operator.getitem, part, n) for part in dealt])
+            for n, run in enumerate(runs)
+        ]  # fmt: skip
+
+    def dealt(self, per_row: list[NDArray[np.int64]], n_ones: list[int]) -> None:
+        """Told by the cluster: what is left when entries that came twice are one."""
+        self._set(per_row=np.concatenate(per_row), n_ones=sum(n_ones))
+
+    # ------------------------------------------------------------ as observations
+
+    @property
+    def n_observed(self) -> int:
+        """Number of observed entries."""
+        return int(self.per_row.sum())
+
+    @property
+    def indptr(self) -> NDArray[np.int64]:  # type: ignore[override]
+        """Where each row starts, (M + 1,)."""
+        return np.concatenate([[0], np.cumsum(self.per_row)])
+
+    @property
+    def indices(self) -> NDArray[Any]:  # type: ignore[override]
+        """Columns of the entries: fetched."""
+        return self.to_local().indices
+
+    @property
+    def values(self) -> NDArray[np.uint8]:  # type: ignore[override]
+        """Values of the entries: fetched."""
+        return self.to_local().values
+
+    def to_local(self) -> Observations:
+        """All entries, fetched from the workers, who read them again if one of them is gone."""
+        if self.here is None:
+            indptr, columns, values = self._fetched()
+            labels = (self.row_labels, self.column_labels)
+            self._set(here=Observations(self.shape, indptr, columns, values, *labels))
+        assert self.here is not None
+        return self.here
+
+    def _fetched(self) -> tuple[Any, ...]:
+        """Where rows start, columns and values."""
+        packed = self.packed
+        if not packed:  # they were dealt
+            try:
+                parts = self.cluster._all("entries")
+                columns, values = (np.concatenate([part[n] for part in parts]) for n in (0, 1))
+                return self.indptr, columns, values
+            except WorkerLost:
+                packed = self._packed(self.client.compute(self.parts))
+        _, *found = unpacked(self.shape, 0, self.client.gather(packed))
+        return tuple(found)
+
+    def holding(self, rows: NDArray[np.intp]) -> tuple[Observations, NDArray[np.intp]]:
+        """Observations of these rows, fetched."""
+        return self.take_rows(rows), np.arange(len(rows))
+
+    def take_rows(self, index: ArrayLike | slice) -> Observations:
+        """Some rows, in the order asked for: fetched."""
+        rows = np.arange(self.shape[0])[index if isinstance(index, slice) else np.asarray(index)]
+        order = np.argsort(rows, kind="stable")
+        in_order = rows[order]
+        wanted = [in_order[(in_order >= run.start) & (in_order < run.stop)] - run.start
+                  for run in self.cluster.runs]  # fmt: skip
+        try:
+            parts = self.cluster._each("entries", [(rows,) for rows in wanted])
+        except WorkerLost:
+            return self.to_local().take_rows(index)
+        lengths = self.per_row[in_order]
+        sorted_rows = Observations(
+            (len(rows), self.shape[1]),
+            np.concatenate([[0], np.cumsum(lengths)]),
+            *(np.concatenate([part[n] for part in parts]) for n in (0, 1)),
+        )
+        return sorted_rows.take_rows(np.argsort(order, kind="stable"))
+
+
+def sum_of(parts: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Tuples added up item by item."""
+    return tuple(sum(items[1:], items[0]) for items in zip(*parts, strict=True))
+
+
+# ---------------------------------------------------------------- on the workers
+
+
+def _names(part: tuple[Any, ...]) -> list[Any]:
+    """Of rows and of columns: the labels in the order of their first appearance, or the largest."""
+    found: list[Any] = []
+    for keys in part[:2]:
+        keys = np.asarray(keys)
+        if keys.dtype.kind in "iuf" or not keys.size:
+            found.append(int(keys.max()) if keys.size else -1)
+            continue
+        labels, first = np.unique(keys.astype(np.str_), return_index=True)
+        found.append(labels[np.argsort(first)])
+    return found
+
+
+def _axis(parts: list[Any], side: str, length: int | None) -> tuple[int, NDArray[np.str_] | None]:
+    """Number of rows or columns, and their labels."""
+    named = [part for part in parts if not isinstance(part, int)]
+    if not named:
+        return max(parts, default=-1) + 1 if length is None else length, None
+    if any(isinstance(part, int) and part >= 0 for part in parts):
+        raise ValueError(f"{side}s must be all whole numbers or all labels, but there are both")
+    labels = np.array(list(dict.fromkeys(np.concatenate(named).tolist())), dtype=np.str_)
+    return len(labels), labels
+
+
+# ---------------------------------------------------------------- from collections
+
+
+def observed(X: Any, client_of: Callable[[], Any], absent: Any) -> Any:
+    """Dask collections and lists of Parquet files as remote observations; the rest as it is."""
+    is_frame = type(X).__module__.startswith("dask.dataframe")
+    are_files = isinstance(X, list | tuple) and len(X) > 0 and all(_is_path(path) for path in X)
+    if not (is_dask_array(X) or is_frame or are_files):
+        return X
+    import dask
+
+    client = client_of()
+    if is_dask_array(X):
+        if X.ndim != 2:
+            raise ValueError(f"expected a matrix, got {X.ndim} dimensions")
+        blocks = X.rechunk({1: -1}).to_delayed().ravel()
+        starts = np.cumsum([0, *X.chunks[0]])
+        triples = dask.delayed(_triples_of_rows)
+        parts = [triples(b, int(at), absent) for b, at in zip(blocks, starts, strict=False)]
+        return RemoteObservations(client, parts, X.shape)
+    if is_frame:
+        _three_columns(list(X.columns))
+        triples = dask.delayed(_triples_of_table)
+        return RemoteObservations(client, [triples(part) for part in X.to_delayed()])
+    read = dask.delayed(_triples_of_file)
+    return RemoteObservations(client, [read(os.path.abspath(path)) for path in X])
+
+
+def is_dask_array(X: Any) -> bool:
+    """Whether this is a dask array."""
+    return type(X).__module__.startswith("dask.array")
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str | os.PathLike) and os.fspath(value).endswith(".parquet")
+
+
+def _three_columns(names: list[Any]) -> None:
+    if len(names) != 3:
+        raise ValueError(
+            f"triples need three columns, row, column and value, got {len(names)}: {names}"
+        )
+
+
+def _triples_of_rows(block: Any, start: int, absent: Any) -> tuple[Any, ...]:
+    seen = Observations.from_data(block, absent=absent)
+    return seen.rows_of_entries() + start, seen.indices, seen.values
+
+
+def _triples_of_table(table: Any) -> tuple[Any, ...]:
+    return tuple(table[name].to_numpy() for name in table.columns)
+
+
+def _triples_of_file(path: str) -> tuple[Any, ...]:
+    import polars
+
+    table = polars.read_parquet(path)
+    _three_columns(table.columns)
+    return _triples_of_table(table)

@@ -1,0 +1,193 @@
+"""The estimator on a Dask cluster: the same blocks, the same kernels, the same numbers."""
+
+from __future__ import annotations
+
+import copy
+import os
+import warnings
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from boolweave.data.observations import Observations
+from boolweave.distributed.backend import Cluster, DealtObservations, WorkerLost
+from boolweave.distributed.entries import RemoteObservations, is_dask_array, observed
+from boolweave.estimator import BooleanMatrixFactorization
+
+if TYPE_CHECKING:
+    from boolweave.engine.result import Result
+    from boolweave.fit.rank import RankSelection
+
+
+class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
+    """`BooleanMatrixFactorization` on the workers of a Dask client.
+
+    Each worker keeps blocks of rows and their messages and runs the code that a thread runs; the
+    result is the same bit for bit as on one machine. The parameters and attributes are those of
+    `BooleanMatrixFactorization`; `n_jobs` is for what runs here, such as `transform` of an array.
+
+    A worker that dies takes its messages with it. The run then goes on with the others: from the
+    last checkpoint if there is a `checkpoint`, else from the beginning, to the same answer.
+
+    `fit` also takes a dask array, a dask dataframe of triples (row, column, value) or a list of
+    Parquet files of triples; `transform`, `predict` and `predict_proba` of dask arrays give dask
+    arrays.
+
+    Of dask collections and Parquet files, which the workers must be able to read, the entries do
+    not pass through this process: workers read them and deal them out by rows. Messages, the
+    larger part by far, and beliefs are with the workers only. Messages are integers: a channel that
+    differs from entry to entry, which needs floats, is for one machine. `max_memory` is that of
+    each worker.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default="auto"
+        Number of factors.
+    client : distributed.Client, optional
+        Left out: the current one.
+    **parameters
+        Those of `BooleanMatrixFactorization`.
+
+    Examples
+    --------
+    >>> from distributed import Client  # doctest: +SKIP
+    >>> client = Client("tcp://scheduler:8786")  # doctest: +SKIP
+    >>> model = DaskBooleanMatrixFactorization(n_components=10).fit(X)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self, n_components: Any = "auto", *, client: Any = None, product: Any = "or",
+        method: Any = "auto", noise: Any = None, row_prior: Any = None, column_prior: Any = None,
+        absent: Any = "zero", damping: float = 0.4, max_iter: int = 200, tol: float = 1e-3,
+        n_init: Any = "auto", messages: Any = "auto", n_jobs: int | None = None,
+        random_state: Any = None, verbose: int = 0, checkpoint: Any = None, max_memory: Any = None,
+        decimation: float | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            n_components, product=product, method=method, noise=noise, row_prior=row_prior,
+            column_prior=column_prior, absent=absent, damping=damping, max_iter=max_iter, tol=tol,
+            n_init=n_init, messages=messages, n_jobs=n_jobs, random_state=random_state,
+            verbose=verbose, checkpoint=checkpoint, max_memory=max_memory, decimation=decimation,
+        )  # fmt: skip
+        self.client = client
+
+    def _run(
+        self, observations: Observations, first_seed: int | None = None
+    ) -> tuple[Result, RankSelection | None, int]:
+        seed = self._first_seed() if first_seed is None else first_seed
+        while True:  # with the same seed after a worker was lost
+            cluster = Cluster(self._client())
+            if isinstance(observations, RemoteObservations):
+                dealt: Any = observations.dealt_to(cluster)
+            else:
+                dealt = DealtObservations.to(cluster, observations)
+            try:
+                with cluster.shielded():
+                    result, selection, n_dropped = super()._run(dealt, seed)
+                    cluster.tidy()
+                return replace(result, observations=observations), selection, n_dropped
+            except WorkerLost as lost:
+                warnings.warn(f"{lost}; the run goes on with the others", stacklevel=3)
+
+    def __sklearn_clone__(self) -> DaskBooleanMatrixFactorization:
+        """A clone has the same client: it is a connection, which cannot be copied."""
+        bare = copy.copy(self)
+        bare.client = None
+        made: DaskBooleanMatrixFactorization = BaseEstimator.__sklearn_clone__(bare)
+        made.client = self.client
+        return made
+
+    def _client(self) -> Any:
+        if self.client is not None:
+            return self.client
+        from distributed import get_client
+
+        return get_client()
+
+    # ------------------------------------------------------------ dask collections
+
+    def _observe(self, X: Any, *, reset: bool) -> Observations:
+        return super()._observe(observed(X, self._client, self.absent), reset=reset)
+
+    def _fold_in(self, observations: Observations, row_prior: Any) -> Any:
+        if isinstance(observations, RemoteObservations):
+            observations = observations.to_local()
+        return super()._fold_in(observations, row_prior)
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Fit, and return row factors (M, K) as `transform` would: of a dask array as one."""
+        if is_dask_array(X):
+            return self.fit(X).transform(X)
+        return super().fit_transform(X, y, **fit_params)
+
+    def transform(self, X: Any) -> Any:
+        """Row factors (rows, K) of new rows; of a dask array lazily, as a dask array."""
+        if not is_dask_array(X):
+            return super().transform(X)
+        return _map_rows(self._slim().transform, X, len(self.components_), np.uint8)
+
+    def predict(self, rows: Any, cols: Any = None) -> Any:
+        """The decoded value of the true matrix; of dask arrays lazily, as a dask array."""
+        if not is_dask_array(rows):
+            return super().predict(rows, cols)
+        return self._map(self._slim().predict, rows, cols, np.uint8)
+
+    def predict_proba(self, rows: Any, cols: Any = None, kind: Any = "observed") -> Any:
+        """Probability of a one; of dask arrays lazily, as a dask array."""
+        if not is_dask_array(rows):
+            return super().predict_proba(rows, cols, kind)
+        probability = partial(self._slim().predict_proba, kind=kind)
+        return self._map(probability, rows, cols, np.float64)
+
+    def _map(self, function: Any, rows: Any, cols: Any, dtype: Any) -> Any:
+        if cols is None:
+            return _map_rows(function, rows, self.components_.shape[1], dtype)
+        return _map_pairs(function, rows, cols, dtype)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to an .npz file; `boolweave.load` reads it, without the client."""
+        self.to_local().save(path)  # type: ignore[arg-type]
+
+    def to_local(self) -> BooleanMatrixFactorization:
+        """The fitted model as a `BooleanMatrixFactorization`, which needs no client."""
+        local = self._slim()
+        seen = self.observations_
+        local.observations_ = seen.to_local() if isinstance(seen, RemoteObservations) else seen
+        local.set_params(n_jobs=self.n_jobs, checkpoint=self.checkpoint)
+        return local
+
+    def _slim(self) -> BooleanMatrixFactorization:
+        """The fitted model without client and entries, to be sent to workers."""
+        check_is_fitted(self)
+        parameters = self.get_params(deep=False)
+        del parameters["client"]
+        slim = BooleanMatrixFactorization(**{**parameters, "n_jobs": None, "checkpoint": None})
+        for name, value in vars(self).items():
+            if name.endswith("_"):
+                setattr(slim, name, value)
+        seen = self.observations_
+        nothing = np.zeros(0, dtype=np.int64)
+        slim.observations_ = Observations.from_triples(
+            nothing, nothing, nothing, shape=seen.shape, row_labels=seen.row_labels,
+            column_labels=seen.column_labels,
+        )  # fmt: skip
+        return slim
+
+
+def _map_rows(function: Any, X: Any, n_columns: int, dtype: Any) -> Any:
+    """A function of the rows of a matrix, each block by itself, to rows of `n_columns`."""
+    chunks, meta = (X.chunks[0], (n_columns,)), np.zeros((0, 0), dtype=dtype)
+    return X.rechunk({1: -1}).map_blocks(function, dtype=dtype, chunks=chunks, meta=meta)
+
+
+def _map_pairs(function: Any, rows: Any, cols: Any, dtype: Any) -> Any:
+    """A function of pairs of positions."""
+    import dask.array
+
+    cols = dask.array.asarray(cols).rechunk(rows.chunks)
+    meta = np.zeros(0, dtype=dtype)
+    return dask.array.map_blocks(function, rows, cols, dtype=dtype, meta=meta)

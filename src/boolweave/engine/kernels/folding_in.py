@@ -1,0 +1,156 @@
+"""Compiled loops for rows by themselves, where the column factor is known.
+
+Each row is decoded from its own entries alone, in the order of its columns and in 64-bit floats. So
+equal rows get equal answers to the last bit, wherever they stand and whatever is beside them.
+
+Throughout: the entries of row i are indptr[i] to indptr[i + 1] of columns and evidence (L =
+log p(o|1) − log p(o|0)); row_prior (rows, K) are log-odds.
+"""
+
+import numpy as np
+
+from boolweave.engine.kernels.jit import njit
+
+# Most iterations of a row, and the change of a message in log-odds below which it is settled.
+MOST_ITERATIONS = 30
+SETTLED = 1e-4
+
+# Iterations of sum-product without damping. It begins at decoded factors, from where most rows
+# settle in a few steps; the others go on with damping.
+UNDAMPED = 5
+
+# Log-odds with which sum-product believes decoded factors when it begins.
+FIRST_BELIEF = 2.0
+
+# No cavity is believed beyond these log-odds: exponentials stay finite.
+LARGEST = 700.0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def max_sum(xor, indptr, columns, evidence, row_prior, column_bits, damping, row_belief):
+    """Beliefs (rows, K) by max-sum from neutral messages, each entry of the column factor known.
+
+    column_bits (N, K), of which the ones matter: an entry joins the x_k of its ones. With m_l what
+    x_l tells it, without its own message, its new message to x_k is, over the others l,
+
+        OR:  min(L, −max m_l) if no m_l is positive, else min(0, L + Σ max(0, m_l))
+        XOR: min(|L|, min |m_l|) with the sign of L, turned once for each positive m_l
+    """
+    n_factors = row_prior.shape[1]
+    member = np.empty(n_factors, np.int64)
+    cavity = np.empty(n_factors)
+    total = np.empty(n_factors)
+    for row in range(indptr.shape[0] - 1):
+        first, n = indptr[row], indptr[row + 1] - indptr[row]
+        message = np.zeros((n, n_factors))
+        belief = row_belief[row]
+        belief[:] = row_prior[row]
+        for _ in range(MOST_ITERATIONS):
+            change = 0.0
+            total[:] = row_prior[row]
+            for j in range(n):
+                strength = evidence[first + j]
+                n_members = 0
+                for k in range(n_factors):
+                    if column_bits[columns[first + j], k]:
+                        member[n_members] = k
+                        cavity[n_members] = belief[k] - message[j, k]
+                        n_members += 1
+                _answer(xor, strength, n_members, cavity)
+                for i in range(n_members):
+                    k = member[i]
+                    new = (1.0 - damping) * message[j, k] + damping * cavity[i]
+                    change = max(change, abs(new - message[j, k]))
+                    message[j, k] = new
+                    total[k] += new
+            belief[:] = total
+            if change <= SETTLED:
+                break
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _answer(xor, strength, n, cavity):
+    """Replace what n variables tell a factor by what it tells each of them; see `max_sum`."""
+    # The sum of the positive ones and their number; the two smallest of |m_l|, or of −m_l.
+    positive, n_ones = 0.0, 0
+    least, second, at = np.inf, np.inf, -1
+    for i in range(n):
+        if cavity[i] > 0:
+            positive += cavity[i]
+            n_ones += 1
+        cost = abs(cavity[i]) if xor else -cavity[i]
+        if cost < least:
+            least, second, at = cost, least, i
+        elif cost < second:
+            second = cost
+    for i in range(n):
+        one = cavity[i] > 0
+        cost = second if i == at else least
+        if xor:
+            answer = min(abs(strength), cost)
+            cavity[i] = -answer if (strength < 0) != ((n_ones - one) % 2 == 1) else answer
+        elif n_ones - one > 0:
+            cavity[i] = min(0.0, strength + positive - max(cavity[i], 0.0))
+        else:
+            cavity[i] = min(strength, cost)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def sum_product(
+    xor, indptr, columns, evidence, row_prior, column_chance, damping, bits, row_belief
+):
+    """Marginal log-odds (rows, K) by sum-product, from decoded bits (rows, K).
+
+    column_chance P(y = 1), (N, K). What the x_l say of an entry is how likely z = 0 without x_k:
+    R = Π (1 − p_l y_l). Then, with x_k = 0, P(z = 0) = R, and with x_k = 1, R (1 − y_k).
+    XOR: the same for the mean of (−1)^z, with 2 p_l y_l and 2 y_k.
+    """
+    n_factors = row_prior.shape[1]
+    sign = 2.0 if xor else 1.0
+    term = np.empty(n_factors)
+    after = np.empty(n_factors + 1)
+    total = np.empty(n_factors)
+    for row in range(indptr.shape[0] - 1):
+        first, n = indptr[row], indptr[row + 1] - indptr[row]
+        message = np.zeros((n, n_factors))
+        belief = row_belief[row]
+        for k in range(n_factors):
+            belief[k] = FIRST_BELIEF if bits[row, k] else -FIRST_BELIEF
+            if abs(row_prior[row, k]) > LARGEST:  # known
+                belief[k] = row_prior[row, k]
+        for iteration in range(MOST_ITERATIONS):
+            share = 1.0 if iteration < UNDAMPED else damping
+            change = 0.0
+            total[:] = row_prior[row]
+            for j in range(n):
+                strength = evidence[first + j]
+                # The larger of p(o|1) and p(o|0) is set to 1.
+                like_one, like_zero = min(1.0, np.exp(strength)), min(1.0, np.exp(-strength))
+                y = column_chance[columns[first + j]]
+                after[n_factors] = 1.0
+                for i in range(n_factors):
+                    k = n_factors - 1 - i
+                    cavity = min(max(message[j, k] - belief[k], -LARGEST), LARGEST)
+                    term[k] = 1.0 - sign * y[k] / (1.0 + np.exp(cavity))
+                    after[k] = after[k + 1] * term[k]
+                before = 1.0
+                for k in range(n_factors):
+                    rest = before * after[k + 1]
+                    before *= term[k]
+                    if_zero = _likelihood(xor, like_one, like_zero, rest)
+                    if_one = _likelihood(xor, like_one, like_zero, rest * (1.0 - sign * y[k]))
+                    answer = np.log(if_one / if_zero)
+                    new = (1.0 - share) * message[j, k] + share * answer
+                    change = max(change, abs(new - message[j, k]))
+                    message[j, k] = new
+                    total[k] += new
+            belief[:] = total
+            if change <= SETTLED:
+                break
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _likelihood(xor, like_one, like_zero, rest):
+    """p(o) from P(z = 0), or from the mean of (−1)^z."""
+    zero = 0.5 * (1.0 + rest) if xor else rest
+    return like_one * (1.0 - zero) + like_zero * zero

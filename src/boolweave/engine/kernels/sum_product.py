@@ -1,0 +1,278 @@
+"""The inner loops of sum-product: as `max_sum`, with probabilities in place of log-odds.
+
+A message is stored as the ratio ρ = e^Φ = p(1)/p(0). With the odds O = e^Ξ of a variable (one
+exponential per variable), what it tells a factor is the probability O / (O + ρ); the new ratio is a
+quotient of sums of products of probabilities. So a message takes no exponential, and one logarithm,
+a polynomial, for the sums that are the next beliefs. (Running products would need none, but must be
+looked at before they leave the range of floats, which costs more where rows are short.)
+"""
+
+import numpy as np
+
+from boolweave.engine.kernels.jit import njit
+from boolweave.engine.kernels.max_sum import _scatter_columns, _scatter_rows
+
+# A ratio is kept within e^±60, beliefs within ±85 before they become odds: then what is left of a
+# belief without its strongest message is still beyond doubt. What the evidence says of a term is
+# cut later only, for it may be seen through a variable that is next to impossible.
+RATIO_LIMIT = np.float32(1.1e26)
+GAIN_LIMIT = np.float32(1e37)
+BELIEF_LIMIT = 85.0
+
+# Below this a weight of the evidence is as good as none, yet its inverse is a 32-bit float.
+SMALLEST = np.float32(1e-37)
+
+_BITS_OF_TWO_THIRDS = np.int32(0x3F2AAAAB)
+_EXPONENT = np.int32(-(1 << 23))  # sign and exponent bits
+_LN2_PER_EXPONENT_UNIT = np.float32(np.log(2.0) / (1 << 23))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _logarithm(n, value, value_bits, part, part_bits, out):
+    """out[j] = log(value[j]) for positive 32-bit floats, to their accuracy.
+
+    value_bits and part_bits are views of value and part as int32. A float is 2^e·m with m in
+    [2/3, 4/3); log(1 + f) = f + f²·P(f) with P fitted on that interval (largest error 7e-8).
+    """
+    one = np.float32(1)
+    for j in range(n):
+        part_bits[j] = value_bits[j] - ((value_bits[j] - _BITS_OF_TWO_THIRDS) & _EXPONENT)
+    for j in range(n):
+        exponent = np.float32((value_bits[j] - _BITS_OF_TWO_THIRDS) & _EXPONENT)
+        f = part[j] - one
+        p = np.float32(-0.15690498)
+        p = p * f + np.float32(0.1699253)
+        p = p * f + np.float32(-0.1636067)
+        p = p * f + np.float32(0.19817844)
+        p = p * f + np.float32(-0.25010553)
+        p = p * f + np.float32(0.33336747)
+        p = p * f + np.float32(-0.49999908)
+        out[j] = (p * f * f + f) + exponent * _LN2_PER_EXPONENT_UNIT
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def log_odds(ratios):
+    """Logarithms of ratios (chunks, K, size), as an iteration takes them."""
+    n_chunks, n_factors, size = ratios.shape
+    logs = np.empty(ratios.shape, np.float32)
+    part = np.empty(size, np.float32)
+    for c in range(n_chunks):
+        for k in range(n_factors):
+            ratio = ratios[c, k]
+            _logarithm(size, ratio, ratio.view(np.int32), part, part.view(np.int32), logs[c, k])
+    return logs
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _spread_rows(indptr, first_row, start, n, odds, spread):
+    """spread[k, j] = odds[row of entry j, k]; returns the last row seen."""
+    row = first_row
+    j = 0
+    while j < n:
+        while indptr[row + 1] <= start + j:
+            row += 1
+        stop = min(n, indptr[row + 1] - start)
+        for k in range(odds.shape[1]):
+            belief = odds[row, k]
+            for i in range(np.uint64(j), np.uint64(stop)):
+                spread[k, i] = belief
+        j = stop
+    return row
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _spread_columns(columns, n, odds, spread):
+    """spread[k, j] = odds[k, columns[j]]."""
+    for k in range(odds.shape[0]):
+        for j in range(n):
+            spread[k, j] = odds[k, columns[j]]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _probabilities(n, p, not_p, ratio):
+    """Turn odds O in p (K, n) into P(1) = O/(O + ρ) and P(0) = ρ/(O + ρ) without the message ρ."""
+    for k in range(p.shape[0]):
+        for j in range(n):
+            not_p[k, j] = ratio[k, j] / (p[k, j] + ratio[k, j])
+        for j in range(n):
+            p[k, j] = p[k, j] / (p[k, j] + ratio[k, j])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _terms(n, x, not_x, y, not_y, c, q):
+    """c = x·y and q = 1 − x·y = not_x + x·not_y, P(a term is 1) and P(it is 0); (K, n)."""
+    for k in range(x.shape[0]):
+        for j in range(n):
+            c[k, j] = x[k, j] * y[k, j]
+        for j in range(n):
+            q[k, j] = not_x[k, j] + x[k, j] * not_y[k, j]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _chains(xor, n, c, q, after_one, after_zero):
+    """P(the terms after k join to 1) and to 0, each (K + 1, n), from the last factor to the first.
+
+    Only sums of positive products, so that small probabilities keep their digits.
+    """
+    n_factors = c.shape[0]
+    for j in range(n):
+        after_one[n_factors, j] = np.float32(0)
+        after_zero[n_factors, j] = np.float32(1)
+    for i in range(n_factors):
+        k = n_factors - 1 - i
+        if xor:
+            for j in range(n):
+                after_one[k, j] = q[k, j] * after_one[k + 1, j] + c[k, j] * after_zero[k + 1, j]
+            for j in range(n):
+                after_zero[k, j] = q[k, j] * after_zero[k + 1, j] + c[k, j] * after_one[k + 1, j]
+        else:
+            for j in range(n):
+                after_one[k, j] = after_one[k + 1, j] + c[k, j] * after_zero[k + 1, j]
+            for j in range(n):
+                after_zero[k, j] = q[k, j] * after_zero[k + 1, j]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _damp_ratio(n, damping, other, not_other, gain, ratio, new, change):
+    """ratio ← (1 − λ)·ratio + λ·(not_other + other·gain): evidence seen through the other factor.
+
+    change[j] ← the larger of itself and |ρ' − ρ| / (ρ' + ρ), half the change of log ρ where small.
+    """
+    zero = np.float32(0)
+    low = np.float32(1) / RATIO_LIMIT
+    keep = np.float32(1) - damping
+    for j in range(n):
+        new[j] = min(max(not_other[j] + other[j] * gain[j], low), RATIO_LIMIT)
+    for j in range(n):
+        new[j] = keep * ratio[j] + damping * new[j]
+    for j in range(n):
+        change[j] = max(change[j], abs(new[j] - ratio[j]) / (new[j] + ratio[j])) + zero
+    for j in range(n):
+        ratio[j] = new[j]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _exchange(
+    xor, n, damping, like_one, like_zero, x, not_x, y, not_y, c, q,
+    after_one, after_zero, to_row, to_column, scratch,
+):  # fmt: skip
+    """Replace the messages of one chunk by their damped update.
+
+    like_one, like_zero: p(o|1) and p(o|0) up to a common scale, (n,). After it, scratch[1] and
+    scratch[2] hold P(z = 1) and P(z = 0) before o was seen, scratch[5] the change of each entry.
+
+        OR:  p(o | term k = 1) = p(o|1)
+             p(o | term k = 0) = p(o|1)·P(rest = 1) + p(o|0)·P(rest = 0)
+        XOR: p(o | term k = 1) = p(o|1)·P(rest = 0) + p(o|0)·P(rest = 1)
+    """
+    n_factors = x.shape[0]
+    gain = scratch[0]
+    before_one = scratch[1]
+    before_zero = scratch[2]
+    rest_one = scratch[3]
+    rest_zero = scratch[4]
+    change = scratch[5]
+    for j in range(n):
+        before_one[j] = np.float32(0)
+        before_zero[j] = np.float32(1)
+        change[j] = np.float32(0)
+    for k in range(n_factors):
+        if xor:
+            for j in range(n):
+                rest_one[j] = (
+                    before_one[j] * after_zero[k + 1, j] + before_zero[j] * after_one[k + 1, j]
+                )
+            for j in range(n):
+                rest_zero[j] = (
+                    before_zero[j] * after_zero[k + 1, j] + before_one[j] * after_one[k + 1, j]
+                )
+            for j in range(n):
+                gain[j] = like_one[j] * rest_zero[j] + like_zero[j] * rest_one[j]
+            for j in range(n):
+                if_zero = like_one[j] * rest_one[j] + like_zero[j] * rest_zero[j]
+                gain[j] = min(gain[j] / max(if_zero, SMALLEST), GAIN_LIMIT) + np.float32(0)
+            for j in range(n):
+                rest_one[j] = q[k, j] * before_one[j] + c[k, j] * before_zero[j]
+            for j in range(n):
+                before_zero[j] = q[k, j] * before_zero[j] + c[k, j] * before_one[j]
+            for j in range(n):
+                before_one[j] = rest_one[j]
+        else:
+            for j in range(n):
+                rest_one[j] = before_one[j] + before_zero[j] * after_one[k + 1, j]
+            for j in range(n):
+                rest_zero[j] = before_zero[j] * after_zero[k + 1, j]
+            for j in range(n):
+                if_zero = like_one[j] * rest_one[j] + like_zero[j] * rest_zero[j]
+                gain[j] = min(like_one[j] / max(if_zero, SMALLEST), GAIN_LIMIT)
+            for j in range(n):
+                before_one[j] += c[k, j] * before_zero[j]
+            for j in range(n):
+                before_zero[j] *= q[k, j]
+        _damp_ratio(n, damping, y[k], not_y[k], gain, to_row[k], rest_one, change)
+        _damp_ratio(n, damping, x[k], not_x[k], gain, to_column[k], rest_one, change)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def sum_product(
+    xor, indptr, columns, evidence, damping,
+    row_odds, column_odds, to_row, to_column, row_sum, column_sum, statistics,
+):  # fmt: skip
+    """One iteration of sum-product over one block of rows.
+
+    As `kernels.max_sum`, with odds e^Ξ and e^Υ in place of beliefs and ratios e^Φ and e^Ψ in place
+    of messages; row_sum and column_sum are sums of logarithms. Added to statistics (2,): the sum of
+    P(z = 1 | o) over the entries with L > 0, and over those with L < 0. Returns the largest change
+    of a message, in log-odds.
+    """
+    n_chunks, n_factors, size = to_row.shape
+    n_entries = columns.shape[0]
+    x = np.empty((n_factors, size), np.float32)
+    not_x = np.empty((n_factors, size), np.float32)
+    y = np.empty((n_factors, size), np.float32)
+    not_y = np.empty((n_factors, size), np.float32)
+    c_one = np.empty((n_factors, size), np.float32)
+    c_zero = np.empty((n_factors, size), np.float32)
+    after_one = np.empty((n_factors + 1, size), np.float32)
+    after_zero = np.empty((n_factors + 1, size), np.float32)
+    scratch = np.empty((8, size), np.float32)
+    like_one = scratch[6]
+    like_zero = scratch[7]
+    part = np.empty(size, np.float32)
+    part_bits = part.view(np.int32)
+    residual = np.float32(0)
+    row = 0
+    for c in range(n_chunks):
+        start = c * size
+        n = min(size, n_entries - start)
+        phi = to_row[c]
+        psi = to_column[c]
+        for j in range(n):  # the larger of p(o|1), p(o|0) is set to 1
+            other = np.exp(-abs(evidence[start + j]))
+            like_one[j] = np.float32(1) if evidence[start + j] > 0 else other
+            like_zero[j] = other if evidence[start + j] > 0 else np.float32(1)
+        first_row = row
+        row = _spread_rows(indptr, first_row, start, n, row_odds, x)
+        _spread_columns(columns[start:], n, column_odds, y)
+        _probabilities(n, x, not_x, phi)
+        _probabilities(n, y, not_y, psi)
+        _terms(n, x, not_x, y, not_y, c_one, c_zero)
+        _chains(xor, n, c_one, c_zero, after_one, after_zero)
+        _exchange(
+            xor, n, damping, like_one, like_zero, x, not_x, y, not_y, c_one, c_zero,
+            after_one, after_zero, phi, psi, scratch,
+        )  # fmt: skip
+        for j in range(n):
+            one = like_one[j] * scratch[1, j]
+            posterior = one / max(one + like_zero[j] * scratch[2, j], SMALLEST)
+            if evidence[start + j] > 0:
+                statistics[0] += posterior
+            else:
+                statistics[1] += posterior
+            residual = max(residual, np.float32(2) * scratch[5, j])
+        for k in range(n_factors):
+            _logarithm(n, phi[k], phi[k].view(np.int32), part, part_bits, x[k])
+            _logarithm(n, psi[k], psi[k].view(np.int32), part, part_bits, y[k])
+        _scatter_rows(indptr, first_row, start, n, x, row_sum)
+        _scatter_columns(columns[start:], n, y, column_sum)
+    return residual

@@ -1,0 +1,167 @@
+"""What the log-odds of two factors say about entries of the matrix: P(z = 1), and decoded values.
+
+Row log-odds are (M, K) and column log-odds (K, N) throughout. Work and memory go with the entries
+asked for, not with the matrix: probabilities are worked out for some rows and columns at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from boolweave.engine.kernels import predicting, variables
+from boolweave.model.model import sigmoid
+from boolweave.model.products import boolean_product
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from boolweave.data.observations import Observations
+    from boolweave.model.products import Product
+
+    Floats = NDArray[np.floating[Any]]
+    Indices = NDArray[np.integer[Any]]
+
+# Numbers that are worked out at a time: scratch memory is a few times 8 bytes for each.
+PIECE = 1 << 16
+
+
+def latent_at(
+    row_log_odds: Floats, column_log_odds: Floats, rows: Indices, columns: Indices,
+    product: Product,
+) -> NDArray[np.float64]:  # fmt: skip
+    """P(z = 1) at pairs of rows and columns, (n,)."""
+    n, (K, n_columns) = len(rows), column_log_odds.shape
+    out = np.empty(n)
+    # Where there are more pairs than columns, all columns are worked out, once.
+    all_columns = by_column(column_log_odds) if n >= n_columns else None
+    for start, stop in _cuts(n, K):
+        begins = np.ones(stop - start, dtype=bool)
+        np.not_equal(rows[start + 1 : stop], rows[start : stop - 1], out=begins[1:])
+        here = rows[start:stop][begins]  # a row is worked out once in a run of its pairs
+        if all_columns is None:
+            y, column = by_column(column_log_odds[:, columns[start:stop]]), np.arange(stop - start)
+        else:
+            y, column = all_columns, np.asarray(columns[start:stop], dtype=np.int64)
+        predicting.chances_of_pairs(
+            product == "xor", np.cumsum(begins) - 1, column, by_row(row_log_odds[here]), y,
+            out[start:stop],
+        )  # fmt: skip
+    return out
+
+
+def decoded_at(
+    row_log_odds: NDArray[Any], column_log_odds: NDArray[Any], rows: Indices, columns: Indices,
+    product: Product,
+) -> NDArray[np.uint8]:  # fmt: skip
+    """The product of the decoded factors at pairs of rows and columns, (n,).
+
+    Factors that are decoded already, of zeros and ones, will do as well as log-odds.
+    """
+    z = np.empty(len(rows), dtype=np.uint8)
+    for start, stop in _cuts(len(rows), len(column_log_odds)):
+        x = row_log_odds[rows[start:stop]] > 0
+        both = x & (column_log_odds[:, columns[start:stop]] > 0).T
+        if product == "xor":
+            z[start:stop] = np.count_nonzero(both, axis=1) % 2
+        else:
+            z[start:stop] = both.any(axis=1)
+    return z
+
+
+def latent_rows(
+    row_log_odds: Floats, column_log_odds: Floats, product: Product, rows: Indices | None = None
+) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    """P(z = 1) of all columns, of all rows or of those asked for, some of them at a time.
+
+    Yields which of them, and an array (some, N).
+    """
+    y = by_column(column_log_odds)
+    for some, odds in _rows_in_pieces(row_log_odds, len(y), rows):
+        out = np.empty((len(odds), len(y)))
+        predicting.chances_of_rows(product == "xor", by_row(odds), y, out)
+        yield some, out
+
+
+def decoded_rows(
+    row_log_odds: Floats, column_log_odds: Floats, product: Product, rows: Indices | None = None
+) -> Iterator[tuple[slice, NDArray[np.uint8]]]:
+    """As `latent_rows`: the product of the decoded factors."""
+    Y = column_log_odds > 0
+    for some, odds in _rows_in_pieces(row_log_odds, Y.shape[1], rows):
+        yield some, boolean_product(odds > 0, Y, product)
+
+
+def _rows_in_pieces(
+    row_log_odds: Floats, n_columns: int, rows: Indices | None
+) -> Iterator[tuple[slice, Floats]]:
+    n_rows, n_factors = row_log_odds.shape
+    for start, stop in _cuts(n_rows if rows is None else len(rows), max(n_columns, n_factors)):
+        some = slice(start, stop)
+        yield some, row_log_odds[some if rows is None else rows[some]]
+
+
+def counts(
+    row_log_odds: Floats, column_log_odds: Floats, observations: Observations, product: Product,
+    marginal: bool,
+) -> NDArray[np.int64]:  # fmt: skip
+    """How often 0 was seen where z is predicted to be 0 and where 1, and 1 likewise: (2, 2).
+
+    With `marginal` a 1 is predicted where P(z = 1) > ½, as by `latent_at`; without, where the
+    product of the decoded factors is 1, as by `decoded_at`. Beside the factors it needs memory for
+    the columns only: 8 bytes for each factor and column, or for every 64 factors.
+    """
+    covered = np.zeros(2, dtype=np.int64)
+    xor, indptr = product == "xor", observations.indptr
+    by_variable = by_row if marginal else words_of
+    y = by_column(column_log_odds) if marginal else words_of(column_log_odds.T)
+    for first, last, columns, values in observations.in_pieces():
+        for start, stop in _cuts(last - first, len(column_log_odds), first):
+            x = by_variable(row_log_odds[start:stop])
+            entries = slice(*(indptr[[start, stop]] - indptr[first]))
+            own = columns[entries], values[entries]
+            if marginal:
+                covered += predicting.count_likely(xor, indptr[start : stop + 1], *own, x, y)
+            else:
+                covered += variables.covered(
+                    True if xor else None, None, indptr[start : stop + 1] - indptr[start], *own,
+                    x.shape[1], x.reshape(-1), y.reshape(-1),
+                )  # fmt: skip
+    ones = observations.n_ones
+    seen = np.array([observations.n_observed - ones, ones])
+    return np.stack([seen - covered, covered], axis=1)
+
+
+# ---------------------------------------------------------------- rows and columns, in pieces
+
+
+def _cuts(n: int, size: int, first: int = 0) -> Iterator[tuple[int, int]]:
+    """Runs of n things from `first` on, whose `size` numbers each make up a piece."""
+    step = max(1, PIECE // max(1, size))
+    for start in range(first, first + n, step):
+        yield start, min(start + step, first + n)
+
+
+def by_row(log_odds: Floats) -> NDArray[np.float64]:
+    """Probabilities of log-odds (n, K), row by row in memory."""
+    out = np.empty(log_odds.shape)
+    for start, stop in _cuts(*log_odds.shape):
+        out[start:stop] = sigmoid(log_odds[start:stop])
+    return out
+
+
+def by_column(log_odds: Floats) -> NDArray[np.float64]:
+    """Probabilities of the log-odds of columns, (K, n), as (n, K)."""
+    return by_row(log_odds.T)
+
+
+def words_of(log_odds: Floats) -> NDArray[np.uint64]:
+    """Decoded bits of log-odds (n, K), 64 to a word: (n, ⌈K/64⌉)."""
+    n, K = log_odds.shape
+    packed = np.zeros((n, -(-K // 64) * 8), dtype=np.uint8)
+    for start, stop in _cuts(n, K):
+        bits = np.packbits(log_odds[start:stop] > 0, axis=1)
+        packed[start:stop, : bits.shape[1]] = bits
+    return packed.view(np.uint64)

@@ -1,0 +1,192 @@
+"""Factors one by one: each the tile that explains most of what those before it do not.
+
+A tile is a set of rows and a set of columns. It begins with the unexplained ones of one row, takes
+all rows that gain by it, then all columns that gain by these rows, and so on a few times. Many rows
+are tried, and the best tile is kept. It depends on the data alone: there is no random number in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from boolweave.engine.prediction import decoded_at
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from boolweave.data.observations import Observations
+    from boolweave.model.products import Product
+
+    Floats = NDArray[np.floating[Any]]
+
+# Rows are looked at evenly until they have so many entries; of tables with more, only these.
+ENTRIES = 1 << 22
+
+# So many rows are tried as beginnings, and each grows in so many rounds.
+SEEDS = 64
+ROUNDS = 4
+
+# The log-odds of what is in a tile stay within this: what follows must be free to disagree.
+MOST_LOG_ODDS = 8.0
+
+# Gains are whole numbers, the stronger kind of entry this many: so their sums are exact in floats
+# of 32 bits, in whatever order they are taken.
+STEPS = 32
+
+# A table of gains has all its cells if so large a share of them is observed.
+DENSE = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """The rows that tiles are looked for in."""
+
+    rows: NDArray[np.intp]  # which they are
+    seen: Observations  # their entries
+    row_of: NDArray[np.int64]  # of each entry
+
+    @classmethod
+    def of(cls, observations: Observations) -> Sample:
+        """All rows, or as many of a large table, evenly spread, as have `ENTRIES` entries."""
+        n_rows = observations.shape[0]
+        share = min(1.0, ENTRIES / max(1, observations.n_observed))
+        rows = np.linspace(0, n_rows - 1, max(1, round(share * n_rows))).astype(np.intp)
+        seen = observations.take_rows(rows)
+        return cls(rows, seen, seen.rows_of_entries())
+
+
+def with_tiles(
+    sample: Sample,
+    row_log_odds: Floats,
+    column_log_odds: Floats,
+    n: int,
+    product: Product,
+    least_share: float = 0.0,
+) -> tuple[Floats, Floats]:
+    """The same factors and n more, as log-odds; those of rows outside the sample are 0.
+
+    Parameters
+    ----------
+    sample : Sample
+    row_log_odds, column_log_odds : (M, K) and (K, N) arrays
+        The factors there are.
+    n : int
+        How many to add.
+    product : {"or", "xor"}
+    least_share : float
+        A row gains by columns in which its unexplained entries are ones: by as much as if at least
+        this share of the ones of a factor were seen, even if the factors there are do worse.
+    """
+    seen, at = sample.seen, sample.row_of
+    here = row_log_odds[sample.rows]
+    product_is = decoded_at(here, column_log_odds, at, seen.indices, product)
+    new_rows, new_columns = [], []
+    for _ in range(n):
+        gains = _gains(seen, product_is, product, least_share)
+        x, y = _best_tile(_table(sample, gains))
+        product_is = _joined(product_is, (x > 0)[at] & (y > 0)[seen.indices], product)
+        rows = np.zeros(len(row_log_odds), dtype=np.float32)
+        rows[sample.rows] = x
+        new_rows.append(rows)
+        new_columns.append(y)
+    return (
+        np.column_stack([row_log_odds, *new_rows]).astype(np.float32),
+        np.vstack([column_log_odds, *new_columns]).astype(np.float32),
+    )
+
+
+def _joined(
+    product_is: NDArray[np.uint8], tile: NDArray[np.bool_], product: Product
+) -> NDArray[np.uint8]:
+    return product_is ^ tile if product == "xor" else product_is | tile
+
+
+def _gains(
+    seen: Observations, product_is: NDArray[np.uint8], product: Product, least_share: float
+) -> NDArray[np.float32]:
+    """What a tile gains by each entry, in nats."""
+    values = seen.values
+    if product == "xor":  # a tile turns what is wrong into right, and the other way round
+        wrong = values != product_is
+        flip = (np.count_nonzero(wrong) + 1) / (len(wrong) + 10)
+        each = max(0.1, np.log1p(-flip) - np.log(flip))
+        return np.where(wrong, each, -each).astype(np.float32)
+    counts = np.bincount(2 * values.astype(np.intp) + product_is, minlength=4).reshape(2, 2)
+    one_given_zero = (counts[1, 0] + 1) / (counts[:, 0].sum() + 10)
+    one_given_one = max((counts[1, 1] + 9) / (counts[:, 1].sum() + 10), least_share)
+    one_given_one = min(max(one_given_one, one_given_zero + 0.02), 1 - 1e-6)
+    one_given_zero = min(one_given_zero, one_given_one - 1e-6)
+    of_zero = np.log1p(-one_given_one) - np.log1p(-one_given_zero)
+    of_one = np.log(one_given_one) - np.log(one_given_zero)
+    gains = np.where(values == 1, of_one, of_zero)
+    gains[product_is == 1] = 0  # another tile there changes nothing
+    return gains.astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class _Gains:
+    """Gains of all entries as a table of whole numbers, and how many make a nat."""
+
+    table: Any  # (rows, columns) array, dense or sparse
+    per_nat: float
+
+
+def _table(sample: Sample, gains: NDArray[np.float32]) -> _Gains:
+    from scipy import sparse
+
+    seen = sample.seen
+    per_nat = STEPS / max(float(np.abs(gains).max(initial=0.0)), 1e-9)
+    whole = np.sign(gains) * np.maximum(np.rint(np.abs(gains) * per_nat), np.abs(gains) > 0)
+    whole = whole.astype(np.float32)
+    if len(whole) < DENSE * seen.shape[0] * seen.shape[1]:
+        return _Gains(sparse.csr_array((whole, seen.indices, seen.indptr), seen.shape), per_nat)
+    table = np.zeros(seen.shape, dtype=np.float32)
+    table[sample.row_of, seen.indices] = whole
+    return _Gains(table, per_nat)
+
+
+def _best_tile(gains: _Gains) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Log-odds of the rows and of the columns of the best tile; below 0 if there is none."""
+    table, per_nat = gains.table, np.float32(gains.per_nat)
+    n_rows, n_columns = table.shape
+    seeds = _seeds(table)
+    if not len(seeds):
+        return np.full(n_rows, -1.0, np.float32), np.full(n_columns, -1.0, np.float32)
+    first = table[seeds] if isinstance(table, np.ndarray) else table[seeds].toarray()
+    y = (first > 0).astype(np.float32).T  # (columns, seeds)
+    row_cost = column_cost = np.zeros(len(seeds), dtype=np.float32)
+    for _ in range(ROUNDS):
+        for_rows = table @ y
+        x = (for_rows > row_cost).astype(np.float32)
+        row_cost = _cost(x, per_nat)
+        for_columns = table.T @ x
+        y = (for_columns > column_cost).astype(np.float32)
+        column_cost = _cost(y, per_nat)
+    for_rows = table @ y
+    gained = np.maximum(for_rows - row_cost, 0).sum(axis=0, dtype=np.float64)
+    best = int(np.argmax(gained - y.sum(axis=0) * column_cost))
+    sides = for_rows[:, best] - row_cost[best], for_columns[:, best] - column_cost[best]
+    x_odds, y_odds = (np.clip(s / per_nat, -MOST_LOG_ODDS, MOST_LOG_ODDS) for s in sides)
+    return x_odds, y_odds
+
+
+def _seeds(table: Any) -> NDArray[np.intp]:
+    """Rows to begin with, from those with most to explain to those with least."""
+    if isinstance(table, np.ndarray):
+        unexplained = np.count_nonzero(table > 0, axis=1)
+    else:
+        unexplained = np.diff((table > 0).tocsr().indptr)
+    order = np.argsort(-unexplained, kind="stable")
+    order = order[: np.count_nonzero(unexplained)]
+    n = min(len(order), SEEDS)
+    return order[np.linspace(0, len(order) - 1, n).astype(np.intp)] if n else order
+
+
+def _cost(members: NDArray[np.float32], per_nat: np.float32) -> NDArray[np.float32]:
+    """What it costs to name a member of each set, (n, sets): the log-odds of its density."""
+    n = len(members)
+    share = np.clip(members.sum(axis=0, dtype=np.float64) / n, 1 / (n + 1), 0.5)
+    return (per_nat * np.log((1 - share) / share)).astype(np.float32)

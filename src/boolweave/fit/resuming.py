@@ -1,0 +1,238 @@
+"""What was read from a checkpoint, held against the problem that is to go on with it.
+
+A checksum tells accidents from what was written; it does not tell who wrote it. Compiled code
+trusts the shapes and types of messages and sums, so these are compared with what this problem has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from boolweave.data.observations import Observations
+from boolweave.engine import integer_sums
+from boolweave.engine.field import Field
+from boolweave.engine.kernels.vectors import LANES
+from boolweave.engine.loop import Problem, Run, State, chunks_of
+from boolweave.engine.result import Result
+from boolweave.fit.starts import Attempts, Candidate, Decimation, Learning, Starts
+from boolweave.model.model import Model
+
+_NUMBER = (int, float, np.integer, np.floating)
+_WHOLE = (int, np.integer)
+_SWITCH = (bool, np.bool_)
+# Of sums: on a cluster, and on one machine, other ones may do.
+_SUMS = (np.int16, np.int32, np.int64)
+_TYPES: dict[type, dict[str, Any]] = {
+    Run: {"state": State, "residuals": list, "scores": list, "changes": list, "best": tuple},
+    Starts: {
+        "current": Candidate | None, "done": list, "finalists": list, "n_tried": _WHOLE,
+        "refined": Candidate | None, "so_far": Result | None, "marginal": Result | None,
+        "n_finished": _WHOLE, "max_sum": Result | None,
+    },
+    Attempts: {"n_failed": _WHOLE, "best": Result | None},
+    Learning: {"candidate": Candidate, "model": Model, "left": _WHOLE, "pause": _WHOLE},
+    Decimation: {"candidate": Candidate, "rows": np.ndarray, "columns": np.ndarray},
+    Candidate: {"state": State, "result": Result, "number": _WHOLE},
+    State: {"n_iter": _WHOLE, "residual": _NUMBER, "n_changed": tuple, "expected_ones": tuple},
+    Result: {
+        "model": Model, "observations": Observations, "row_log_odds": np.ndarray,
+        "column_log_odds": np.ndarray, "log_posterior": _NUMBER, "converged": _SWITCH,
+        "interrupted": _SWITCH, "n_iter": _WHOLE, "history": dict, "marginal": _SWITCH,
+    },
+}  # fmt: skip
+
+
+def frame_of(kind: type, problem: Callable[[], Problem], most: int) -> Callable[[Any], None]:
+    """A check of a frame of this kind: ValueError unless the problem can go on with it.
+
+    It has no more than `most` iterations left.
+    """
+
+    def check(frame: Any) -> None:
+        _expect(type(frame) is kind, f"expected {kind.__name__}, got {type(frame).__name__}")
+        for part in _parts(frame):
+            _check_types(part)
+            if isinstance(part, State):
+                check_state(problem(), part)
+            elif isinstance(part, Result):
+                check_result(part, problem().shape, problem().n_components)
+            elif isinstance(part, Model):
+                check_model(problem(), part)
+        if isinstance(frame, Starts):
+            candidates = [*frame.done, *frame.finalists]
+            _expect(all(type(one) is Candidate for one in candidates), "expected candidates")
+            _expect(frame.n_tried >= 0, "a number of candidates below 0")
+        if isinstance(frame, Learning):
+            counts = frame.left, frame.pause
+            _expect(all(0 <= count <= most for count in counts), "more iterations than allowed")
+        if isinstance(frame, Run):
+            numbers = [*frame.residuals, *frame.scores, *frame.changes, frame.best[0]]
+            _expect(all(isinstance(one, _NUMBER) for one in numbers), "expected numbers")
+            if frame.best[1] is not None or frame.best[2] is not None:
+                _check_beliefs(frame.best[1:], problem())
+        if isinstance(frame, Decimation):
+            _check_beliefs((frame.rows, frame.columns), problem())
+
+    return check
+
+
+def search_of(kind: type, shape: tuple[int, int]) -> Callable[[Any], None]:
+    """A check of what a search over ranks has found in a matrix of this shape."""
+
+    def check(frame: Any) -> None:
+        _expect(type(frame) is kind, f"expected {kind.__name__}, got {type(frame).__name__}")
+        for part in _parts(frame):
+            _check_types(part)
+            if isinstance(part, Result):
+                check_result(part, shape, part.model.n_components)
+            elif isinstance(part, np.ndarray):
+                numbers = part.dtype.kind in "biuf" and not np.isnan(part).any()
+                _expect(numbers, "expected numbers")
+
+    return check
+
+
+def whole_number(frame: Any) -> None:
+    """Check a frame that is a list of one whole number."""
+    right = type(frame) is list and len(frame) == 1 and type(frame[0]) is int and frame[0] >= 0
+    _expect(right, "expected one whole number")
+
+
+def check_result(result: Any, shape: tuple[int, int], n_factors: int) -> None:
+    """Raise unless a result is one of a matrix of this shape; a start that did not run has none."""
+    _expect(type(result) is Result, "expected a result")
+    _expect(result.model.n_components == n_factors, "another number of factors")
+    _expect(result.observations.shape == shape, "other observations")
+    sides = (shape[0], n_factors), (n_factors, shape[1])
+    if result.n_iter == 0 and result.row_log_odds.shape[0] == 0:
+        sides = (0, n_factors), (n_factors, 0)
+    for odds, side in zip((result.row_log_odds, result.column_log_odds), sides, strict=True):
+        _check_floats(odds, side)
+    for values in result.history.values():
+        _expect(isinstance(values, np.ndarray) and values.ndim == 1, "a history must be a list")
+        _expect(values.dtype.kind in "fi", "a history must hold numbers")
+
+
+def check_model(problem: Any, model: Model) -> None:
+    """Raise unless a model can take the place of that of the problem."""
+    same = (model.n_components, model.product) == (problem.n_components, problem.model.product)
+    _expect(same, "a model of another product")
+    model.prior_log_odds(problem.shape)
+    model.channel.broadcasts_to(problem.shape)
+    plain = model.channel.log_probabilities_by_value() is not None
+    _expect(plain or problem.code is None, "a channel that messages of integers do not allow")
+
+
+def check_state(problem: Any, state: Any) -> None:
+    """Raise unless the messages of a state, their sums and its beliefs are of this problem."""
+    _expect(state.semiring in ("max-sum", "sum-product"), "an unknown kind of messages")
+    gone = [state.to_row, state.to_column] == [[], []]
+    if gone and state.sums is None and state.row_belief is None and state.column_belief is None:
+        return  # forgotten: nobody goes on from here
+    _check_beliefs((state.row_belief, state.column_belief), problem)
+    if state.field is not None:
+        _check_field(state.field, problem)
+    if problem.cluster is None:  # there each worker checks its own
+        check_messages(problem, state)
+
+
+def check_messages(problem: Any, state: Any) -> None:
+    """Raise unless the messages of a state and their sums are of this problem."""
+    sum_product = state.semiring == "sum-product"
+    K = problem.n_components
+    if problem.code is None:
+        shapes = [(n, K, size) for n, size in map(chunks_of, problem.blocks)]
+        kind: Any = np.float32 if sum_product else problem.dtype
+        sums = None
+    else:
+        shapes = [(block.n_groups, K, LANES) for block in problem.blocks]
+        kind = np.int16 if sum_product else np.uint8
+        sums = integer_sums.no_sums(problem, state.semiring)
+    for messages in (state.to_row, state.to_column):
+        _expect(type(messages) is list and len(messages) == len(shapes), "other blocks")
+        for array, shape in zip(messages, shapes, strict=True):
+            _check_array(array, shape, kind)
+            if problem.code is None:
+                _expect(not np.isnan(array).any(), "messages without a number")
+    _check_form(sums, state.sums)
+
+
+def _check_field(field: Any, problem: Any) -> None:
+    _expect(type(field) is Field, "expected a field")
+    (M, N), K = problem.shape, problem.n_components
+    _check_array(field.rows, (M, K), np.int8)
+    _check_array(field.columns, (K, N), np.int8)
+    for number in (field.row_step, field.column_step, field.least):
+        right = isinstance(number, _NUMBER) and 0 <= float(number) < np.inf
+        _expect(right, "a field without a size")
+
+
+def _check_types(part: Any) -> None:
+    for name, wanted in _TYPES.get(type(part), {}).items():
+        right = isinstance(getattr(part, name), wanted)
+        _expect(right, f"{name} of {type(part).__name__} is of another type")
+
+
+def _check_form(template: Any, found: Any) -> None:
+    """Raise unless two objects are alike in classes, lengths of lists, shapes and types."""
+    if isinstance(template, np.ndarray):
+        _check_array(found, template.shape, template.dtype)
+    elif is_dataclass(template):
+        _expect(type(found) is type(template), f"expected {type(template).__name__}")
+        for field in fields(template):
+            one, other = getattr(template, field.name), getattr(found, field.name)
+            if field.name == "sums" and getattr(other, "dtype", None) in _SUMS:
+                one = np.broadcast_to(other.dtype.type(0), one.shape)
+            _check_form(one, other)
+    elif isinstance(template, list):
+        _expect(type(found) is list and len(found) == len(template), "other blocks")
+        for one, other in zip(template, found, strict=True):
+            _check_form(one, other)
+    elif isinstance(template, int):
+        _expect(isinstance(found, _WHOLE) and bool(found >= 0), "expected a whole number")
+    else:  # None, or numbers that are only compared
+        _expect(not isinstance(found, np.ndarray | dict | list), "unexpected arrays")
+
+
+def _check_beliefs(sides: Any, problem: Any) -> None:
+    (M, N), K = problem.shape, problem.n_components
+    _expect(len(sides) == 2, "expected beliefs of rows and of columns")
+    for odds, shape in zip(sides, ((M, K), (K, N)), strict=True):
+        _check_floats(odds, shape)
+
+
+def _check_floats(array: Any, shape: tuple[int, ...]) -> None:
+    _expect(isinstance(array, np.ndarray), "expected an array")
+    _expect(array.shape == shape, f"expected the shape {shape}, got {array.shape}")
+    _expect(array.dtype in (np.float32, np.float64), f"expected floats, got {array.dtype}")
+    _expect(not np.isnan(array).any(), "beliefs without a number")
+
+
+def _check_array(array: Any, shape: tuple[int, ...], kind: Any) -> None:
+    _expect(isinstance(array, np.ndarray), "expected an array")
+    same = array.shape == shape and array.dtype == kind and array.flags.c_contiguous
+    _expect(same, f"expected {np.dtype(kind)} {shape}, got {array.dtype} {array.shape}")
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """A value and all that it consists of, observations and arrays as wholes."""
+    yield value
+    if isinstance(value, list | tuple):
+        children = list(value)
+    elif isinstance(value, dict):
+        children = list(value.values())
+    elif is_dataclass(value) and not isinstance(value, Observations | State):
+        children = [getattr(value, field.name) for field in fields(value)]
+    else:
+        return
+    for child in children:
+        yield from _parts(child)
+
+
+def _expect(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(otherwise)

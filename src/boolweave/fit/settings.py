@@ -1,0 +1,58 @@
+"""What to fit and how: the parameters of a fit, and the model it begins with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from boolweave.model.model import Channel, Model
+from boolweave.model.products import Product
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+# What the paper uses where it does not learn; where it learns, a run starts from it.
+PAPER_FLIP = 0.1
+PAPER_PRIOR = 0.5
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to fit and how; the estimator's parameters, resolved."""
+
+    n_components: int
+    product: Product = "or"
+    method: Literal["auto", "max-sum", "sum-product"] = "auto"
+    noise: Channel | Literal["learn"] = "learn"
+    row_prior: ArrayLike | Literal["learn"] = "learn"
+    column_prior: ArrayLike | Literal["learn"] = "learn"
+    damping: float = 0.4
+    max_iter: int = 200
+    tol: float = 1e-3
+    n_init: int = 1
+    n_jobs: int | None = None
+    decimation: float | None = None
+    messages: Literal["auto", "uint8", "float32"] = "auto"
+    max_memory: int | None = None
+    first_flip: float = PAPER_FLIP  # where learning of the noise begins
+    alone: bool = True  # not one of several fits among which a search chooses
+
+    def learns(self, name: str) -> bool:
+        """Whether `name`, "noise", "row_prior" or "column_prior", is to be learned."""
+        value = getattr(self, name)
+        return isinstance(value, str) and value == "learn"
+
+    @property
+    def learns_any(self) -> bool:
+        """Whether anything is to be learned."""
+        return any(self.learns(name) for name in ("noise", "row_prior", "column_prior"))
+
+    def first_model(self) -> Model:
+        """The model to begin with: what is given, and plain values for what is to be learned."""
+        return Model(
+            n_components=self.n_components,
+            channel=Channel.symmetric(self.first_flip) if self.learns("noise") else self.noise,  # type: ignore[arg-type]
+            row_prior=PAPER_PRIOR if self.learns("row_prior") else self.row_prior,
+            column_prior=PAPER_PRIOR if self.learns("column_prior") else self.column_prior,
+            product=self.product,
+        )

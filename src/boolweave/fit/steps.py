@@ -1,0 +1,275 @@
+"""The steps of a fit: starts, runs of max-sum and of sum-product with learning, decimation.
+
+`boolweave.fit.learn` is the way through them.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from boolweave.engine import integers
+from boolweave.engine import loop as engine
+from boolweave.engine.field import Field
+from boolweave.engine.loop import Problem, State
+from boolweave.engine.result import Result
+from boolweave.fit import float_finish, memory, xor_starts
+from boolweave.fit.maximisation import distance, model_from_beliefs, model_from_bits
+from boolweave.fit.settings import Settings
+from boolweave.fit.starts import Candidate, Decimation, Learning, joined
+from boolweave.model.model import Model
+from boolweave.runtime.checkpoint import Recorder, Unrecorded
+from boolweave.runtime.storage import Memory
+from boolweave.runtime.threads import effective_jobs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from boolweave.data.observations import Observations
+
+    OnIteration = Callable[[int, float, float], None]
+
+# Sum-product that goes on from max-sum takes longer steps: it does not swing as max-sum does, and
+# near the limits of what can be recovered it is slow.
+STRIDE = 1.5
+
+# Expectation-maximisation: sum-product needs the first iterations to forget the max-sum messages;
+# learning from them sooner drives a noisy problem into the uninformative fixed point.
+FIRST_UPDATE = 20
+UPDATE_EVERY = 10
+
+# Given factors are not believed beyond these log-odds, and no longer than until these are left.
+FIRST_LOG_ODDS = 8.0
+LEAST_LOG_ODDS = 0.01
+
+
+@dataclass(eq=False)
+class Steps:
+    """What does not change during a fit, and its steps."""
+
+    observations: Observations
+    settings: Settings
+    on_iteration: OnIteration | None
+    recorder: Recorder
+    first: Result | None = None
+    store: Memory = field(default_factory=Memory)
+
+    def room(self, n_jobs: int) -> Memory:
+        """Where this many threads may keep messages."""
+        K = self.settings.n_components
+        how = {**self._what_takes_memory, "max_memory": self.settings.max_memory}
+        cluster = getattr(self.observations, "cluster", None)
+        if cluster is not None:  # the messages are not kept here
+            return cluster.room(self.observations, K, **how)  # type: ignore[no-any-return]
+        return memory.store_for(self.observations, K, n_jobs=n_jobs, **how)
+
+    @property
+    def _what_takes_memory(self) -> dict[str, Any]:
+        return {
+            "messages": "float32" if self.code is None else "uint8",
+            "method": self.settings.method,
+            "learns": self.settings.learns_any,
+            "n_init": self.settings.n_init + self.has_first,
+            "product": self.settings.product,
+        }
+
+    def keep_in(self, store: Memory, n_blocks: int) -> None:
+        """Keep messages in the store, in so many blocks.
+
+        A run that goes on has the blocks of its checkpoint. If with more threads than it had they
+        would be too large for `max_memory`, it takes fewer threads.
+        """
+        n_jobs = effective_jobs(self.settings.n_jobs)
+        while store.n_blocks > n_blocks and n_jobs > 1:
+            n_jobs -= 1
+            store = self.room(n_jobs)
+        store.n_blocks = n_blocks
+        self.settings = replace(self.settings, n_jobs=n_jobs)
+        self.store = self.recorder.store = store
+
+    @property
+    def has_first(self) -> bool:
+        """Whether one of the starts is given."""
+        return self.first is not None
+
+    # ------------------------------------------------------------ problems and starts
+
+    @cached_property
+    def code(self) -> integers.Code | None:
+        """How messages are integers, where that is wanted and possible."""
+        if self.settings.messages == "float32":
+            return None
+        code = integers.code_for(self.settings.first_model())
+        if isinstance(code, integers.Code):
+            return code
+        if self.settings.messages == "uint8":
+            raise ValueError(
+                f'messages="uint8" is not possible here: {code}; use "auto" or "float32"'
+            )
+        return None
+
+    @cached_property
+    def first_problem(self) -> Problem:
+        """The problem to begin with."""
+        model = self.settings.first_model()
+        code = None if self.code is None else integers.code_of(model)
+        return engine.make_problem(self.observations, model, code=code, store=self.store)
+
+    def _problem(self, model: Model) -> Problem:
+        return engine.with_model(self.first_problem, self.observations, model)
+
+    def _start(self, seed: np.random.Generator) -> Candidate:
+        """A random start, the same one each time with the same seed."""
+        random = copy.deepcopy(seed)
+        problem = self.first_problem
+        if self.settings.product == "xor" and self.settings.method != "sum-product":
+            state = xor_starts.start(problem, self.observations, random, self.settings.damping)
+        else:
+            state = engine.init(problem, random)
+        return Candidate.of(state, problem.model, self.observations)
+
+    def _given_start(self) -> Candidate:
+        """The beliefs of the given factors, with the channel and the priors that they support."""
+        assert self.first is not None
+        model = self._model_of(self.first)
+        rows, columns = (
+            np.clip(odds, -FIRST_LOG_ODDS, FIRST_LOG_ODDS)
+            for odds in (self.first.row_log_odds, self.first.column_log_odds)
+        )
+        field = Field.of_log_odds(rows, columns, LEAST_LOG_ODDS)
+        state = engine.init_from(self._problem(model), field)
+        return Candidate.of(state, model, self.observations)
+
+    def _run(
+        self, problem: Problem, state: State, n_iter: int, recorder: Recorder | None = None
+    ) -> Result:
+        return engine.run(
+            problem,
+            state,
+            self.observations,
+            damping=self._damping(state),
+            max_iter=n_iter,
+            tol=self.settings.tol,
+            n_jobs=self.settings.n_jobs,
+            on_iteration=self.on_iteration,
+            recorder=recorder or self.recorder,
+        )
+
+    def _damping(self, state: State) -> float:
+        if self.settings.method == "auto" and state.semiring == "sum-product":
+            return min(1.0, STRIDE * self.settings.damping)
+        return self.settings.damping
+
+    def _max_sum(self, candidate: Candidate) -> Candidate:
+        """Max-sum to the end; then, where something is to be learned, again with what was found."""
+        n_runs = 3 if self.settings.learns_any else 1
+        with self.recorder.frame("max-sum", lambda: Learning.of(candidate, n_runs)) as at:
+            while True:
+                problem = self._problem(at.model)
+                if at.left > 1:
+                    result = self._run(problem, at.candidate.state, self.settings.max_iter)
+                else:
+                    result = self._last_run(problem, at.candidate)
+                at.candidate.result = joined(at.candidate.result, result)
+                at.left -= 1
+                if at.left <= 0 or result.interrupted:
+                    return at.candidate
+                at.model = self._model_of(result)
+
+    def _refine(self, candidate: Candidate, n_iter: int) -> Candidate:
+        """Sum-product from the candidate's messages, learning what is to be learned."""
+        learns = self.settings.learns_any
+        pause = FIRST_UPDATE if learns else n_iter
+        with self.recorder.frame("refine", lambda: Learning.of(candidate, n_iter, pause)) as at:
+            state = at.candidate.state
+            while True:
+                result = self._run(self._problem(at.model), state, min(at.left, at.pause))
+                at.candidate.result = joined(at.candidate.result, result)
+                at.left -= result.n_iter
+                if at.left <= 0 or result.interrupted or not learns:
+                    return at.candidate
+                new = model_from_beliefs(self.settings, self.observations, at.model, state)
+                if result.converged and distance(new, at.model) < self.settings.tol:
+                    return at.candidate
+                at.model, at.pause = new, UPDATE_EVERY
+                state.residual = np.inf  # with another model the messages are to settle anew
+
+    def _last_run(self, problem: Problem, candidate: Candidate) -> Result:
+        """Max-sum to the end, the last iterations with floats where there are few messages.
+
+        Those are not recorded: a run that goes on from a checkpoint does them again.
+        """
+        settings, seen = self.settings, self.observations
+        n_iter, n_more = settings.max_iter, float_finish.n_iterations(settings.max_iter)
+        wanted = settings.alone and settings.messages == "auto" and self.code is not None
+        possible = float_finish.is_possible(seen.n_observed, settings.n_components)
+        if not wanted or not possible or not n_more:
+            return self._run(problem, candidate.state, n_iter)
+        result = self._run(problem, candidate.state, n_iter - n_more)
+        if result.interrupted:
+            return result
+        floats, state = float_finish.to_floats(problem, candidate.state, seen)
+        after = self._run(floats, state, n_more, Unrecorded())
+        if after.log_posterior >= result.log_posterior:
+            return joined(result, after)
+        return replace(result, interrupted=after.interrupted)
+
+    def _model_of(self, result: Result) -> Model:
+        """The channel and priors that the decoded factors support."""
+        return model_from_bits(self.settings, self.observations, result)
+
+    # ------------------------------------------------------------ decimation
+
+    def _decimate(self, candidate: Candidate) -> Candidate:
+        """Fix the most biased share of the undecided entries, run on, until all are decided."""
+        model, shape, K = (
+            candidate.result.model,
+            self.observations.shape,
+            self.settings.n_components,
+        )
+
+        def begin() -> Decimation:
+            rows = np.broadcast_to(model.row_prior, (shape[0], K)).copy()
+            columns = np.broadcast_to(model.column_prior, (K, shape[1])).copy()
+            return Decimation(replace(candidate), rows, columns)
+
+        assert self.settings.decimation is not None
+        pause = max(1, int(np.ceil(self.settings.max_iter * self.settings.decimation)))
+        with self.recorder.frame("decimate", begin) as at:
+            state = at.candidate.state
+            while not at.candidate.result.interrupted:
+                if not self.recorder.resuming and not self._fix_some(at):
+                    break
+                fixed = replace(model, row_prior=at.rows, column_prior=at.columns)
+                result = self._run(self._problem(fixed), state, pause)
+                at.candidate.result = joined(at.candidate.result, result)
+            return Candidate(state, replace(at.candidate.result, model=model))
+
+    def _fix_some(self, at: Decimation) -> bool:
+        """Fix the most biased share of what is undecided; False if nothing is."""
+        free_rows, free_columns = _undecided(at.rows), _undecided(at.columns)
+        n_free = int(free_rows.sum() + free_columns.sum())
+        if n_free == 0:
+            return False
+        n_fix = max(1, int(np.ceil((self.settings.decimation or 0.0) * n_free)))
+        state = at.candidate.state
+        bias = np.concatenate(
+            [np.abs(state.row_belief[free_rows]), np.abs(state.column_belief[free_columns])]
+        )
+        threshold = np.partition(bias, n_free - n_fix)[n_free - n_fix]
+        for prior, free, belief in (
+            (at.rows, free_rows, state.row_belief), (at.columns, free_columns, state.column_belief)
+        ):  # fmt: skip
+            fixed = free & (np.abs(belief) >= threshold)
+            prior[fixed] = belief[fixed] > 0
+        return True
+
+
+def _undecided(prior: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return (prior > 0) & (prior < 1)

@@ -1,0 +1,135 @@
+"""Starts for the XOR product: a basis of row patterns.
+
+From random messages belief propagation does not find XOR factors: any invertible K×K matrix turns
+one solution into another, and the messages average over them. But every row of Z is one of the 2^K
+sums of the rows of Y, so K observed rows that are far from each other's sums are themselves a noisy
+Y in some basis. Rows like them are added up to reduce the noise; X is decoded with that Y nearly
+fixed; then Y is set free.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from boolweave.engine import loop as engine
+from boolweave.engine.kernels import elimination
+from boolweave.model.model import sigmoid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from boolweave.data.observations import Observations
+    from boolweave.engine.loop import Problem, State
+
+# Two rows are alike, or a row is near a sum of others, if they agree in three quarters of the
+# entries they share (correlation ½): unlike ones agree in half of them.
+ALIKE = 0.5
+
+# Patterns are not believed beyond these log-odds: X must be free to disagree.
+PATTERN_LIMIT = 6.0
+
+# Iterations with the pattern as prior; as many rows as are looked at; sums of at most 2^10, of
+# which 2^6 are written down.
+HELD = 15
+SAMPLE = 1024
+SUMS = 10
+TABLED = 6
+
+
+def start(
+    problem: Problem, observations: Observations, random: np.random.Generator, damping: float
+) -> State:
+    """A max-sum state decoded from a random basis of row patterns."""
+    strength = _strength(problem, observations)
+    held_model = replace(problem.model, column_prior=_held(problem, observations, random, strength))
+    held_problem = engine.with_model(problem, observations, held_model)
+    state = engine.init_neutral(held_problem)
+    for _ in range(HELD):
+        engine.step(held_problem, state, damping)
+    return state
+
+
+def _held(
+    problem: Problem, observations: Observations, random: np.random.Generator, strength: float
+) -> NDArray[np.float64]:
+    """P(y = 1), (K, N), as the patterns have it, but where it is known; one factor at a time."""
+    held = _patterns(observations, problem.n_components, random)
+    known = np.broadcast_to(np.asarray(problem.model.column_prior), held.shape)
+    for belief, own in zip(held, known, strict=True):
+        belief *= strength
+        soft = sigmoid(np.clip(belief, -PATTERN_LIMIT, PATTERN_LIMIT))
+        belief[...] = np.where((own == 0) | (own == 1), own, soft)
+    return held
+
+
+def _strength(problem: Problem, observations: Observations) -> float:
+    """What an entry says on average, |L|."""
+    if problem.code is None:
+        evidence = [float(np.abs(b.evidence).mean()) for b in problem.blocks if b.n_entries]
+        return max(evidence, default=0.0)
+    if not observations.n_observed:
+        return 0.0
+    of_zero, of_one = np.abs(problem.code.levels[:2]).tolist()
+    return float(of_zero + (of_one - of_zero) * observations.share_of_ones)
+
+
+def _patterns(
+    observations: Observations, n_components: int, random: np.random.Generator
+) -> NDArray[np.float64]:
+    """Votes for 1 minus votes for 0 in each of K patterns, (K, N)."""
+    n_rows, n_columns = observations.shape
+    sample = random.permutation(n_rows)[:SAMPLE]
+    seen, rows = observations.holding(sample)
+    entries = seen.indptr, seen.indices, seen.values
+    pattern = np.zeros((n_components, n_columns))
+    spanned = _Span(n_columns)
+    nearness = np.full(len(rows), -np.inf)  # to any sum of the patterns so far
+    every = np.ones((n_columns, 1), dtype=np.int8)
+    elimination.nearest(*entries, rows, every, every[:, 0], nearness)  # the empty sum
+    taken = np.zeros(len(rows), dtype=bool)
+    for k in range(min(n_components, len(rows))):
+        far = np.flatnonzero((nearness < ALIKE) & ~taken)
+        chosen = int(far[0]) if len(far) else int(np.flatnonzero(~taken)[0])
+        taken[chosen] = True
+        own = np.zeros(n_columns, dtype=np.int64)
+        elimination.add_votes(*entries, rows[[chosen]], own)
+        alike = np.full(len(rows), -np.inf)
+        row = own.astype(np.int8)[:, None]
+        elimination.nearest(*entries, rows, row, every[:, 0], alike)
+        alike[chosen] = np.inf
+        votes = np.zeros(n_columns, dtype=np.int64)
+        elimination.add_votes(*entries, rows[alike > ALIKE], votes)
+        pattern[k] = -votes
+        if k < SUMS:
+            for sums, also in spanned.added(np.sign(votes).astype(np.int8)):
+                elimination.nearest(*entries, rows, sums, also, nearness)
+    return pattern
+
+
+class _Span:
+    """All sums of some patterns, in a few bytes for each column.
+
+    Those of the first patterns are written down, (N, 2^TABLED); the others are worked out one at a
+    time, and each stands for its sums with all of those.
+    """
+
+    def __init__(self, n_columns: int) -> None:
+        self.table = np.ones((n_columns, 1), dtype=np.int8)
+        self.rest: list[NDArray[np.int8]] = []
+
+    def added(self, new: NDArray[np.int8]) -> Iterator[tuple[NDArray[np.int8], NDArray[np.int8]]]:
+        """Add a pattern; yield the sums that it is part of: a table, and what to take it with."""
+        yield self.table, new
+        for size in range(1, len(self.rest) + 1):
+            for some in combinations(self.rest, size):
+                yield self.table, new * np.prod(some, axis=0, dtype=np.int8)
+        if self.table.shape[1] < 2**TABLED:
+            self.table = np.concatenate([self.table, self.table * new[:, None]], axis=1)
+        else:
+            self.rest.append(new)

@@ -1,0 +1,104 @@
+"""The Boolean matrix product, with OR or XOR in place of the sum."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Product = Literal["or", "xor"]
+
+PRODUCTS: tuple[Product, ...] = ("or", "xor")
+
+# Rows are multiplied in chunks whose float32 sums take at most this many bytes.
+CHUNK_BYTES = 16 * 2**20
+
+
+def check_product(product: str) -> None:
+    """Raise ``ValueError`` unless `product` is "or" or "xor"."""
+    if product not in PRODUCTS:
+        raise ValueError(f'product must be "or" or "xor", got {product!r}')
+
+
+def as_bits(array: ArrayLike, name: str) -> NDArray[np.uint8]:
+    """Turn a 2-D array of 0 and 1 (any numeric or bool dtype) into uint8.
+
+    Parameters
+    ----------
+    array : array_like of shape (A, B)
+        Zeros and ones.
+    name : str
+        What to call the array in an error message.
+
+    Returns
+    -------
+    ndarray of shape (A, B), uint8
+    """
+    given: NDArray[Any] = np.asarray(array)
+    if given.ndim != 2:
+        raise ValueError(f"{name} must have 2 dimensions, got {given.ndim}; reshape it to 2-D")
+    if given.dtype == np.bool_:
+        return given.astype(np.uint8)
+    if given.dtype.kind not in "iuf":
+        raise TypeError(
+            f"{name} must hold 0 and 1, got dtype {given.dtype}; convert it to integers or bool"
+        )
+    wrong = (given != 0) & (given != 1)
+    if wrong.any():
+        row, column = (int(index) for index in np.argwhere(wrong)[0])
+        raise ValueError(
+            f"{name} must hold only 0 and 1, got {given[row, column]} at ({row}, {column}); "
+            f"threshold it first, for example {name} > 0"
+        )
+    return given.astype(np.uint8)
+
+
+def boolean_product(X: ArrayLike, Y: ArrayLike, product: Product = "or") -> NDArray[np.uint8]:
+    """Boolean product of two factors.
+
+    Entry (m, n) is the OR, or the XOR, over k of ``X[m, k] AND Y[k, n]``.
+
+    Parameters
+    ----------
+    X : array_like of shape (M, K)
+        Row factor, zeros and ones.
+    Y : array_like of shape (K, N)
+        Column factor, zeros and ones.
+    product : {"or", "xor"}
+        How the K terms are joined.
+
+    Returns
+    -------
+    ndarray of shape (M, N), uint8
+
+    Examples
+    --------
+    >>> from boolweave.model.products import boolean_product
+    >>> X, Y = [[1, 1], [0, 1]], [[1, 1, 0], [0, 1, 1]]
+    >>> boolean_product(X, Y)
+    array([[1, 1, 1],
+           [0, 1, 1]], dtype=uint8)
+    >>> boolean_product(X, Y, product="xor")
+    array([[1, 0, 1],
+           [0, 1, 1]], dtype=uint8)
+    """
+    check_product(product)
+    rows, columns = as_bits(X, "X"), as_bits(Y, "Y")
+    if rows.shape[1] != columns.shape[0]:
+        raise ValueError(
+            f"X has {rows.shape[1]} components (its columns) but Y has {columns.shape[0]} "
+            "(its rows); expected the same number, X of shape (M, K) and Y of shape (K, N)"
+        )
+    n_rows, n_columns = rows.shape[0], columns.shape[1]
+    out = np.empty((n_rows, n_columns), dtype=np.uint8)
+    # float32 goes through BLAS, integers do not; sums of up to 2**24 terms are exact in it.
+    right = columns.astype(np.float32)
+    step = max(1, CHUNK_BYTES // (4 * max(1, n_columns)))
+    for start in range(0, n_rows, step):
+        sums = rows[start : start + step].astype(np.float32) @ right
+        if product == "or":
+            out[start : start + step] = sums > 0
+        else:
+            out[start : start + step] = np.mod(sums, 2)
+    return out

@@ -1,0 +1,229 @@
+"""A page about a fitted model: one HTML file that needs nothing else.
+
+`render_report` makes the page, `write_report` puts it into a file. The numbers are worked out here;
+`templates/` holds the page, its style and its script. plotly's JavaScript is copied into the page.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import platform
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from boolweave import __version__
+from boolweave.io import replacing
+from boolweave.metrics import Agreement, agreement
+from boolweave.model.model import Channel
+from boolweave.report.contents import (
+    Grid,
+    calibration,
+    factor_facts,
+    histogram,
+    make_grid,
+    noise_in_words,
+    rank_rows,
+)
+from boolweave.report.messages import message_histogram
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    HeldOut = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+
+# Members of a factor that its card shows at once; the others unfold.
+MEMBERS_SHOWN = 12
+# Members that a card lists at all: a page with a million names helps nobody.
+MEMBERS_LISTED = 500
+
+
+def write_report(
+    model: Any, path: str | Path, *, title: str = "", held_out: HeldOut | None = None
+) -> None:
+    """Write the page about a fitted model.
+
+    Parameters
+    ----------
+    model : BooleanMatrixFactorization
+        Fitted.
+    path : path
+        Where the page goes; an old file there is replaced when the new one is whole.
+    title : str
+        Stands above the page.
+    held_out : (rows, columns, values), optional
+        Entries that the model has not seen, to test its probabilities on.
+    """
+    text = render_report(model, title=title, held_out=held_out)
+    page = text.encode("utf-8", "backslashreplace")  # a label may hold half of a character
+    with replacing(path) as file:
+        file.write(page)
+
+
+def render_report(model: Any, *, title: str = "", held_out: HeldOut | None = None) -> str:
+    """The page about a fitted model, as text; the parameters are those of `write_report`."""
+    import jinja2
+
+    grid = make_grid(model)
+    data = _data(model, grid, held_out)
+    # In a script element nothing but "</script" and "<!--" could end or change the text.
+    payload = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
+    scripts = {"plotly": _plotly(), "script": _text("report.js")}
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    safe = {name: jinja2.utils.markupsafe.Markup(text) for name, text in scripts.items()}
+    return environment.from_string(_text("report.html.j2")).render(
+        title=title or "Boolean factors",
+        summary=_summary(model, held_out),
+        grid=grid,
+        factors=_cards(model),
+        shown=MEMBERS_SHOWN,
+        has=data,
+        provenance=_provenance(model),
+        python=_python(model),
+        command=model.provenance_.get("command"),
+        style=jinja2.utils.markupsafe.Markup(_text("report.css")),
+        payload=jinja2.utils.markupsafe.Markup(payload),
+        # Only these two scripts may run, whatever a label says.
+        policy=" ".join(_fingerprint(text) for text in scripts.values()),
+        **safe,
+    )
+
+
+def _text(name: str) -> str:
+    return (files("boolweave.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _plotly() -> str:
+    from plotly.offline import get_plotlyjs
+
+    # It would end the script element it stands in.
+    return get_plotlyjs().replace("</script", "<\\/script")
+
+
+def _fingerprint(script: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return f"'sha256-{digest}'"
+
+
+# ---------------------------------------------------------------- what the script draws
+
+
+def _data(model: Any, grid: Grid, held_out: HeldOut | None) -> dict[str, Any]:
+    history = {
+        name: [float(value) for value in values]
+        for name, values in model.history_.items()
+        if name in ("residual", "log_posterior", "changes") and np.isfinite(values).all()
+    }
+    return {
+        "grid": grid.packed(),
+        "history": history,
+        "histograms": _histograms(model),
+        "calibration": None if held_out is None else calibration(model, held_out),
+        "rank": rank_rows(model),
+    }
+
+
+def _histograms(model: Any) -> list[dict[str, Any]]:
+    found = [
+        message_histogram(model),
+        histogram("beliefs of rows", model.row_log_odds_),
+        histogram("beliefs of columns", model.column_log_odds_),
+    ]
+    return [one for one in found if one is not None]
+
+
+# ---------------------------------------------------------------- what the page says
+
+
+def _summary(model: Any, held_out: HeldOut | None) -> list[tuple[str, str]]:
+    seen = model.observations_
+    n_entries = max(1, seen.n_rows * seen.n_columns)
+    facts = [
+        ("rows × columns", f"{seen.n_rows:,} × {seen.n_columns:,}"),
+        ("entries observed", f"{seen.n_observed:,} ({seen.n_observed / n_entries:.1%})"),
+        ("ones among them", f"{seen.n_ones:,} ({seen.share_of_ones:.1%})"),
+        ("factors", f"{len(model.components_)}"),
+        *_agreement(Agreement.of_counts(model._counts(seen)), "observed"),
+        ("noise", noise_in_words(model.noise_)),
+    ]
+    if held_out is not None:
+        rows, columns, values = held_out
+        facts += _agreement(agreement(values, model.predict(rows, columns)), "held-out")
+    return facts
+
+
+def _agreement(found: Agreement, which: str) -> list[tuple[str, str]]:
+    """What the factors have right, beside what a constant would have."""
+    if not found.n_entries:
+        return [(f"{which} entries right", f"no {which} entries")]
+    covered = "no ones" if found.ones_covered is None else f"{found.ones_covered:.1%}"
+    constant = f"all {'ones' if found.constant else 'zeros'}: {found.constant_accuracy:.1%}"
+    return [
+        (f"{which} ones covered", covered),
+        (f"{which} zeros made ones", f"{found.false_ones:,}"),
+        (f"{which} entries right", f"{found.accuracy:.1%} ({constant})"),
+    ]
+
+
+def _cards(model: Any) -> list[dict[str, Any]]:
+    from boolweave.recommend import members
+
+    cards = []
+    for k, fact in enumerate(factor_facts(model)):
+        card: dict[str, Any] = {**fact, "place": k}
+        for axis in ("row", "column"):
+            names = members(model, k, axis)
+            card[f"{axis}s"] = names[:MEMBERS_LISTED]
+            card[f"n_{axis}s"] = len(names)
+        cards.append(card)
+    return cards
+
+
+def _provenance(model: Any) -> list[tuple[str, str]]:
+    import numba
+    import scipy
+
+    facts = [("boolweave", __version__)]
+    words = {"random_state": "random_state, the seed"}
+    facts += [
+        (words.get(name, name), value if isinstance(value, str) else _shown("given", value))
+        for name, value in model.get_params(deep=False).items()
+    ]
+    facts += [
+        ("iterations", f"{model.n_iter_}"),
+        ("messages settled", "yes" if model.converged_ else "no"),
+        ("interrupted", "yes" if model.interrupted_ else "no"),
+        ("log-posterior", f"{float(model.log_posterior_):,.2f}"),
+        ("Python", platform.python_version()),
+        ("NumPy, SciPy, Numba", f"{np.__version__}, {scipy.__version__}, {numba.__version__}"),
+    ]
+    return facts
+
+
+def _shown(name: str, value: Any) -> str:
+    """A parameter as it stands in a call: arrays and generators by the parameter's own name."""
+    plain = value is None or isinstance(value, bool | int | float | str | Channel)
+    return repr(value) if plain else name
+
+
+def _python(model: Any) -> str:
+    """How to repeat the fit: the parameters that are not at their defaults."""
+    defaults = type(model)().get_params(deep=False)
+    arguments = [f"n_components={model.n_components!r}"]
+    for name, value in model.get_params(deep=False).items():
+        shown = _shown(name, value)
+        unchanged = shown == _shown(name, defaults[name])
+        if not unchanged and name not in ("n_components", "verbose", "n_jobs"):
+            arguments.append(f"{name}={shown}")
+    call = f"{type(model).__name__}({', '.join(arguments)})"
+    hold_out = model.provenance_.get("hold_out")
+    if hold_out is None:
+        return f"{call}.fit(data)"
+    hide = f"data.hide({hold_out!r}, random_state={model.random_state!r})"
+    return f"kept, *held_out = {hide}\n{call}.fit(kept)"

@@ -1,0 +1,150 @@
+"""Archives of arrays (.npz): each array is checked before it is made, and all of them at the end.
+
+NumPy's own reader believes what the header of an array says about its size. Here the header must
+agree with the bytes that are there, no Python objects are read, and an archive that was written by
+`write_arrays` carries a checksum over the names, sizes and CRCs of its arrays, so that a file whose
+arrays were exchanged, altered or left out is told from the one that was written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from boolweave.runtime.storage import release
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+CHECKSUM = "checksum"
+
+# Booleans, integers, floats, complex numbers and text: other kinds of arrays are never written.
+_KINDS = "biufcUS"
+
+_LAST_CHARACTER = 0x10FFFF
+
+# Bytes that are read at a time.
+_PIECE = 1 << 24
+
+
+class Archive:
+    """An open .npz file: its arrays by name, read one by one.
+
+    Parameters
+    ----------
+    file : path or open binary file
+        A path must stay as it is until the archive is closed.
+
+    Raises
+    ------
+    Whatever zip, zlib and NumPy raise for damaged files; ValueError, with the reason, for files
+    that are not damaged but are not such archives either.
+    """
+
+    def __init__(self, file: str | Path | BinaryIO) -> None:
+        self._zip = zipfile.ZipFile(file)
+        self._members: dict[str, zipfile.ZipInfo] = {}
+        for member in self._zip.infolist():
+            name = member.filename.removesuffix(".npy")
+            if name == member.filename:
+                raise ValueError(f"{name!r} in it is not an array")
+            if name in self._members:
+                raise ValueError(f"it holds the array {name!r} twice")
+            self._members[name] = member
+        self.sealed = CHECKSUM in self._members
+        if self.sealed:
+            stated = self[CHECKSUM]
+            members = [info for name, info in self._members.items() if name != CHECKSUM]
+            if stated.shape != () or str(stated[()]) != _digest(members):
+                raise ValueError("the checksum does not match: the file was altered")
+            del self._members[CHECKSUM]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the arrays, without the checksum."""
+        return list(self._members)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """Read one of the arrays; its CRC is checked."""
+        member = self._members[name]
+        with self._zip.open(member) as file:
+            return _read_array(file, member.file_size)  # type: ignore[arg-type]
+
+    def __enter__(self) -> Archive:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._zip.close()
+
+
+def write_arrays(file: BinaryIO, arrays: Mapping[str, Any], *, compress: bool = False) -> None:
+    """Write arrays as `np.savez` does, with a checksum over them.
+
+    Arrays that are kept in files do not stay in memory.
+    """
+    kind = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
+    with zipfile.ZipFile(file, "w", kind, allowZip64=True) as archive:
+        for name, value in arrays.items():
+            _write_array(archive, name, value)
+        _write_array(archive, CHECKSUM, _digest(archive.infolist()))
+
+
+def _write_array(archive: zipfile.ZipFile, name: str, value: Any) -> None:
+    array = np.asanyarray(value)
+    with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+        np.lib.format.write_array(entry, array, allow_pickle=False)
+    release(array)
+
+
+def _digest(members: list[zipfile.ZipInfo]) -> str:
+    listed = sorted([member.filename, member.file_size, member.CRC] for member in members)
+    return hashlib.blake2b(json.dumps(listed).encode(), digest_size=16).hexdigest()
+
+
+def read_array(path: Path) -> NDArray[Any]:
+    """Read a single array (.npy); see `Archive` for what is raised."""
+    with path.open("rb") as file:
+        return _read_array(file, path.stat().st_size)
+
+
+def _read_array(file: BinaryIO, size: int) -> NDArray[Any]:
+    """Read an array that takes up all `size` bytes of the file."""
+    version = np.lib.format.read_magic(file)
+    if version == (1, 0):
+        shape, by_column, dtype = np.lib.format.read_array_header_1_0(file)
+    elif version == (2, 0):
+        shape, by_column, dtype = np.lib.format.read_array_header_2_0(file)
+    else:
+        raise ValueError(f"arrays of the format {version[0]}.{version[1]} are not read")
+    if dtype.kind not in _KINDS or dtype.itemsize == 0:
+        raise ValueError(f"expected numbers or text, got an array of the type {dtype}")
+    left = size - file.tell()
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != left:
+        raise ValueError(f"an array of shape {shape} and type {dtype} does not take {left} bytes")
+    array = np.empty(math.prod(shape), dtype=dtype)
+    if left:
+        _fill(array.view(np.uint8).data, file)
+    if file.read(1):
+        raise ValueError("there is more behind an array")
+    array = array.astype(dtype.newbyteorder("="), copy=False)
+    if dtype.kind == "b" and array.view(np.uint8).max(initial=0) > 1:
+        raise ValueError("a Boolean in it is neither 0 nor 1")
+    if dtype.kind == "U" and array.view(np.uint32).max(initial=0) > _LAST_CHARACTER:
+        raise ValueError("a text in it holds what is not a character")
+    return array.reshape(shape[::-1]).T if by_column else array.reshape(shape)
+
+
+def _fill(target: memoryview, file: BinaryIO) -> None:
+    while target:
+        part = file.read(min(len(target), _PIECE))
+        if not part:
+            raise EOFError("the file ends within an array")
+        target[: len(part)] = part
+        target = target[len(part) :]

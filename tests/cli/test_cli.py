@@ -1,0 +1,397 @@
+"""Every command as a process, on good files and bad ones."""
+
+import json
+import os
+import pty
+import re
+import resource
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import boolweave
+from boolweave.datasets import make_boolean
+from boolweave.fit import learn, memory
+
+LIKES = """name,tea,rum,gin,milk,cake
+Ann,1,,0,1,1
+Bo,yes,no,no,yes,yes
+Cy,0,1,1,NA,0
+Di,n,y,y,n,?
+Ed,1,0,0,1,1
+Fay,0,1,?,0,0
+"""
+COMMANDS = (
+    "factorize", "complete", "predict", "recommend", "explain", "rank", "report", "compare",
+    "decode", "group-test", "info", "demo",
+)  # fmt: skip
+QUICK = ("-k", "2", "--method", "max-sum", "--jobs", "1")
+
+
+def run(*arguments, cwd, stdin=None):
+    return subprocess.run(
+        [sys.executable, "-m", "boolweave", *map(str, arguments)],
+        cwd=cwd, input=stdin, capture_output=True, timeout=240,
+    )  # fmt: skip
+
+
+def answer(*arguments, cwd, stdin=None):
+    done = run(*arguments, cwd=cwd, stdin=stdin)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+def refused(*arguments, cwd, stdin=None):
+    before = sorted(path.name for path in cwd.iterdir())
+    done = run(*arguments, cwd=cwd, stdin=stdin)
+    text = done.stderr.decode()
+    assert done.returncode == 2, text
+    assert done.stdout == b""
+    lines = [line for line in text.splitlines() if line.startswith("boolweave: ")]
+    assert len(lines) == 1 and "Traceback" not in text
+    assert sorted(path.name for path in cwd.iterdir()) == before
+    return lines[0]
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    """A folder with a table, a model of it, its factors and its report, made by one command."""
+    folder = tmp_path_factory.mktemp("shop")
+    (folder / "likes.csv").write_text(LIKES)
+    done = run(
+        "factorize", "likes.csv", *QUICK, "--model", "likes.npz", "--report", "likes.html",
+        "-o", "factors.csv", cwd=folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout == b""
+    assert b"first column holds labels" in done.stderr
+    return folder
+
+
+# ---------------------------------------------------------------- good files
+
+
+def test_factorize_writes_factors_model_and_report(shop):
+    factors = pl.read_csv(shop / "factors.csv")
+    assert factors.columns == ["factor", "axis", "label", "probability"]
+    groups = {
+        frozenset(part["label"].to_list())
+        for _, part in factors.filter(pl.col("axis") == "row").group_by("factor")
+    }
+    assert groups == {frozenset({"Ann", "Bo", "Ed"}), frozenset({"Cy", "Di", "Fay"})}
+    assert boolweave.load(shop / "likes.npz").components_.shape == (2, 5)
+    assert (shop / "likes.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert not list(shop.glob(".*"))
+
+
+def test_factorize_full_and_json(shop):
+    done = answer("factorize", "likes.csv", *QUICK, "--json", "--full", "-o", "all.csv", cwd=shop)
+    found = json.loads(done)
+    assert found["n_components"] == 2 and found["accuracy"] == 1.0
+    assert {frozenset(f["columns"]) for f in found["factors"]} == {
+        frozenset({"tea", "milk", "cake"}), frozenset({"rum", "gin"})
+    }  # fmt: skip
+    full = pl.read_csv(shop / "all.csv")
+    assert full.height == 2 * (6 + 5)
+    assert full["member"].sum() == 11
+
+
+def test_complete_in_every_form(shop):
+    text = answer("complete", "-", *QUICK, cwd=shop, stdin=LIKES.encode())
+    lines = text.splitlines()
+    assert lines[0] == "row,tea,rum,gin,milk,cake"
+    assert lines[1] == "Ann,1,0,0,1,1" and lines[6] == "Fay,0,1,1,0,0"
+    holes = json.loads(answer("complete", "likes.csv", *QUICK, "--json", "-q", cwd=shop))["filled"]
+    assert [(h["row"], h["column"], h["value"]) for h in holes] == [
+        ("Ann", "rum", 0), ("Cy", "milk", 0), ("Di", "cake", 0), ("Fay", "gin", 1)
+    ]  # fmt: skip
+    done = run(
+        "complete", "likes.csv", *QUICK, "--fill", "probabilities", "-o", "p.parquet", "-q",
+        cwd=shop,
+    )  # fmt: skip
+    assert done.returncode == 0 and done.stderr == b""
+    chance = pl.read_parquet(shop / "p.parquet")
+    assert chance.filter(pl.col("row") == "Fay")["gin"].item() > 0.5
+    both = answer("complete", "likes.csv", *QUICK, "--fill", "both", "--format", "tsv", cwd=shop)
+    assert both.splitlines()[0] == "row\tcolumn\tvalue\tprobability"
+
+
+def test_held_out_entries_are_judged(shop):
+    found = json.loads(
+        answer("complete", "likes.csv", *QUICK, "--hold-out", "0.2", "--json", cwd=shop)
+    )
+    assert found["held_out"] == 5 and 0 <= found["held_out_accuracy"] <= 1
+
+
+def test_predict(shop):
+    pairs = b"row,column\nAnn,rum\nFay,gin\n"
+    table = answer("predict", "likes.npz", "-", cwd=shop, stdin=pairs).splitlines()
+    assert table[0] == "row,column,value,probability"
+    assert table[1].startswith("Ann,rum,0,") and table[2].startswith("Fay,gin,1,")
+    one = json.loads(
+        answer("predict", "likes.npz", "--row", "Ann", "--column", "tea", "--json", cwd=shop)
+    )
+    assert one[0]["value"] == 1 and one[0]["probability"] > 0.5
+    assert "did you mean 'Ann'" in refused(
+        "predict", "likes.npz", "--row", "Anne", "--column", "tea", cwd=shop
+    )
+    assert "PAIRS" in refused("predict", "likes.npz", cwd=shop)
+
+
+def test_recommend_and_explain(shop):
+    found = json.loads(answer("recommend", "likes.npz", "Fay", "Cy", "-n", "1", "--json", cwd=shop))
+    assert [(r["row"], r["rank"], r["column"]) for r in found] == [
+        ("Fay", 1, "gin"), ("Cy", 1, "milk")
+    ]  # fmt: skip
+    assert answer("recommend", "likes.npz", cwd=shop).count("\n") == 5
+    text = answer("explain", "likes.npz", "Ann", "tea", cwd=shop)
+    assert "Ann, tea: 1" in text and "because factor" in text
+    reason = json.loads(answer("explain", "likes.npz", "Fay", "gin", "--json", cwd=shop))
+    assert reason["observed"] is None and reason["value"] == 1
+    assert set(reason["reasons"][0]["rows"]) == {"Cy", "Di", "Fay"}
+
+
+def test_info(shop):
+    text = answer("info", "likes.csv", cwd=shop)
+    assert "comma-separated, wide" in text and "26" in text
+    found = json.loads(answer("info", "likes.npz", "--json", cwd=shop))
+    assert (found["rows"], found["columns"], found["observed"]) == (6, 5, 26)
+    needed = memory.estimate((6, 5), 26, 10, n_init=learn.N_STARTS)
+    assert found["memory of a run in bytes"] == needed
+    assert memory.in_words(needed) in text
+
+
+def test_rank(shop, tmp_path):
+    planted = make_boolean(40, 30, 2, flip=0.01, random_state=0).observations.to_dense()
+    np.savetxt(tmp_path / "m.csv", planted, fmt="%d", delimiter=",")
+    found = json.loads(answer("rank", "m.csv", "--max-rank", "3", "--json", "-q", cwd=tmp_path))
+    assert [row["rank"] for row in found["ranks"]] == [1, 2, 3]
+    assert found["best"] == 2
+
+
+def test_report_of_a_model_with_held_out_entries(shop):
+    (shop / "truth.csv").write_text("who,what,like\nAnn,rum,0\nFay,gin,1\n")
+    done = run("report", "likes.npz", "-o", "page.html", "--held-out", "truth.csv", cwd=shop)
+    assert done.returncode == 0, done.stderr.decode()
+    assert "Calibration" in (shop / "page.html").read_text(encoding="utf-8")
+
+
+def test_group_test_and_decode(tmp_path):
+    (tmp_path / "pools.csv").write_text("a,b,c,d\n1,1,0,0\n0,1,1,0\n0,0,1,1\n")
+    (tmp_path / "outcomes.csv").write_text("1\n1\n0\n")
+    found = json.loads(
+        answer(
+            "group-test", "pools.csv", "outcomes.csv", "--prevalence", "0.1", "--json", "-q",
+            cwd=tmp_path,
+        )
+    )  # fmt: skip
+    assert [item["positive"] for item in found] == [0, 1, 0, 0]
+    assert "3 outcomes" in refused(
+        "group-test", "pools.csv", "pools.csv", "--prevalence", "0.1", cwd=tmp_path
+    )
+    # The Hamming code (7, 4), and a word with its first bit in error.
+    alist = (
+        "7 3\n3 4\n2 2 2 3 1 1 1\n4 4 4\n1 3 0\n1 2 0\n2 3 0\n1 2 3\n1 0 0\n2 0 0\n3 0 0\n"
+        "1 2 4 5\n2 3 4 6\n1 3 4 7\n"
+    )
+    (tmp_path / "hamming.alist").write_text(alist)
+    (tmp_path / "llr.txt").write_text("-1 4 4 4 4 4 4\n")
+    bits = answer("decode", "hamming.alist", "llr.txt", "-q", cwd=tmp_path).splitlines()
+    assert bits[1] == "0,0,0,0,0,0,0"
+    assert "line 1" in refused("decode", "hamming.alist", "pools.csv", cwd=tmp_path)
+
+
+def test_every_command_shows_an_example():
+    for command in COMMANDS:
+        done = run(command, "--help", cwd=None)
+        assert done.returncode == 0
+        assert f"Example: boolweave {command}" in " ".join(done.stdout.decode().split())
+
+
+def test_help_is_quick_and_shell_completion_is_there():
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = run("--help", cwd=None)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert all(command in done.stdout.decode() for command in COMMANDS)
+    assert b"--install-completion" in done.stdout
+    shell = {
+        "_BOOLWEAVE_COMPLETE": "complete_bash",
+        "COMP_WORDS": "boolweave fac",
+        "COMP_CWORD": "1",
+    }
+    completed = subprocess.run(
+        [sys.executable, "-c", "import sys; sys.argv[0] = 'boolweave'\n"
+         "from boolweave.cli import main; main()"],
+        env={**os.environ, **shell}, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert completed.stdout.split() == ["factorize"]
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_examples_of_the_documentation_run(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    (tmp_path / "likes.csv").write_text(LIKES)
+    assert LIKES in page
+    script = "set -e\n" + "".join(re.findall(r"```sh\n(.*?)```", page, re.S))
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "boolweave").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m boolweave "$@"\n')
+    (folder / "boolweave").chmod(0o755)
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=850,
+        env={**os.environ, "PATH": path},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "because factor" in done.stdout
+    made = {file.name for file in tmp_path.iterdir()}
+    assert {"completed.csv", "factors.csv", "likes.npz", "likes.html", "page.html"} <= made
+
+
+# ---------------------------------------------------------------- bad files and options
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("name,a,b\nx,1,0\ny,1,2\n", "bad.csv, line 3, column 'b'"),
+        ("name,a,b\nx,1\n", "bad.csv, line 2: expected 3 field(s)"),
+        ("", "bad.csv: expected a table, got an empty file"),
+    ],
+)
+def test_bad_files_are_one_line_and_nothing_is_written(tmp_path, content, words):
+    (tmp_path / "bad.csv").write_text(content)
+    assert words in refused(
+        "factorize", "bad.csv", *QUICK, "--model", "m.npz", "-o", "f.csv", cwd=tmp_path
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["complete", "none.csv"], "no such file"),
+        (["complete", "likes.csv", "-o", "x.docx"], "--format"),
+        (["complete", "likes.csv", "-o", "no/such/x.csv"], "no folder"),
+        (["complete", "likes.csv", "--format", "npz"], "--output"),
+        (["factorize", "likes.csv", "-k", "many"], "whole number or auto"),
+        (["factorize", "likes.csv", "-k", "0"], "n_components"),
+        (["factorize", "likes.csv", "-k", "2", "--noise", "3"], "noise"),
+        (["factorize", "likes.csv", "--model", "m.csv"], ".npz"),
+        (["factorize", "likes.csv", "--report", "r.pdf"], ".html"),
+        (["info", "likes.csv", "--above", "much"], "--above"),
+        (["info", "likes.csv", "--columns", "x,y,z"], "no column 'x'"),
+        (["info", "likes.csv", "--delimiter", "ab"], "--delimiter"),
+        (["predict", "likes.csv", "--row", "Ann", "--column", "tea"], "not a boolweave model"),
+        (["report", "none.npz"], "no such file"),
+        (["explain", "likes.npz", "Ann", "te"], "no column named 'te'"),
+        (["explain", "likes.npz", "Ann"], "'column'"),
+        (["nonsense"], "nonsense"),
+    ],
+)
+def test_bad_options(shop, arguments, words):
+    assert words in refused(*arguments, cwd=shop)
+
+
+def test_compare(shop):
+    some = ("--only", "boolweave max-sum, row and column bias,majority", "-k", 2, "--jobs", 1)
+    found = json.loads(answer("compare", "likes.csv", *some, "--folds", 3, "--json", cwd=shop))
+    assert [row["method"] for row in found["methods"]][1:] == ["row and column bias", "majority"]
+    assert found["methods"][0]["rank"] == 2 and found["failures"] == {}
+    assert {"accuracy", "log_loss", "auc", "calibration", "seconds", "megabytes"} <= set(
+        found["methods"][0]
+    )
+    done = run("compare", "likes.csv", *some, "--folds", 2, "--picture", "c.svg", "-q", cwd=shop)
+    assert done.returncode == 0 and b"\xc2\xb1" in done.stdout and done.stderr == b""
+    assert (shop / "c.svg").read_text(encoding="utf-8").lstrip().startswith("<?xml")
+    (shop / "c.svg").unlink()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--only", "majorty"], "majorty"),
+        (["--folds", "1"], "folds"),
+        (["--folds", "100"], "n_folds"),
+        (["--picture", "c.txt"], "--picture"),
+        (["--method", "max-sum"], "--method"),
+    ],
+)
+def test_compare_refuses(shop, options, words):
+    assert words in refused("compare", "likes.csv", *options, cwd=shop)
+
+
+@settings(max_examples=12)
+@given(
+    st.one_of(
+        st.binary(max_size=120),
+        st.lists(
+            st.sampled_from(["0", "1", "a", ",", "\n", '"', "?", ";", "\t", "é", "2"]), max_size=60
+        ).map(lambda parts: "".join(parts).encode()),
+    )
+)
+def test_fuzzed_tables_never_break_the_command(tmp_path_factory, content):
+    folder = tmp_path_factory.mktemp("fuzz")
+    (folder / "any.csv").write_bytes(content)
+    done = run("info", "any.csv", cwd=folder)
+    assert done.returncode in (0, 2), done.stderr
+    if done.returncode == 2:
+        assert done.stdout == b"" and done.stderr.startswith(b"boolweave: ")
+        assert done.stderr.count(b"\n") == 1
+
+
+# ---------------------------------------------------------------- Ctrl-C and progress
+
+
+def test_ctrl_c_writes_the_best_so_far(tmp_path):
+    planted = make_boolean(150, 150, 5, flip=0.2, random_state=0).observations.to_dense()
+    np.savetxt(tmp_path / "m.csv", planted, fmt="%d", delimiter=",")
+    (tmp_path / "f.csv").write_text("old")
+    terminal, side = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "boolweave", "factorize", "m.csv", "-k", "5", "--method", "max-sum",
+         "--tol", "0", "--max-iter", "10000000", "--model", "m.npz", "-o", "f.csv"],
+        cwd=tmp_path, stderr=side, stdout=subprocess.PIPE, env={**os.environ, "TERM": "xterm"},
+    )  # fmt: skip
+    os.close(side)
+    shown, sent, deadline = b"", False, time.monotonic() + 200
+    try:
+        while time.monotonic() < deadline:
+            if select.select([terminal], [], [], 1)[0]:
+                try:
+                    piece = os.read(terminal, 4096)
+                except OSError:
+                    break
+                shown += piece
+            if not sent and re.search(rb"iteration [1-9]\d* residual .* log-posterior -?\d", shown):
+                sent = True
+                process.send_signal(signal.SIGINT)
+            if process.poll() is not None and not select.select([terminal], [], [], 0)[0]:
+                break
+        code = process.wait(timeout=60)
+    finally:
+        process.kill()
+        process.stdout.close()
+        os.close(terminal)
+    assert sent, shown
+    assert code == 130, shown
+    assert b"best result so far" in shown
+    assert pl.read_csv(tmp_path / "f.csv").columns[0] == "factor"
+    assert boolweave.load(tmp_path / "m.npz").interrupted_
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_nothing_but_words_in_a_pipe(shop):
+    done = run("factorize", "likes.csv", *QUICK, cwd=shop)
+    assert b"\x1b" not in done.stderr and b"iteration" not in done.stderr
+    assert done.stdout.startswith(b"factor,axis,label,probability\n")

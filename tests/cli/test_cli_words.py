@@ -1,0 +1,161 @@
+"""What the command line says about a fit: what it is worth, and how it was made."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+
+import boolweave
+from boolweave import BooleanMatrixFactorization, Channel
+from boolweave.report.page import render_report
+
+QUICK = ("-k", "2", "--method", "max-sum", "--jobs", "1")
+
+
+def run(*arguments, cwd):
+    done = subprocess.run(
+        [sys.executable, "-m", "boolweave", *map(str, arguments)],
+        cwd=cwd, capture_output=True, timeout=240, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("words")
+    rng = np.random.default_rng(0)
+    rare = np.zeros((60, 40), int)
+    rare[:8, :6], rare[30:36, 20:25] = 1, 1  # two tiles, 78 ones
+    rare[rng.integers(40, 60, 25), rng.integers(26, 40, 25)] = 1  # and some that no tile has
+    columns = {f"c{j}": rare[:, j] for j in range(40)}
+    pl.DataFrame(columns).write_csv(folder / "rare.csv")
+    pairs = [f"u{i},i{j}" for i in range(6) for j in range(6) if (i < 3) == (j < 3)]
+    (folder / "pairs.csv").write_text("user,item\n" + "\n".join(pairs) + "\n")
+    (folder / "nothing.csv").write_text("name,a,b\nx,,\ny,,\n")
+    return folder
+
+
+# ---------------------------------------------------------------- what the factors are worth
+
+
+def test_rare_ones(folder):
+    """The headline says which ones are covered, and what a table of zeros would have."""
+    done = run("factorize", "rare.csv", *QUICK, "--json", "--hold-out", "0.1", cwd=folder)
+    found = json.loads(done.stdout)
+    kept = found["n_ones"]
+    assert 0.6 < found["ones_covered"] < 0.9 and found["false_ones"] == 0
+    assert found["accuracy"] > found["constant_accuracy"] == 1 - kept / found["observed"] > 0.95
+    assert found["held_out"] == 240 and 0 <= found["held_out_ones_covered"] <= 1
+    line, aside = done.stderr.splitlines()[-2:]
+    share, ones = re.fullmatch(
+        r"2 factors: (\d+\.\d)% of (\d+) ones covered, 0 false ones; "
+        r"9\d\.\d% of 2,160 observed entries right \(all zeros: 9\d\.\d%\)", line
+    ).groups()  # fmt: skip
+    assert (share, int(ones)) == (f"{100 * found['ones_covered']:.1f}", kept)
+    assert re.fullmatch(r"held out: .* of 240 entries right \(all zeros: 9\d\.\d%\)", aside)
+
+
+def test_the_report_says_the_same(folder):
+    run("factorize", "rare.csv", *QUICK, "--report", "rare.html", "-o", "f.csv", cwd=folder)
+    page = (folder / "rare.html").read_text(encoding="utf-8")
+    facts = dict(re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>", page))
+    model = BooleanMatrixFactorization(2, method="max-sum", random_state=0).fit(
+        pl.read_csv(folder / "rare.csv")
+    )
+    table = model.observations_
+    Z = model.predict(table.rows_of_entries(), table.indices)
+    covered = Z[table.values == 1].mean()
+    assert facts["observed ones covered"] == f"{covered:.1%}"
+    assert facts["observed zeros made ones"] == "0"
+    right, zeros = (table.values == Z).mean(), 1 - table.share_of_ones
+    assert facts["observed entries right"] == f"{right:.1%} (all zeros: {zeros:.1%})"
+
+
+def test_ones_only_are_warned_of_with_an_option_that_helps(folder):
+    done = run("complete", "pairs.csv", *QUICK, "--model", "ones.npz", cwd=folder)
+    assert boolweave.load(folder / "ones.npz").absent == "missing"  # as the file was read
+    assert "warning: all 18 observed entries are 1" in done.stderr
+    assert "--absent zero" in done.stderr
+    assert "100.0% of 18 observed entries right (all ones: 100.0%)" in done.stderr
+    done = run("complete", "pairs.csv", *QUICK, "--absent", "zero", cwd=folder)
+    assert "warning" not in done.stderr
+
+
+def test_nothing_observed_is_warned_of(folder):
+    done = run("complete", "nothing.csv", *QUICK, cwd=folder)
+    assert "warning: nothing was observed" in done.stderr
+    assert "set --absent zero" in done.stderr
+    assert "2 factors, 2 empty: no observed entries" in done.stderr
+
+
+def test_empty_factors_are_told(folder):
+    (folder / "tile.csv").write_text("1,1,0,0\n" * 4 + "0,0,0,0\n" * 4)
+    done = run(
+        "factorize", "tile.csv", "-k", "3", "--jobs", "1", "--json", "--model", "tile.npz",
+        cwd=folder,
+    )  # fmt: skip
+    fitted = boolweave.load(folder / "tile.npz")
+    full = (fitted.row_log_odds_ > 0).any(0) & fitted.components_.any(1)
+    assert full.sum() < 3
+    assert json.loads(done.stdout)["n_empty"] == 3 - full.sum()
+    assert f"3 factors, {3 - full.sum()} empty: 100.0% of 8 ones covered" in done.stderr
+
+
+# ---------------------------------------------------------------- what was run
+
+
+def code_of(page):
+    return re.findall(r"<pre[^>]*><code>(.*?)</code></pre>", page, re.DOTALL)
+
+
+def test_the_report_repeats_the_run(folder):
+    words = [
+        "complete", "pairs.csv", "--absent", "zero", "--hold-out", "0.25", "--seed", "3",
+        "--method", "max-sum", "--report", "my page.html", "--model", "pairs.npz", "-o", "c.csv",
+    ]  # fmt: skip
+    run(*words, cwd=folder)
+    first = (folder / "my page.html").read_text(encoding="utf-8")
+    command, python = code_of(first.replace("&#39;", "'"))
+    assert shlex.split(command) == ["boolweave", *words]
+    assert python == (
+        "kept, *held_out = data.hide(0.25, random_state=3)\n"
+        "BooleanMatrixFactorization(n_components='auto', method='max-sum', random_state=3)"
+        ".fit(kept)"
+    )
+    # The model remembers, and so does a page made of it later.
+    model = boolweave.load(folder / "pairs.npz")
+    assert model.provenance_ == {"command": command, "hold_out": 0.25}
+    run("report", "pairs.npz", "-o", "later.html", cwd=folder)
+    later = (folder / "later.html").read_text(encoding="utf-8").replace("&#39;", "'")
+    assert code_of(later) == [command, python]
+    # What is shown does what it says.
+    data = boolweave.Observations.from_data(model.observations_.to_dense())
+    found = BooleanMatrixFactorization(n_components="auto", method="max-sum", random_state=3)
+    np.testing.assert_array_equal(found.fit(data).components_, model.components_)
+
+
+def test_a_fit_in_python_shows_its_call():
+    prior = np.full((6, 1), 0.4)
+    model = BooleanMatrixFactorization(
+        2, noise=Channel(0.1, 0.8), row_prior=prior, random_state=0, n_jobs=1
+    ).fit(np.kron(np.eye(2), np.ones((3, 4))))
+    (python,) = code_of(render_report(model))
+    assert python == (
+        "BooleanMatrixFactorization(n_components=2, "
+        "noise=Channel(one_given_zero=0.1, one_given_one=0.8), random_state=0, "
+        "row_prior=row_prior).fit(data)"
+    )
+
+
+def test_a_command_does_not_give_away_who_logs_in(monkeypatch):
+    from boolweave.cli.common import command_line
+
+    words = ["boolweave", "factorize", "a b.csv", "--checkpoint", "s3://key:secret@host/x"]
+    monkeypatch.setattr(sys, "argv", words)
+    assert command_line() == "boolweave factorize 'a b.csv' --checkpoint s3://host/x"

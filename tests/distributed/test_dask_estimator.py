@@ -1,0 +1,332 @@
+"""The estimator on a Dask cluster as scikit-learn knows estimators, and what errors mean there."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from fitted import assert_same
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from test_distributed import (  # noqa: F401 (fixtures)
+    LONG,
+    client,
+    in_files,
+    one_worker,
+    planted,
+    small_blocks,
+    triples_of,
+)
+
+from boolweave import BooleanMatrixFactorization, load
+from boolweave.distributed import DaskBooleanMatrixFactorization
+from boolweave.engine import loop as engine
+from boolweave.runtime.checkpoint import Recorder
+
+distributed = pytest.importorskip("distributed")
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+HOW = {"n_components": 3, "n_init": 1, "max_iter": 40}
+
+
+@pytest.fixture
+def table(planted):  # noqa: F811
+    return planted.observations.to_dense()
+
+
+# ---------------------------------------------------------------- dask arrays in, dask arrays out
+
+
+def test_fit_transform_of_a_dask_array(client, table):  # noqa: F811
+    import dask.array
+
+    lazy = dask.array.from_array(table, chunks=(25, 30))
+    there = DaskBooleanMatrixFactorization(client=client, random_state=0, **HOW)
+    factors = there.fit_transform(lazy)
+    assert factors.chunks == ((25, 25, 20), (3,))
+    here = BooleanMatrixFactorization(random_state=0, **HOW).fit(table)
+    np.testing.assert_array_equal(factors.compute(), here.transform(table))
+
+
+def test_fit_transform_of_files(client, planted, tmp_path):  # noqa: F811
+    files = in_files(triples_of(planted.observations), tmp_path)
+    there = DaskBooleanMatrixFactorization(client=client, random_state=0, **HOW)
+    here = BooleanMatrixFactorization(random_state=0, **HOW)
+    np.testing.assert_array_equal(
+        there.fit_transform(files), here.fit_transform(planted.observations)
+    )
+
+
+def test_predictions_of_a_dask_matrix(client, table):  # noqa: F811
+    import dask.array
+
+    lazy = dask.array.from_array(table, chunks=(25, 30))
+    there = DaskBooleanMatrixFactorization(client=client, random_state=0, **HOW).fit(lazy)
+    here = there.to_local()
+    for name in ("predict", "predict_proba"):
+        found = getattr(there, name)(lazy)
+        assert found.chunks == ((25, 25, 20), (60,))
+        np.testing.assert_array_equal(found.compute(), getattr(here, name)(table))
+
+
+# ---------------------------------------------------------------- clones and seeds
+
+
+def test_a_clone_has_the_same_client(client, table):  # noqa: F811
+    prior = np.full((70, 3), 0.4)
+    model = DaskBooleanMatrixFactorization(client=client, random_state=0, row_prior=prior, **HOW)
+    copies = [clone(model), clone(make_pipeline(model))[0], clone(model.fit(table))]
+    for copy in copies:
+        assert copy.client is client is model.client
+        assert copy.row_prior is not prior
+        np.testing.assert_array_equal(copy.row_prior, prior)
+        assert copy.get_params().keys() == model.get_params().keys()
+        assert not hasattr(copy, "components_")
+    assert_same(model, copies[0].fit(table))
+
+
+def test_grid_search(client, table):  # noqa: F811
+    model = DaskBooleanMatrixFactorization(client=client, random_state=0, **HOW)
+    found = GridSearchCV(model, {"n_components": [1, 3]}, cv=2).fit(table)
+    assert found.best_params_ in ({"n_components": 1}, {"n_components": 3})
+    assert np.isfinite(found.cv_results_["mean_test_score"]).all()
+
+
+def test_the_same_random_numbers_as_on_one_machine(client, table):  # noqa: F811
+    given = np.random.RandomState(3)
+    here = BooleanMatrixFactorization(random_state=np.random.RandomState(3), **HOW).fit(table)
+    there = DaskBooleanMatrixFactorization(client=client, random_state=given, **HOW)
+    seen = []
+    run = BooleanMatrixFactorization._run
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            BooleanMatrixFactorization, "_run",
+            lambda self, *rest: seen.append(self.random_state) or run(self, *rest),
+        )  # fmt: skip
+        there.fit(table)
+    assert_same(here, there)
+    assert seen == [given]
+    assert there.random_state is given
+
+
+def stopped_after(n_steps, model, X):
+    step, left = engine.step, n_steps
+
+    def failing_step(*arguments):
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise ZeroDivisionError
+        step(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "step", failing_step)
+        patch.setattr(Recorder, "beat", Recorder.save)
+        with pytest.raises(ZeroDivisionError):
+            model.fit(X)
+
+
+def test_a_run_without_a_seed_goes_on_with_the_one_it_began_with(client, table, tmp_path):  # noqa: F811
+    how = {"client": client, "checkpoint": tmp_path, **HOW}
+    stopped_after(10, DaskBooleanMatrixFactorization(**how), table)
+    DaskBooleanMatrixFactorization(**how).fit(table)
+    assert os.listdir(tmp_path) == []
+
+
+# ---------------------------------------------------------------- what errors mean
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError("5 rows and 3 factors need more"),
+        RuntimeError("an actor abandoned what was lost"),
+        OSError(errno.ENOSPC, "No space left on device"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_of_a_worker_is_not_waited_for(client, table, monkeypatch, error):  # noqa: F811
+    def break_it():
+        from boolweave.distributed.worker import Rows
+
+        def begin(self, *arguments):
+            raise error
+
+        Rows.unbroken, Rows.begin = Rows.begin, begin
+
+    def mend_it():
+        from boolweave.distributed.worker import Rows
+
+        Rows.begin = Rows.unbroken
+
+    def waited(seconds):
+        raise AssertionError("took it for a lost worker")
+
+    client.run(break_it)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "sleep", waited)
+            model = DaskBooleanMatrixFactorization(client=client, random_state=0, **HOW)
+            with pytest.raises(type(error), match=str(error.args[-1])):
+                model.fit(table)
+    finally:
+        client.run(mend_it)
+    model.fit(table)
+
+
+def test_a_worker_that_was_started_again_at_the_same_address(client, planted, monkeypatch):  # noqa: F811
+    here = BooleanMatrixFactorization(**LONG).fit(planted.observations)
+    step, count = engine.step, 0
+
+    def forgetful_step(*arguments):
+        nonlocal count
+        count += 1
+        if count == 20:
+            forget = lambda dask_worker: dask_worker.state.actors.clear()  # noqa: E731
+            client.run(forget, workers=[one_worker(client)])
+        step(*arguments)
+
+    monkeypatch.setattr(engine, "step", forgetful_step)
+    there = DaskBooleanMatrixFactorization(client=client, **LONG)
+    with pytest.warns(UserWarning, match="lost tcp://.*, which was started again; the run goes on"):
+        there.fit(planted.observations)
+    assert_same(here, there)
+
+
+def kill(client, worker):  # noqa: F811
+    os.kill(client.run(os.getpid, workers=[worker])[worker], signal.SIGKILL)
+
+
+def test_the_only_worker_dies(planted, monkeypatch):  # noqa: F811
+    """Until its nanny has started another one there is none."""
+    here = BooleanMatrixFactorization(**LONG).fit(planted.observations)
+    step, count = engine.step, 0
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as alone,
+    ):
+
+        def deadly_step(*arguments):
+            nonlocal count
+            count += 1
+            if count == 20:
+                kill(alone, one_worker(alone))
+            step(*arguments)
+
+        monkeypatch.setattr(engine, "step", deadly_step)
+        there = DaskBooleanMatrixFactorization(client=alone, **LONG)
+        with pytest.warns(UserWarning, match="the run goes on with the others"):
+            there.fit(planted.observations)
+    assert_same(here, there)
+
+
+def test_a_worker_that_dies_after_the_fit(client, planted, tmp_path):  # noqa: F811
+    """Its entries went with it, but the model can still be saved and used."""
+    seen = planted.observations
+    files = in_files(triples_of(seen), tmp_path)
+    there = DaskBooleanMatrixFactorization(client=client, random_state=0, **HOW).fit(files)
+    here = BooleanMatrixFactorization(random_state=0, **HOW).fit(seen)
+    kill(client, one_worker(client))
+    found = there.recommend([69, 0], n=3)
+    np.testing.assert_array_equal(found.columns, here.recommend([69, 0], n=3).columns)
+    there.save(tmp_path / "model.npz")
+    loaded = load(tmp_path / "model.npz")
+    assert_same(here, loaded)
+    np.testing.assert_array_equal(loaded.observations_.to_dense(), seen.to_dense())
+    client.wait_for_workers(2)
+
+
+# ---------------------------------------------------------------- Ctrl-C
+
+CHILD = """
+import signal, sys, threading, warnings
+import distributed
+from boolweave.engine import loop as engine
+from boolweave.datasets import make_boolean
+from boolweave.distributed import DaskBooleanMatrixFactorization
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    warnings.simplefilter("ignore")
+    engine.MIN_BLOCK = 600
+    planted = make_boolean(70, 60, 3, flip=0.1, observed=0.8, random_state=0)
+    step, n_steps = engine.step, 0
+
+    def announced_step(*arguments):
+        global n_steps
+        n_steps += 1
+        if n_steps == 5:
+            print("looping", flush=True)
+        step(*arguments)
+
+    engine.step = announced_step
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        model = DaskBooleanMatrixFactorization(
+            3, client=client, random_state=0, max_iter=10**9, tol=0.0, method="max-sum"
+        )
+        model.fit(planted.observations)
+        model.save(sys.argv[1])
+        print(model.interrupted_, flush=True)
+"""
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_real_interrupt(tmp_path, terminal):
+    """From a terminal it goes to all processes of the command, the workers among them."""
+    script, path = tmp_path / "child.py", tmp_path / "model.npz"
+    script.write_text(CHILD)
+    child = subprocess.Popen(
+        [sys.executable, str(script), str(path)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        assert child.stdout.readline().strip() == "looping", child.stderr.read()
+        (os.killpg if terminal else os.kill)(child.pid, signal.SIGINT)
+        output, errors = child.communicate(timeout=120)
+    finally:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+    assert output.strip() == "True", errors
+    assert load(path).interrupted_
+
+
+def test_which_errors_may_mean_a_lost_worker():
+    from concurrent.futures import CancelledError
+
+    from distributed.comm import CommClosedError
+
+    from boolweave.distributed.backend import _connection_broke
+    from boolweave.distributed.worker import NoAnswer
+    from distributed import KilledWorker
+
+    for error in (
+        NoAnswer("abandoned"),
+        CommClosedError("closed"),
+        ConnectionRefusedError(errno.ECONNREFUSED, "refused"),
+        TimeoutError("timed out"),
+        OSError("Timed out trying to connect to tcp://nowhere after 30 s"),
+        CancelledError(),
+        KilledWorker("task", "worker", 3),
+        RuntimeError("Worker holding Actor was lost.  Status: cancelled"),
+    ):
+        assert _connection_broke(error), error
+    for error in (
+        MemoryError("10 factors"),
+        ValueError("lost"),
+        KeyError("actor"),
+        FileNotFoundError(errno.ENOENT, "No such file", "a.parquet"),
+    ):
+        assert not _connection_broke(error), error

@@ -1,0 +1,204 @@
+"""Tables that are no planted products: many factors, rare ones, and a table to explain."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from boolweave import BooleanMatrixFactorization, Channel
+from boolweave.datasets import load_paleo, load_zoo, make_boolean
+from boolweave.engine import integers
+from boolweave.engine import loop as engine
+from boolweave.fit import float_finish, judging, learn
+from boolweave.fit.learn import UninformativeWarning, fit, with_stability
+from boolweave.fit.settings import Settings
+from boolweave.model.model import Model
+
+
+def wrong(model, seen):
+    """Wrong entries of the product of the decoded factors."""
+    Z = model.inverse_transform((model.row_log_odds_ > 0).astype(np.uint8))
+    return int(np.sum(Z[seen.rows_of_entries(), seen.indices] != seen.values))
+
+
+def paleo():
+    return load_paleo().observations
+
+
+# ---------------------------------------------------------------- many factors
+
+
+@pytest.mark.parametrize("n_components", [17, 50])
+def test_many_factors_of_a_sparse_table_are_not_empty(n_components):
+    """Before: every factor was empty, on every seed, from 17 factors on."""
+    seen = paleo()
+    for method in ("auto", "max-sum"):
+        model = BooleanMatrixFactorization(n_components, method=method, random_state=0).fit(seen)
+        full = (model.row_log_odds_ > 0).any(axis=0) & model.components_.any(axis=1)
+        assert full.sum() > n_components / 2
+        assert wrong(model, seen) < 0.75 * seen.n_ones
+
+
+@pytest.mark.parametrize("n_components", [5, 20, 40])
+def test_integers_are_as_good_as_floats(n_components):
+    seen = paleo()
+    found = {
+        messages: wrong(
+            BooleanMatrixFactorization(
+                n_components, method="max-sum", n_init=2, messages=messages, random_state=0
+            ).fit(seen),
+            seen,
+        )
+        for messages in ("auto", "float32")
+    }
+    assert found["auto"] <= 1.05 * found["float32"]
+
+
+@pytest.mark.parametrize("load", [load_paleo, load_zoo])
+@pytest.mark.parametrize("n_components", [4, 12, 24])
+def test_the_default_is_no_worse_than_max_sum(load, n_components):
+    seen = load().observations
+    n_components = min(n_components, min(seen.shape))
+    default = BooleanMatrixFactorization(n_components, random_state=0).fit(seen)
+    paper = BooleanMatrixFactorization(n_components, method="max-sum", n_init=3, random_state=0)
+    assert wrong(default, seen) <= judging.MORE_WRONG * wrong(paper.fit(seen), seen)
+
+
+def test_a_start_that_still_rises_is_given_more_iterations():
+    """Near the bound 40 factors show only after some 60 iterations."""
+    planted = make_boolean(1000, 1000, 40, observed=0.13, random_state=0)
+    model = BooleanMatrixFactorization(40, n_init=2, random_state=0).fit(planted.observations)
+    rows, columns = (index.ravel() for index in np.indices((1000, 1000)))
+    assert np.mean(model.predict(rows, columns) != planted.Z.ravel()) < 0.01
+
+
+def test_marginals_stay_where_the_noise_is_real():
+    """A planted table with strong noise: fewer wrong entries than the truth are no better."""
+    planted = make_boolean(100, 100, 3, flip=0.2, random_state=0)
+    model = BooleanMatrixFactorization(3, random_state=0).fit(planted.observations)
+    assert model.marginal_
+
+
+# ---------------------------------------------------------------- answers that fail
+
+
+def empty(result):
+    nothing = np.full_like(result.row_log_odds, -1.0), np.full_like(result.column_log_odds, -1.0)
+    return replace(result, row_log_odds=nothing[0], column_log_odds=nothing[1])
+
+
+def test_an_empty_answer_is_tried_again_with_less_noise(monkeypatch):
+    planted = make_boolean(40, 30, 2, random_state=0)
+    attempt, flips = learn._Fit._attempt, []
+
+    def first_is_empty(self, seeds):
+        flips.append(float(self.first_problem.model.channel.one_given_zero))
+        result = attempt(self, seeds)
+        return empty(result) if len(flips) == 1 else result
+
+    monkeypatch.setattr(learn._Fit, "_attempt", first_is_empty)
+    result = fit(planted.observations, Settings(2, n_init=2), np.random.default_rng(0))
+    assert flips == list(learn.FLIPS[:2])
+    assert np.mean(result.Z != planted.Z) < 0.02
+
+
+@pytest.mark.parametrize("method", ["auto", "max-sum", "sum-product"])
+def test_an_answer_that_stays_empty_says_so(monkeypatch, method):
+    planted = make_boolean(40, 30, 2, random_state=0)
+    attempt, seen = learn._Fit._attempt, []
+
+    def is_empty(self, seeds):
+        seen.append(seeds[0])
+        return empty(attempt(self, seeds))
+
+    monkeypatch.setattr(learn._Fit, "_attempt", is_empty)
+    with pytest.warns(UninformativeWarning, match="say more than a constant matrix"):
+        BooleanMatrixFactorization(2, method=method, random_state=0).fit(planted.observations)
+    assert len(seen) == len(learn.FLIPS)
+    states = [generator.bit_generator.state["state"]["state"] for generator in seen]
+    assert len(set(states)) == len(states)  # other starts
+
+
+def test_a_table_without_ones_has_no_factors_to_miss():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UninformativeWarning)
+        BooleanMatrixFactorization(2, random_state=0).fit(np.zeros((6, 5)))
+
+
+def test_what_a_failed_answer_is():
+    planted = make_boolean(20, 15, 2, random_state=0)
+    seen = planted.observations
+    result = fit(seen, Settings(2), np.random.default_rng(0))
+    assert not judging.failed(result, seen)
+    assert judging.wrong_entries(result, seen) == 0
+    assert judging.failed(empty(result), seen)
+    everything = replace(result, row_log_odds=np.ones((20, 2)), column_log_odds=np.ones((2, 15)))
+    assert judging.failed(everything, seen) == (2 * seen.n_ones < seen.n_observed)
+    assert judging.wrong_as_constant(seen) == min(seen.n_ones, 300 - seen.n_ones)
+
+
+def test_an_empty_factor_is_not_stable():
+    """Before: an empty factor came back in every start in which there was an empty one."""
+    planted = make_boolean(20, 15, 2, random_state=0)
+    result = fit(planted.observations, Settings(2), np.random.default_rng(0))
+    half = np.array(result.row_log_odds)
+    half[:, 0] = -5
+    partly_empty = replace(result, row_log_odds=half)
+    assert with_stability(partly_empty, [partly_empty] * 3).stability.tolist() == [0, 1]
+
+
+# ---------------------------------------------------------------- the last iterations with floats
+
+
+@pytest.mark.parametrize("observed", [1.0, 0.8, 0.3])
+@pytest.mark.parametrize("product", ["or", "xor"])
+def test_messages_as_floats_are_the_same(observed, product):
+    seen = make_boolean(
+        30, 23, 3, product=product, observed=observed, flip=0.05, random_state=0
+    ).observations
+    model = Model(3, Channel.symmetric(0.1), product=product)
+    problem = engine.make_problem(seen, model, code=integers.code_for(model))
+    state = engine.init(problem, np.random.default_rng(0))
+    for _ in range(30):
+        engine.step(problem, state, 0.4)
+    assert state.field is None
+    floats, after = float_finish.to_floats(problem, state, seen)
+    assert floats.code is None and after.n_iter == state.n_iter
+    np.testing.assert_allclose(after.row_belief, state.row_belief, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(after.column_belief, state.column_belief, rtol=1e-4, atol=1e-4)
+    observed_only = np.concatenate([block.codes != 2 for block in problem.blocks])
+    for found, expected in zip(
+        engine.messages_of(floats, after), engine.messages_of(problem, state), strict=True
+    ):
+        np.testing.assert_allclose(found, expected[observed_only], rtol=1e-5, atol=1e-6)
+
+
+def test_of_a_large_table_the_best_start_only_is_finished(monkeypatch):
+    seen = paleo()
+    finished = []
+    last_run = learn._Fit._last_run
+    monkeypatch.setattr(learn._Fit, "_last_run", lambda *a: finished.append(1) or last_run(*a))
+    how = {"n_components": 12, "random_state": 0}
+    BooleanMatrixFactorization(**how).fit(seen)
+    assert len(finished) >= learn.N_FINISHED
+    finished.clear()
+    monkeypatch.setattr(float_finish, "FEW_BYTES", 1000)
+    BooleanMatrixFactorization(**how).fit(seen)
+    assert len(finished) == 1
+
+
+def test_floats_take_the_last_iterations_of_those_there_are(monkeypatch):
+    seen = paleo()
+    used = []
+    to_floats = float_finish.to_floats
+    monkeypatch.setattr(
+        float_finish, "to_floats", lambda *a: used.append(a[1].n_iter) or to_floats(*a)
+    )
+    how = {"n_components": 20, "method": "max-sum", "random_state": 0, "max_iter": 50}
+    model = BooleanMatrixFactorization(**how, tol=0).fit(seen)
+    assert used == [35] and model.n_iter_ <= 50
+    BooleanMatrixFactorization(**how, messages="uint8").fit(seen)
+    monkeypatch.setattr(float_finish, "MOST_BYTES", 1000)
+    BooleanMatrixFactorization(**how).fit(seen)
+    assert used == [35]

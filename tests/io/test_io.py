@@ -1,0 +1,489 @@
+"""Readers and writers: what they accept, what they say about what they do not."""
+
+import gzip
+import io as stdio
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+import scipy.io
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from boolweave import io
+from boolweave.io.dialect import Dialect
+from boolweave.io.files import FileError, chunks_of_lines
+from boolweave.runtime.atomic import replacing
+
+NAN = np.nan
+VOTES = "name,tax,war\nAnn,yes,\nBo,No,y\nCy,0,NA\n"
+VOTES_TABLE = [[1, NAN], [0, 1], [0, NAN]]
+
+
+@pytest.fixture
+def put(tmp_path):
+    def write(content, name="data.csv"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+def table(path, **options):
+    return io.read(path, **options).observations.to_dense()
+
+
+def message(path, **options):
+    with pytest.raises(FileError) as caught:
+        io.read(path, **options)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert path.name in text
+    return text
+
+
+# ---------------------------------------------------------------- wide
+
+
+def test_wide_with_header_and_labels(put):
+    reading = io.read(put(VOTES))
+    seen = reading.observations
+    np.testing.assert_array_equal(seen.to_dense(), VOTES_TABLE)
+    assert seen.row_labels.tolist() == ["Ann", "Bo", "Cy"]
+    assert seen.column_labels.tolist() == ["tax", "war"]
+    assert reading.guess == (
+        "comma-separated, wide, first line is a header, first column holds labels"
+    )
+
+
+@pytest.mark.parametrize("delimiter", [",", "\t", ";", "|", " "])
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_delimiters_and_line_ends(put, delimiter, ending):
+    lines = ["x,a,b,c", "r,1,0,1", "", "s,0,1,NA"]
+    content = ending.join(line.replace(",", delimiter) for line in lines) + ending
+    np.testing.assert_array_equal(table(put(content)), [[1, 0, 1], [0, 1, NAN]])
+
+
+def test_plain_numbers_without_header(put):
+    seen = io.read(put("1,0\n0,1\n1,1")).observations
+    assert seen.row_labels is None and seen.column_labels is None
+    np.testing.assert_array_equal(seen.to_dense(), [[1, 0], [0, 1], [1, 1]])
+
+
+def test_every_spelling(put):
+    content = "1,0\ntrue,FALSE\nYes,no\nY,n\n1.0,0.0\n,?\nNA,NaN\nnull,None\n"
+    expected = [[1, 0]] * 5 + [[NAN, NAN]] * 3
+    np.testing.assert_array_equal(table(put(content)), expected)
+
+
+def test_index_of_pandas_is_labels(put):
+    seen = io.read(put(",a,b\n0,1,0\n1,0,1\n")).observations
+    assert seen.row_labels.tolist() == ["0", "1"]
+    assert seen.shape == (2, 2)
+
+
+def test_labels_may_be_quoted_numbered_or_named_na(put):
+    seen = io.read(put('who,"a, b",c\n"Lee, Ann",1,0\nNA,0,1\n"say ""hi""",1,1\n')).observations
+    assert seen.row_labels.tolist() == ["Lee, Ann", "NA", 'say "hi"']
+    assert seen.column_labels.tolist() == ["a, b", "c"]
+
+
+def test_what_is_asked_for_is_not_guessed(put):
+    path = put("0,1\n1,0\n")
+    assert io.read(path, dialect=Dialect(header=True)).observations.shape == (1, 2)
+    assert io.read(path, dialect=Dialect(labels="yes")).observations.shape == (2, 1)
+    assert io.read(path, dialect=Dialect(labels="ignore")).observations.row_labels is None
+
+
+def test_ratings_in_a_wide_table(put):
+    path = put("u,a,b\nx,5,1\ny,,3\n")
+    wide = Dialect(layout="wide")
+    np.testing.assert_array_equal(table(path, above="mean", dialect=wide), [[1, 0], [NAN, 0]])
+    np.testing.assert_array_equal(table(path, above=2, dialect=wide), [[1, 0], [NAN, 1]])
+
+
+def test_byte_order_mark_and_encoding(put):
+    assert io.read(put(b"\xef\xbb\xbfx,a\nr,1\n")).observations.column_labels.tolist() == ["a"]
+    assert "line 2" in message(put(b"x,a\nr\xe9,1\n"))
+    late = b"x,a\n" + b"".join(b"r%d,1\n" % i for i in range(300)) + b"r\xe9,1\n"
+    assert "line 302" in message(put(late))
+
+
+def test_many_chunks_give_the_same(put, monkeypatch):
+    rng = np.random.default_rng(0)
+    cells = rng.integers(0, 3, (60, 5))
+    content = "\n".join(",".join([f"r{i}", *map("01?".__getitem__, row)])
+                        for i, row in enumerate(cells))  # fmt: skip
+    path = put(content)
+    whole = table(path)
+    monkeypatch.setattr("boolweave.io.delimited.chunks_of_lines", lambda p: chunks_of_lines(p, 17))
+    np.testing.assert_array_equal(table(path), whole)
+    np.testing.assert_array_equal(whole, np.where(cells == 2, NAN, cells))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "empty"),
+        ("x,a,b\nr,1,0\ns,1\n", "line 3: expected 3 field(s)"),
+        ("x,a,b\nr,1,0,1\n", "line 2: expected 3 field(s)"),
+        ("x,a,b\nr,1,maybe\n", "line 2, column 'b': expected 0/1"),
+        ("1,0\n0,7\n", "line 2, column 2"),
+        ("x,a,b\nr,1,4.5\n", "--above"),
+        ("x,a,a\nr,1,0\n", "line 1, column 3"),
+        ("x,a,b\nr,1,0\nr,1,0\n", "line 3, column 1"),
+        ('x,a,b\n"r,1,0\n', "quote"),
+        ('x,a,b\nr"s",1,0\n', "quote"),
+        (b"x,a,b\n\x00\x00,1,0\n", "binary"),
+    ],
+)
+def test_wrong_wide_tables(put, content, words):
+    assert words in message(put(content))
+
+
+# ---------------------------------------------------------------- triples and pairs
+
+
+def test_triples(put):
+    reading = io.read(put("who,what,like\nAnn,tea,1\nBo,rum,yes\nAnn,rum,0\nBo,tea,NA\n"))
+    np.testing.assert_array_equal(reading.observations.to_dense(), [[1, 0], [NAN, 1]])
+    assert reading.observations.row_labels.tolist() == ["Ann", "Bo"]
+    assert "triples" in reading.guess
+
+
+def test_triples_of_numbers_keep_their_names_and_order(put):
+    seen = io.read(put("7,40,1\n3,20,0\n7,20,1\n")).observations
+    assert seen.row_labels.tolist() == ["7", "3"]
+    assert seen.column_labels.tolist() == ["40", "20"]
+
+
+@pytest.mark.parametrize("key", ["007", "+7", "-0"])
+def test_numbers_with_two_spellings_stay_apart(put, key):
+    seen = io.read(put(f"{key},40,1\n{key.strip('+-0') or 0},20,0\n")).observations
+    assert seen.shape == (2, 2)
+    assert seen.row_labels[0] == key
+
+
+def test_far_apart_numbers(put):
+    seen = io.read(put(f"{2**40},5,1\n-9,{2**50},0\n")).observations
+    assert seen.row_labels.tolist() == [str(2**40), "-9"]
+
+
+def test_ratings(put):
+    path = put("user,item,rating,time\n1,10,5,99\n1,20,1,99\n2,10,3,99\n")
+    assert "--above" in message(path)
+    np.testing.assert_array_equal(table(path, above="mean"), [[1, 0], [0, NAN]])
+    np.testing.assert_array_equal(table(path, above="median"), [[1, 0], [0, NAN]])
+    np.testing.assert_array_equal(table(path, above=0.5), [[1, 1], [1, NAN]])
+    text = put("user,item,rating\n1,10,5\n1,20,bad\n")
+    assert "line 3" in message(text, above="mean", dialect=Dialect(layout="triples"))
+
+
+def test_columns_by_name_and_by_number(put):
+    path = put("time,like,who,what\n1,0,Ann,tea\n2,1,Bo,tea\n")
+    by_name = io.read(path, dialect=Dialect(columns=("who", "what", "like"))).observations
+    by_number = io.read(path, dialect=Dialect(columns=("3", "4", "2"))).observations
+    np.testing.assert_array_equal(by_name.to_dense(), [[0], [1]])
+    np.testing.assert_array_equal(by_number.to_dense(), by_name.to_dense())
+    with pytest.raises(ValueError, match="no column 'whom'"):
+        io.read(path, dialect=Dialect(columns=("whom", "what", "like")))
+
+
+def test_duplicates(put):
+    path = put("r,a,b\nx,p,1\nx,p,0\nx,p,1\n", "twice.csv")
+    assert "--duplicates majority" in message(path)
+    np.testing.assert_array_equal(table(path, duplicates="majority"), [[1]])
+    np.testing.assert_array_equal(table(put("r,a,b\nx,p,1\nx,p,1\n")), [[1]])
+
+
+def test_empty_key(put):
+    assert "line 3, column 'a'" in message(put("r,a,b\nx,p,1\nx,,1\n"))
+
+
+def test_pairs_are_ones(put):
+    path = put("1   4\n 2   7\n1   7\n", "perm.txt")
+    np.testing.assert_array_equal(table(path), [[1, 1], [0, 1]])
+    np.testing.assert_array_equal(table(path, absent="missing"), [[1, 1], [NAN, 1]])
+
+
+def test_sorted_pairs_are_recognised_further_down(put):
+    lines = [f"{i % 2} {i // 2}" for i in range(4000)]
+    path = put("\n".join(sorted(lines, key=lambda line: int(line.split()[1]))), "long.txt")
+    assert "pairs" in io.read(path).guess
+
+
+@pytest.mark.parametrize("packer", ["gz", "zst"])
+def test_packed(put, packer):
+    raw = VOTES.encode()
+    if packer == "gz":
+        packed = gzip.compress(raw)
+    else:
+        pyarrow = pytest.importorskip("pyarrow")
+        packed = pyarrow.compress(raw, codec="zstd", asbytes=True)
+    np.testing.assert_array_equal(table(put(packed, f"votes.csv.{packer}")), VOTES_TABLE)
+    message(put(packed[: len(packed) // 2], f"broken.csv.{packer}"))
+
+
+def test_standard_input(put, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", stdio.TextIOWrapper(stdio.BytesIO(VOTES.encode())))
+    reading = io.read("-")
+    assert reading.name == "standard input"
+    np.testing.assert_array_equal(reading.observations.to_dense(), VOTES_TABLE)
+
+
+# ---------------------------------------------------------------- other formats
+
+
+def test_parquet_and_arrow(tmp_path):
+    wide = pl.DataFrame({"name": ["Ann", "Bo"], "tax": [True, None], "war": [False, True]})
+    long = pl.DataFrame({"r": ["Ann", "Bo"], "c": [7, 9], "v": [1, 0]})
+    for frame, expected in ((wide, [[1, 0], [NAN, 1]]), (long, [[1, NAN], [NAN, 0]])):
+        frame.write_parquet(tmp_path / "t.parquet")
+        frame.write_ipc(tmp_path / "t.arrow")
+        for name in ("t.parquet", "t.arrow"):
+            np.testing.assert_array_equal(table(tmp_path / name), expected)
+    ratings = pl.DataFrame({"r": [1, 2], "c": [7, 9], "v": [4.5, 1.0]})
+    ratings.write_parquet(tmp_path / "t.parquet")
+    assert "--above" in message(tmp_path / "t.parquet")
+    np.testing.assert_array_equal(table(tmp_path / "t.parquet", above=2), [[1, NAN], [NAN, 0]])
+    (tmp_path / "t.parquet").write_bytes(b"PAR1 nonsense")
+    message(tmp_path / "t.parquet")
+
+
+def test_matrix_market_and_numpy(tmp_path):
+    matrix = scipy.sparse.coo_array(([1, 0, 1], ([0, 0, 1], [0, 1, 1])), shape=(2, 3))
+    scipy.io.mmwrite(tmp_path / "m.mtx", matrix)
+    scipy.sparse.save_npz(tmp_path / "m.npz", matrix.tocsr())
+    np.savez(tmp_path / "a.npz", matrix.toarray())
+    np.save(tmp_path / "a.npy", matrix.toarray())
+    for name in ("m.mtx", "m.npz", "a.npz", "a.npy"):
+        np.testing.assert_array_equal(table(tmp_path / name), [[1, 0, 0], [0, 1, 0]])
+    np.testing.assert_array_equal(
+        table(tmp_path / "m.mtx", absent="missing"), [[1, 0, NAN], [NAN, 1, NAN]]
+    )
+    (tmp_path / "bad.mtx").write_text("%%MatrixMarket matrix coordinate real general\n2 2 9\n1 1\n")
+    message(tmp_path / "bad.mtx")
+    (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 nonsense")
+    message(tmp_path / "bad.npz")
+    np.save(tmp_path / "five.npy", np.array([[5, 0]]))
+    assert "holds 5" in message(tmp_path / "five.npy")
+
+
+def test_transactions(put):
+    path = put("1 3 9\n1 2\n\n3 9 10\n", "shop.dat")
+    reading = io.read(path)
+    assert reading.format == "fimi"
+    assert reading.observations.column_labels.tolist() == ["1", "2", "3", "9", "10"]
+    np.testing.assert_array_equal(
+        reading.observations.to_dense(), [[1, 0, 1, 1, 0], [1, 1, 0, 0, 0], [0, 0, 1, 1, 1]]
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("u.data", "1\t7\t5\t88\n2\t7\t1\t88\n"),
+        ("ratings.dat", "1::7::5::88\n2::7::1::88\n"),
+        ("ratings.csv", "userId,movieId,rating,timestamp\n1,7,5,88\n2,7,1,88\n"),
+        ("other.dat", "1::7::5::88\n2::7::1::88\n"),
+    ],
+)
+def test_movielens(put, name, content):
+    path = put(content, name)
+    reading = io.read(path, format="movielens")
+    np.testing.assert_array_equal(reading.observations.to_dense(), [[1], [0]])
+    if name != "other.dat":
+        np.testing.assert_array_equal(table(path), [[1], [0]])
+        np.testing.assert_array_equal(table(path, above=0), [[1], [1]])
+
+
+def test_pictures(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    bits = np.array([[1, 0, 1], [0, 1, 0]], dtype=np.uint8)
+    image.fromarray((255 * (1 - bits)).astype(np.uint8)).convert("1").save(tmp_path / "bit.png")
+    image.fromarray((200 - 150 * bits).astype(np.uint8)).save(tmp_path / "grey.png")
+    for name in ("bit.png", "grey.png"):
+        np.testing.assert_array_equal(table(tmp_path / name), bits)
+    np.testing.assert_array_equal(table(tmp_path / "grey.png", above=100), 1 - bits)
+    image.new("RGB", (2, 2), (255, 0, 0)).save(tmp_path / "red.png")
+    assert "coloured" in message(tmp_path / "red.png")
+    (tmp_path / "bad.png").write_bytes(b"\x89PNG nonsense")
+    message(tmp_path / "bad.png")
+
+
+def test_no_such_file_and_folders(tmp_path):
+    assert "no such file" in message(tmp_path / "nothing.csv")
+    assert "MovieLens" in message(tmp_path)
+    with pytest.raises(ValueError, match="format must be one of"):
+        io.read(tmp_path / "x.csv", format="xls")
+
+
+# ---------------------------------------------------------------- whatever comes
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_or_refused_in_one_line(tmp_path_factory, content):
+    path = tmp_path_factory.mktemp("fuzz") / "any.csv"
+    path.write_bytes(content)
+    try:
+        io.read(path)
+    except FileError as error:
+        assert "\n" not in str(error).split(": ", 1)[0]
+
+
+CELL = st.sampled_from(["0", "1", "yes", "NA", "", "a", "7", "1.5", '"a,b"', '"', 'a"b', " 1", "é"])
+
+
+@given(
+    st.lists(st.lists(CELL, min_size=1, max_size=4), min_size=1, max_size=6),
+    st.sampled_from([",", "\t", ";", " "]),
+    st.sampled_from([None, "mean", 0.5]),
+)
+def test_any_table_is_read_or_refused(tmp_path_factory, rows, delimiter, above):
+    path = tmp_path_factory.mktemp("fuzz") / "any.csv"
+    path.write_text("\n".join(delimiter.join(row) for row in rows), encoding="utf-8")
+    for layout in (None, "wide", "triples"):
+        try:
+            io.read(path, dialect=Dialect(layout=layout), above=above)
+        except FileError as error:
+            assert "any.csv" in str(error)
+
+
+# ---------------------------------------------------------------- writing
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path):
+    target = tmp_path / "answer.csv"
+    target.write_text("old")
+
+    def fail():
+        with replacing(target) as file:
+            file.write(b"half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert target.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["answer.csv"]
+
+
+# ---------------------------------------------------------------- odd and broken files
+
+
+def test_very_many_columns(put):
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 2, (3, 70_000))
+    lines = [",".join(map(str, row)) for row in bits.tolist()]
+    np.testing.assert_array_equal(table(put("\n".join(lines))), bits)
+    header = ",".join(f'"gene {j}"' for j in range(70_000))
+    seen = io.read(put("\n".join([header, *lines]))).observations
+    assert seen.column_labels[-1] == "gene 69999"
+    np.testing.assert_array_equal(seen.to_dense(), bits)
+    text = message(put("\n".join([lines[0], lines[1][2:]])))
+    assert "line 2: expected 70000 field(s)" in text
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.fimi", "t.tsv"])
+def test_carriage_returns_that_end_no_line(put, name):
+    assert "line 1: expected lines that end with a newline" in message(put("1 2 3\r1 2\r", name))
+    late = "".join(f"{i},1,0\r\n" for i in range(300))
+    assert io.read(put(late, "late.csv")).observations.shape == (300, 2)
+    assert "line 301" in message(put(late + "7,1\r,0\n", "late.csv"))
+
+
+def test_numbers_of_any_length_in_transactions(put):
+    huge = "9" * 30
+    seen = io.read(put(f"2 10 {huge}\n1{huge} 2\n", "t.fimi")).observations
+    assert seen.column_labels.tolist() == ["2", "10", huge, "1" + huge]
+    assert io.read(put("1 3²\n2\n", "t.fimi")).observations.column_labels.tolist() == [
+        "1",
+        "3²",
+        "2",
+    ]
+    guessed = io.read(put(f"2 10 {'9' * 5000}\n1 2 3\n", "unnamed"))
+    assert guessed.format == "fimi"
+
+
+NPY = b"\x93NUMPY\x01\x00v\x00"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        NPY + b"{'descr': '|u1', 'fortran_order': False, 'shape': (6, ".ljust(117) + b"\n",
+        NPY + b"{'descr': '|u1', 'shape': (2, 2)".ljust(117) + b"\n" + b"\x01" * 4,
+        NPY
+        + b"{'descr': '|u1', 'fortran_order': False, 'shape': (99999999999, 99999999), }".ljust(117)
+        + b"\n",
+        NPY
+        + b"{'descr': '<U1', 'fortran_order': False, 'shape': (1, 1), }".ljust(117)
+        + b"\n\xff\xff\xff\xff",
+    ],
+)
+def test_broken_arrays(put, content):
+    assert len(message(put(content, "broken.npy"))) < 1000
+
+
+def test_broken_archives(put, tmp_path):
+    np.savez_compressed(tmp_path / "good.npz", np.eye(9))
+    good = (tmp_path / "good.npz").read_bytes()
+    for change in (good[:60] + b"\xff" * 20 + good[80:], good[:-30]):
+        message(put(change, "broken.npz"))
+    directory = good.index(b"PK\x01\x02")
+    version = good[: directory + 6] + b"\xf0" + good[directory + 7 :]
+    method = good[: directory + 10] + b"\x63" + good[directory + 11 :]
+    for change in (version, method):
+        message(put(change, "broken.npz"))
+
+
+def test_broken_pictures(put, tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    image.fromarray(np.eye(9, dtype=np.uint8)).save(tmp_path / "good.png")
+    good = (tmp_path / "good.png").read_bytes()
+    side = (200_000).to_bytes(4, "big")
+    import zlib
+
+    header = b"IHDR" + side + side + good[24:29]
+    bomb = good[:12] + header + zlib.crc32(header).to_bytes(4, "big") + good[33:]
+    for content in (bomb, good[:40], good[:-20], good[:30] + b"\xff" * 8 + good[38:]):
+        message(put(content, "broken.png"))
+
+
+def test_broken_arrow_files(put, tmp_path):
+    pl.DataFrame({"a": ["x", "y"] * 9, "b": [1, 0] * 9, "c": [1, 1] * 9}).write_ipc(
+        tmp_path / "good.arrow"
+    )
+    good = bytearray((tmp_path / "good.arrow").read_bytes())
+    rng = np.random.default_rng(0)
+    refusals = 0
+    for _ in range(300):  # some of them make polars panic
+        broken = good.copy()
+        broken[rng.integers(8, len(good))] ^= 1 << rng.integers(8)
+        path = put(bytes(broken), "broken.arrow")
+        try:
+            io.read(path)
+        except FileError as error:
+            refusals += 1
+            assert "broken.arrow" in str(error)
+    assert refusals
+
+
+def test_long_messages_are_cut(put):
+    names = [f"a rather long name of column {j}" for j in range(3000)]
+    path = put(",".join(names) + "\n" + ",".join(["1"] * 3000) + "\n")
+    text = message(path, dialect=Dialect(columns=("who", "what", "like")))
+    assert "column 0" in text and "3000 in all" in text
+    assert len(text) < 1000
+    label = "x" * 5000
+    text = message(put(f"n,a\n{label},1\n{label},0\n"))
+    assert "--labels ignore" in text  # the remedy stays
+    assert len(text) < 1000
+
+
+def test_closed_standard_input(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(FileError, match="standard input: it is closed"):
+        io.read("-")

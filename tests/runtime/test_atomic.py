@@ -1,0 +1,112 @@
+"""Files that take their place whole: what killed writers leave behind, and several at once."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from boolweave import BooleanMatrixFactorization, load
+from boolweave.runtime.atomic import replacing
+
+# Writes half of a file, says so, and waits to be killed.
+CHILD = """
+import sys, time
+from boolweave.runtime.atomic import replacing
+
+with replacing(sys.argv[1]) as file:
+    file.write(b"half")
+    file.flush()
+    print("half", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def writer():
+    """Start processes that are in the middle of writing a file."""
+    children = []
+
+    def start(target):
+        child = subprocess.Popen(
+            [sys.executable, "-c", CHILD, str(target)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        children.append(child)
+        assert child.stdout.readline().strip() == "half"
+        return child
+
+    yield start
+    for child in children:
+        child.kill()
+        child.communicate()
+
+
+def test_what_a_killed_save_left_behind_is_removed_by_the_next(tmp_path, writer):
+    target = tmp_path / "model.npz"
+    model = BooleanMatrixFactorization(1, random_state=0).fit([[1, 0], [1, 0]])
+    for name in ("other.npz", "model.npz.npz"):
+        writer(tmp_path / name).kill()
+    killed = writer(target)
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.wait()
+    left = sorted(os.listdir(tmp_path))
+    assert [name for name in left if name.startswith(f".model.npz.{killed.pid}")]
+    model.save(target)
+    left = [name for name in left if not name.startswith(f".model.npz.{killed.pid}")]
+    assert sorted(os.listdir(tmp_path)) == sorted([*left, "model.npz"])  # only those of this file
+    assert len(left) == 2
+    load(target)
+
+
+def test_what_is_still_being_written_is_left_alone(tmp_path, writer):
+    target = tmp_path / "answer.csv"
+    slow = writer(target)
+    with replacing(target) as file:
+        file.write(b"quick")
+    assert target.read_bytes() == b"quick"
+    assert len(os.listdir(tmp_path)) == 2
+    slow.communicate("go on\n")
+    assert slow.returncode == 0
+    assert target.read_bytes() == b"half"
+    assert os.listdir(tmp_path) == ["answer.csv"]
+
+
+def test_two_threads_write_the_same_file(tmp_path):
+    target = tmp_path / "answer.csv"
+    both = threading.Barrier(2)
+
+    def write(content):
+        with replacing(target) as file:
+            both.wait(60)
+            file.write(content)
+            both.wait(60)
+
+    contents = [b"one", b"a longer one"]
+    workers = [threading.Thread(target=write, args=(content,)) for content in contents]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert target.read_bytes() in contents
+    assert os.listdir(tmp_path) == ["answer.csv"]
+
+
+def test_a_file_that_was_removed_before_it_was_locked(tmp_path, monkeypatch):
+    from boolweave.runtime import atomic
+
+    lock, removed = atomic._lock, []
+
+    def late(file):
+        if not removed:
+            removed.append(file.name)
+            os.unlink(file.name)
+        lock(file)
+
+    monkeypatch.setattr(atomic, "_lock", late)
+    with replacing(tmp_path / "answer.csv") as file:
+        file.write(b"all")
+    assert (tmp_path / "answer.csv").read_bytes() == b"all"
+    assert removed

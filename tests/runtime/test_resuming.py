@@ -1,0 +1,176 @@
+"""Checkpoints that nobody wrote: they are refused before compiled code follows them."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+from boolweave import BooleanMatrixFactorization
+from boolweave.datasets import make_boolean
+from boolweave.engine import loop as engine
+from boolweave.runtime.archives import write_arrays
+from boolweave.runtime.checkpoint import Recorder
+
+RUNS = {
+    "max-sum": {"method": "max-sum"},
+    "sum-product": {"method": "sum-product"},
+    "floats": {"method": "max-sum", "messages": "float32"},
+    "decimation": {"method": "sum-product", "decimation": 0.3},
+    "auto": {"method": "auto"},
+}
+
+
+class Crash(Exception):
+    """What stands for a kill."""
+
+
+@pytest.fixture(scope="module")
+def planted():
+    return make_boolean(30, 20, 2, flip=0.1, random_state=0).observations
+
+
+def run(observations, name, place):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return BooleanMatrixFactorization(
+            2, max_iter=40, n_init=2, random_state=0, checkpoint=place, **RUNS[name]
+        ).fit(observations)
+
+
+def stop(observations, name, place, n_steps):
+    """Arrays and header of the checkpoint of a run after some steps."""
+    step, left = engine.step, n_steps
+
+    def crashing(*arguments):
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise Crash
+        step(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Recorder, "beat", Recorder.save)
+        patch.setattr(engine, "step", crashing)
+        with pytest.raises(Crash):
+            run(observations, name, place)
+    with np.load(max(place.iterdir())) as stored:
+        arrays = {key: stored[key] for key in stored.files if key != "checksum"}
+    return arrays, json.loads(str(arrays.pop("header")))
+
+
+@pytest.fixture(scope="module", params=RUNS)
+def stopped(request, planted, tmp_path_factory):
+    """The name of a run, and its checkpoint."""
+    return request.param, *stop(planted, request.param, tmp_path_factory.mktemp("run"), 25)
+
+
+def put(place, arrays, header):
+    for old in place.iterdir():
+        old.unlink()
+    with open(place / "checkpoint-000001.npz", "wb") as file:
+        write_arrays(file, {"header": np.array(json.dumps(header)), **arrays})
+
+
+def fields_of(header, kind):
+    """The fields of the objects of a class, as the header holds them."""
+    return [parts for name, parts in header["objects"] if name.endswith(f":{kind}")]
+
+
+def nodes(node, kind):
+    """What a node refers to, and those below it: arrays by name, or objects by number."""
+    if isinstance(node, dict) and kind in node:
+        return [node[kind]]
+    below = node.values() if isinstance(node, dict) else node if isinstance(node, list) else []
+    return [found for part in below for found in nodes(part, kind)]
+
+
+def test_as_it_was_written(planted, stopped, tmp_path):
+    name, arrays, header = stopped
+    put(tmp_path, arrays, header)
+    assert run(planted, name, tmp_path).n_iter_ > 0
+
+
+CHANGES = {
+    "longer": lambda a: np.concatenate([a, a]),
+    "shorter": lambda a: a[:-1],
+    "wider": lambda a: np.concatenate([a, a], axis=-1),
+    "another type": lambda a: a.astype(np.complex128),
+    "by columns": np.asfortranarray,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("field", ["to_row", "to_column", "sums", "row_belief", "column_belief"])
+def test_messages_of_another_problem(planted, stopped, tmp_path, field, change):
+    """Each array of the states in turn, with a checksum that is right."""
+    name, arrays, header = stopped
+    objects = dict(enumerate(header["objects"]))
+    wrong = set()
+    for state in fields_of(header, "State"):
+        inner = [objects[n][1] for n in nodes(state[field], "object")]
+        inner += [objects[n][1] for part in inner for n in nodes(part, "object")]
+        wrong |= set(nodes([state[field], *inner], "array"))
+    beliefs = field.endswith("_belief")
+    for key in wrong:
+        changed = CHANGES[change](arrays[key]) if arrays[key].size else arrays[key]
+        same = changed.flags.c_contiguous and changed.dtype == arrays[key].dtype
+        if (same and changed.shape == arrays[key].shape) or (beliefs and change == "by columns"):
+            continue
+        put(tmp_path, {**arrays, key: changed}, header)
+        with pytest.raises(ValueError, match="does not fit this version of boolweave") as error:
+            run(planted, name, tmp_path)
+        assert str(tmp_path) in str(error.value)
+        assert "\n" not in str(error.value)
+    assert wrong or (field == "sums" and name == "floats")
+
+
+def test_a_field_of_another_problem(planted, tmp_path):
+    arrays, header = stop(planted, "max-sum", tmp_path, 4)
+    (field,) = fields_of(header, "Field")
+    wrong = nodes(field, "array")
+    assert len(wrong) == 2
+    for key in wrong:
+        for change in CHANGES.values():
+            put(tmp_path, {**arrays, key: change(arrays[key])}, header)
+            with pytest.raises(ValueError, match="does not fit this version of boolweave"):
+                run(planted, "max-sum", tmp_path)
+    field["row_step"] = float("nan")
+    put(tmp_path, arrays, header)
+    with pytest.raises(ValueError, match="does not fit this version of boolweave"):
+        run(planted, "max-sum", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value"),
+    [
+        ("Run", "state", None), ("Run", "residuals", 3), ("Run", "scores", {"list": ["a"]}),
+        ("Run", "best", {"tuple": [0.0]}), ("State", "semiring", "other"), ("State", "to_row", 0.5),
+        ("State", "to_column", {"list": []}), ("Candidate", "result", None),
+        ("Result", "n_iter", "many"), ("Result", "row_log_odds", 1.0), ("Result", "history", None),
+        ("Model", "n_components", 3), ("Model", "row_prior", 7.0), ("Model", "product", "and"),
+        ("Channel", "one_given_zero", -1.0), ("Starts", "done", None), ("Starts", "n_tried", -1),
+        ("State", "field", 3), ("State", "n_iter", "a"), ("State", "residual", None),
+    ],
+)  # fmt: skip
+def test_frames_of_other_things(planted, stopped, tmp_path, kind, field, value):
+    name, arrays, header = stopped
+    header = json.loads(json.dumps(header))
+    found = fields_of(header, kind)
+    for parts in found:
+        parts[field] = value
+    put(tmp_path, arrays, header)
+    assert found
+    with pytest.raises(ValueError, match="does not fit this version of boolweave"):
+        run(planted, name, tmp_path)
+
+
+@pytest.mark.parametrize("frame", ["seed", "blocks"])
+@pytest.mark.parametrize("value", [{"list": []}, {"list": ["a"]}, {"list": [-1]}, 7, None])
+def test_numbers_that_are_none(planted, stopped, tmp_path, frame, value):
+    name, arrays, header = stopped
+    header = json.loads(json.dumps(header))
+    header["frames"] = [[n, value if n == frame else node] for n, node in header["frames"]]
+    put(tmp_path, arrays, header)
+    with pytest.raises(ValueError, match="does not fit this version of boolweave"):
+        run(planted, name, tmp_path)

@@ -1,0 +1,17 @@
+"""Comparing fitted estimators."""
+
+import numpy as np
+
+
+def assert_same(one, other):
+    for name in ("components_", "row_log_odds_", "column_log_odds_", "row_prior_", "column_prior_",
+                 "factor_stability_"):  # fmt: skip
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+    for name in ("one_given_zero", "one_given_one"):
+        assert getattr(one.noise_, name) == getattr(other.noise_, name)
+    for name, values in one.history_.items():
+        np.testing.assert_array_equal(values, other.history_[name], err_msg=name)
+    for name in ("n_iter_", "converged_", "interrupted_", "log_posterior_", "n_dropped_"):
+        assert getattr(one, name) == getattr(other, name), name
+    if one.rank_selection_ is not None:
+        assert str(one.rank_selection_) == str(other.rank_selection_)

@@ -1,0 +1,429 @@
+"""Saved models: what is written comes back, and nothing else is read."""
+
+import json
+import random
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import boolweave
+from boolweave import BooleanMatrixFactorization, Channel, Observations, io, saving
+from boolweave.io import FileError
+from boolweave.runtime.archives import write_arrays
+
+SEEN = np.array([[1, 1, 0, np.nan], [1, np.nan, 0, 0], [0, 0, 1, 1]])
+FITTED = (
+    "components_", "row_log_odds_", "column_log_odds_", "row_prior_", "column_prior_", "n_iter_",
+    "converged_", "interrupted_", "log_posterior_", "n_features_in_",
+)  # fmt: skip
+
+
+def fit(X=SEEN, **parameters):
+    return BooleanMatrixFactorization(
+        2, **{"method": "max-sum", "random_state": 0, **parameters}
+    ).fit(X)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.npz"
+
+
+@pytest.fixture
+def saved(path):
+    fit().save(path)
+    return path
+
+
+def same_channel(one, other):
+    for name in ("one_given_zero", "one_given_one", "missing_given_zero", "missing_given_one"):
+        a, b = getattr(one, name), getattr(other, name)
+        assert (a is None) == (b is None)
+        if a is not None:
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"noise": 0.25, "n_init": 2, "damping": np.float64(0.5), "tol": 0.01, "n_jobs": 2},
+        {"noise": Channel(0.1, [[0.6, 0.7, 0.8, 0.9]], 0.1, np.full((3, 4), 0.05))},
+        {"row_prior": [0.2, 0.4], "column_prior": np.full((2, 4), 0.3)},
+        {"row_prior": pd.DataFrame(np.full((3, 2), 0.25)), "column_prior": (0.1,)},
+    ],
+)
+def test_round_trip(path, parameters):
+    model = fit(**parameters)
+    model.save(path)
+    again = boolweave.load(path)
+    assert isinstance(again, BooleanMatrixFactorization)
+    for name in FITTED:
+        np.testing.assert_array_equal(getattr(again, name), getattr(model, name))
+        assert np.asarray(getattr(again, name)).dtype == np.asarray(getattr(model, name)).dtype
+    same_channel(again.noise_, model.noise_)
+    assert set(again.history_) == set(model.history_)
+    for name, values in model.history_.items():
+        np.testing.assert_array_equal(again.history_[name], values)
+    for name, value in model.get_params().items():
+        if isinstance(value, Channel):
+            same_channel(getattr(again, name), value)
+        else:
+            np.testing.assert_array_equal(getattr(again, name), value)
+    np.testing.assert_array_equal(again.predict([0, 2], [3, 0]), model.predict([0, 2], [3, 0]))
+    np.testing.assert_array_equal(
+        again.predict_proba([0, 2], [3, 0]), model.predict_proba([0, 2], [3, 0])
+    )
+    np.testing.assert_array_equal(again.transform(SEEN), model.transform(SEEN))
+    np.testing.assert_array_equal(again.get_feature_names_out(), model.get_feature_names_out())
+    refit = again.fit(SEEN)
+    np.testing.assert_array_equal(refit.row_log_odds_, model.row_log_odds_)
+
+
+def test_labels_come_back(path):
+    labels = {"row_labels": ["Zoë", "b", "c"], "column_labels": list("wxyz")}
+    fit(Observations.from_dense(SEEN, **labels)).save(path)
+    again = boolweave.load(str(path))
+    assert again.observations_.row_labels.tolist() == labels["row_labels"]
+    assert again.predict(["Zoë"], ["y"]) == 0
+    np.testing.assert_array_equal(again.observations_.to_dense(), SEEN)
+
+
+def test_feature_names_come_back(path):
+    table = pd.DataFrame(SEEN, columns=list("wxyz"))
+    fit(table).save(path)
+    again = boolweave.load(path)
+    assert again.feature_names_in_.tolist() == list("wxyz")
+    assert again.transform(table).shape == (3, 2)
+
+
+def test_a_random_generator_is_not_kept(path):
+    fit(random_state=np.random.RandomState(3)).save(path)
+    assert boolweave.load(path).random_state is None
+
+
+def test_nothing_in_the_file_can_run(saved):
+    with zipfile.ZipFile(saved) as archive:
+        for name in archive.namelist():
+            assert name.endswith(".npy")
+            with archive.open(name) as member:
+                np.lib.format.read_array(member, allow_pickle=False)
+
+
+# ---------------------------------------------------------------- files that are not models
+
+
+def unreadable(path):
+    with pytest.raises(FileError, match=r"model\.npz: ") as caught:
+        boolweave.load(path)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400 + len(str(path))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"PK\x03\x04", b"\x93NUMPY", bytes(500)])
+def test_foreign_bytes(path, content):
+    path.write_bytes(content)
+    assert "not a boolweave model, or it is damaged" in unreadable(path)
+
+
+def test_foreign_arrays(path):
+    with path.open("wb") as file:
+        np.save(file, np.arange(5))
+    assert "not a boolweave model" in unreadable(path)
+    np.savez(path, a=np.arange(5))
+    assert "not a boolweave model" in unreadable(path)
+    np.savez(path, header=np.array(json.dumps({"format": "other", "version": 1})))
+    assert "not a boolweave model" in unreadable(path)
+    np.savez(path, header=np.array(json.dumps([1, 2])))
+    assert "not a boolweave model" in unreadable(path)
+    np.savez(path, header=np.array([{"format": saving.FORMAT}], dtype=object))
+    assert "not a boolweave model" in unreadable(path)
+
+
+def test_every_truncation_is_noticed(saved):
+    content = saved.read_bytes()
+    for length in range(0, len(content), max(1, len(content) // 60)):
+        saved.write_bytes(content[:length])
+        unreadable(saved)
+
+
+def test_flipped_bytes_are_noticed_or_harmless(saved):
+    """A byte that says nothing, a date for example, may change; arrays are under a checksum."""
+    expected = boolweave.load(saved)
+    content = saved.read_bytes()
+    rng = np.random.default_rng(0)
+    noticed = 0
+    for place in rng.choice(len(content), 150, replace=False):
+        damaged = bytearray(content)
+        damaged[place] ^= 0xFF
+        saved.write_bytes(bytes(damaged))
+        try:
+            again = boolweave.load(saved)
+        except ValueError as error:
+            assert str(saved) in str(error)
+            noticed += 1
+        else:
+            for name in ("components_", "row_log_odds_", "column_log_odds_"):
+                np.testing.assert_array_equal(getattr(again, name), getattr(expected, name))
+    assert noticed > 50
+
+
+def rewrite(path, change, seal=True):
+    """Write the file again after `change` of its arrays and header, with the right checksum.
+
+    Without `seal`: as the first version of the format, which had none.
+    """
+    with np.load(path) as stored:
+        arrays = {name: stored[name] for name in stored.files if name != "checksum"}
+    header = json.loads(str(arrays["header"]))
+    header["version"] = header["version"] if seal else 1
+    change(arrays, header)
+    arrays["header"] = np.array(json.dumps(header))
+    if seal:
+        with open(path, "wb") as file:
+            write_arrays(file, arrays)
+    else:
+        np.savez(path, **arrays)
+
+
+def test_newer_files(saved):
+    rewrite(saved, lambda arrays, header: header.update(version=saving.VERSION + 1))
+    message = unreadable(saved)
+    assert f"newer boolweave (file version {saving.VERSION + 1}" in message
+    assert "upgrade boolweave" in message
+
+
+def put(name, value):
+    """A change that puts something in the place of an array."""
+    return lambda arrays, header: arrays.update(
+        {name: value(arrays[name]) if callable(value) else np.asarray(value)}
+    )
+
+
+def say(part, **values):
+    """A change of the header."""
+    return lambda arrays, header: header[part].update(values)
+
+
+WRONG = {
+    "no components": lambda arrays, header: arrays.pop("components_"),
+    "no noise": lambda arrays, header: arrays.pop("noise/one_given_zero"),
+    "half the noise": lambda arrays, header: arrays.pop("noise/one_given_one"),
+    "no shape": lambda arrays, header: arrays.pop("observations/shape"),
+    "no history": lambda arrays, header: arrays.pop("history/residual"),
+    "no number of iterations": lambda arrays, header: header["fitted"].pop("n_iter_"),
+    "no parameters": lambda arrays, header: header.pop("parameters"),
+    "no version": lambda arrays, header: header.pop("version"),
+    "version in words": lambda arrays, header: header.update(version="one"),
+    "version 0": lambda arrays, header: header.update(version=0),
+    "parameters in a list": lambda arrays, header: header.update(parameters=[1]),
+    "an unknown parameter": say("parameters", unknown={"value": 1}),
+    "a wrong parameter": say("parameters", damping={"value": "much"}),
+    "a parameter out of range": say("parameters", damping={"value": -3.0}),
+    "a nested parameter": say("parameters", row_prior={"value": [[0.5]]}),
+    "a parameter without an array": say("parameters", row_prior={"array": True}),
+    "an unknown array": put("extra", 3),
+    "an unknown number": say("fitted", extra=3),
+    "iterations below 0": say("fitted", n_iter_=-1),
+    "iterations in words": say("fitted", n_iter_="many"),
+    "converged in numbers": say("fitted", converged_=1),
+    "no posterior": say("fitted", log_posterior_=float("nan")),
+    "other columns": say("fitted", n_features_in_=9),
+    "values of 7": put("observations/values", np.full(10, 7, np.uint8)),
+    "values of another length": put("observations/values", lambda a: a[:-1]),
+    "columns beyond the last": put("observations/indices", lambda a: a + 2),
+    "columns below the first": put("observations/indices", lambda a: a - 1),
+    "columns as floats": put("observations/indices", lambda a: a.astype(float)),
+    "rows that end before they begin": put("observations/indptr", lambda a: a[::-1].copy()),
+    "a shape of three": put("observations/shape", [3, 4, 5]),
+    "a shape below 0": put("observations/shape", [-3, 4]),
+    "a vast shape": put("observations/shape", [3, 2**40]),
+    "labels for others": put("observations/row_labels", ["a"]),
+    "noise above 1": put("noise/one_given_zero", 3.0),
+    "noise as text": put("noise/one_given_zero", "0.1"),
+    "noise of another shape": put("noise/one_given_zero", np.full((7, 7), 0.1)),
+    "components of 7": put("components_", lambda a: a + 7),
+    "components as floats": put("components_", lambda a: a.astype(float)),
+    "no factors": put("components_", lambda a: a[:0]),
+    "fewer components": put("components_", lambda a: a[:1]),
+    "more column beliefs": put("column_log_odds_", lambda a: np.vstack([a, a])),
+    "longer column beliefs": put("column_log_odds_", lambda a: np.hstack([a, a])),
+    "row beliefs turned": put("row_log_odds_", lambda a: a.T),
+    "flat row beliefs": put("row_log_odds_", np.ravel),
+    "beliefs as text": put("row_log_odds_", lambda a: a.astype(str)),
+    "beliefs without a number": put("row_log_odds_", lambda a: a * np.nan),
+    "priors above 1": put("row_prior_", 1.5),
+    "priors without a number": put("column_prior_", np.nan),
+    "priors of others": put("row_prior_", np.full((9, 2), 0.5)),
+    "stability of others": put("factor_stability_", [1.0]),
+    "stability above 1": put("factor_stability_", [1.0, 3.0]),
+    "histories of two lengths": put("history/residual", lambda a: a[:-1]),
+    "a history of text": put("history/residual", lambda a: a.astype(str)),
+    "half of a search": put("ranks/best", 2),
+    "names of others": put("feature_names_in_", ["a"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("seal", [True, False])
+@pytest.mark.parametrize("wrong", WRONG)
+def test_arrays_that_do_not_fit_together(saved, wrong, seal):
+    """With the right checksum or without any: the numbers themselves are looked at."""
+    rewrite(saved, WRONG[wrong], seal)
+    assert "damaged" in unreadable(saved)
+
+
+RANKS = {"ranks": [1, 2], "scores": [2.0, 1.0], "errors": [0.0, 0.0], "best": 2, "criterion": "mdl"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"best": 3}, {"best": 2.0}, {"criterion": "guess"}, {"scores": [1.0]},
+        {"ranks": [1.0, 2.0]}, {"errors": ["a", "b"]},
+    ],
+)  # fmt: skip
+def test_a_search_that_does_not_fit_together(saved, wrong):
+    def search(arrays, header, more):
+        arrays |= {f"ranks/{name}": np.array(value) for name, value in {**RANKS, **more}.items()}
+
+    rewrite(saved, lambda arrays, header: search(arrays, header, {}))
+    assert boolweave.load(saved).rank_selection_.best == 2
+    rewrite(saved, lambda arrays, header: search(arrays, header, wrong))
+    assert "damaged" in unreadable(saved)
+
+
+# ---------------------------------------------------------------- the checksum
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        put("row_log_odds_", lambda a: -a),
+        put("row_log_odds_", lambda a: np.full_like(a, np.inf)),
+        put("noise/one_given_zero", 0.2),
+        put("observations/values", lambda a: 1 - a),
+        lambda arrays, header: arrays.pop("factor_stability_"),
+    ],
+)
+def test_what_shapes_cannot_tell_the_checksum_does(saved, change):
+    with np.load(saved) as stored:
+        arrays = dict(stored)
+    change(arrays, None)
+    np.savez(saved, **arrays)
+    assert "damaged" in unreadable(saved)
+
+
+def test_the_same_arrays_written_by_others_are_the_same_file(saved):
+    with np.load(saved) as stored:
+        arrays = dict(stored)
+    np.savez(saved, **arrays)
+    assert boolweave.load(saved).n_features_in_ == 4
+
+
+def test_a_checksum_cannot_be_left_out(saved):
+    with np.load(saved) as stored:
+        arrays = dict(stored)
+    del arrays["checksum"]
+    np.savez(saved, **arrays)
+    assert "'checksum' is missing" in unreadable(saved)
+
+
+def test_without_a_checksum_nothing_is_certain_that_was_not_known(saved):
+    infinite = put("row_log_odds_", lambda a: np.full_like(a, np.inf))
+    rewrite(saved, infinite, seal=False)
+    assert "infinite where nothing is known" in unreadable(saved)
+
+
+@pytest.mark.parametrize("parameters", [{"row_prior": [0.0, 0.5]}, {"decimation": 0.5}])
+@pytest.mark.parametrize("seal", [True, False])
+def test_what_was_known_may_be_certain(path, parameters, seal):
+    model = fit(**{"method": "sum-product", **parameters})
+    assert np.isinf(model.row_log_odds_).any()
+    model.save(path)
+    rewrite(path, lambda arrays, header: None, seal)
+    np.testing.assert_array_equal(boolweave.load(path).row_log_odds_, model.row_log_odds_)
+
+
+def test_files_of_the_first_version_are_read():
+    model = boolweave.load(Path(__file__).parent / "stored" / "model-version-1.npz")
+    assert model.components_.tolist() == [[1, 1, 0, 0]]
+    assert model.rank_selection_.best == 1
+    assert model.predict(["Zoë", "c"], ["w", "w"]).tolist() == [1, 0]
+    np.testing.assert_allclose(model.predict_proba([0, 3], [1, 3]), [0.91557107, 0.26179695])
+    assert model.transform(model.observations_).tolist() == [[1], [1], [0], [0], [1]]
+    assert (
+        io.read(Path(__file__).parent / "stored" / "model-version-1.npz").observations.n_rows == 5
+    )
+
+
+def test_parameters_that_could_not_be_loaded_are_not_saved(path):
+    model = fit()
+    model.set_params(damping=-1.0)
+    with pytest.raises(ValueError, match="damping"):
+        model.save(path)
+    assert not path.exists()
+
+
+def test_missing_files(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        boolweave.load(tmp_path / "nothing.npz")
+    with pytest.raises(ValueError, match="not a boolweave model"):
+        boolweave.load(tmp_path)
+
+
+def test_a_failing_save_leaves_the_old_file(saved, monkeypatch):
+    before = saved.read_bytes()
+
+    def fail(file, arrays, compress):
+        file.write(b"half a file")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(saving, "write_arrays", fail)
+    with pytest.raises(OSError, match="disk full"):
+        fit(noise=0.3).save(saved)
+    assert saved.read_bytes() == before
+    assert list(saved.parent.iterdir()) == [saved]
+
+
+SAVER = """
+import sys
+import numpy as np
+from boolweave import BooleanMatrixFactorization
+
+table = np.tile([[1, 1, 0, 0], [0, 0, 1, 1]], (40, 30))
+models = [
+    BooleanMatrixFactorization(2, method="max-sum", noise=noise, random_state=0).fit(table)
+    for noise in (0.1, 0.2)
+]
+print("ready", flush=True)
+while True:
+    for model in models:
+        model.save(sys.argv[1])
+"""
+
+
+def test_kills_during_saves(path):
+    """Whenever the saving process is killed, the file is one of those that it wrote, whole."""
+    dice = random.Random(0)
+    for _ in range(3):
+        command = [sys.executable, "-c", SAVER, str(path)]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert child.stdout.readline().strip() == "ready"
+        deadline = time.monotonic() + 60
+        while not path.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(dice.uniform(0.0, 0.1))
+        child.kill()
+        child.communicate()
+        model = boolweave.load(path)
+        assert float(model.noise_.one_given_zero) == model.noise
+        assert model.noise in (0.1, 0.2)
+    fit().save(path)
+    assert list(path.parent.iterdir()) == [path]
