@@ -196,7 +196,7 @@ def info(
     """
     import numpy as np
 
-    from boolweave.fit.memory import in_words
+    from boolweave.runtime.free_memory import in_words
 
     contents = read_input(source, reading, True)
     seen = contents.observations

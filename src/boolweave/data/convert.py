@@ -440,7 +440,7 @@ def is_table(data: object) -> bool:
         return False
     import narwhals.stable.v1 as nw
 
-    frame: Any = nw.from_native(data, pass_through=True)  # type: ignore[call-overload]
+    frame: Any = nw.from_native(data, pass_through=True)
     return isinstance(frame, nw.DataFrame | nw.LazyFrame)
 
 

@@ -66,7 +66,7 @@ class Steps:
         how = {**self._what_takes_memory, "max_memory": self.settings.max_memory}
         cluster = getattr(self.observations, "cluster", None)
         if cluster is not None:  # the messages are not kept here
-            return cluster.room(self.observations, K, **how)  # type: ignore[no-any-return]
+            return cluster.room(self.observations, K, **how)
         return memory.store_for(self.observations, K, n_jobs=n_jobs, **how)
 
     @property
