@@ -141,6 +141,33 @@ def plot_tiles(
     return figure
 
 
+def plot_scores(
+    numbers: NDArray[np.int64],
+    scores: NDArray[np.float64],
+    errors: NDArray[np.float64],
+    best: int,
+    *,
+    x_label: str,
+    y_label: str,
+) -> Figure:
+    """Draw scores with error bars against whole numbers and mark the best number."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    figure = Figure(figsize=(6, 3.6), layout="constrained")
+    axes = figure.add_subplot()
+    axes.errorbar(numbers, scores, yerr=errors, marker="o", capsize=3)
+    axes.axvline(best, color="0.6", linestyle="--", zorder=0)
+    axes.annotate(
+        f"best: {best}", (best, 0.97), xycoords=("data", "axes fraction"),
+        xytext=(4, 0), textcoords="offset points", va="top",
+    )  # fmt: skip
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(y_label)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return figure
+
+
 def _column_order(
     Y: NDArray[np.uint8], ones: NDArray[np.float32], groups: NDArray[Any] | None
 ) -> NDArray[np.intp]:

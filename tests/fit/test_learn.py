@@ -10,9 +10,9 @@ import pytest
 from boolweave import BooleanMatrixFactorization, Channel
 from boolweave.datasets import make_boolean
 from boolweave.engine import loop as engine
-from boolweave.fit import learn, maximisation, starts
-from boolweave.fit.density import LEAST_DENSITY, density
+from boolweave.fit import learn, starts
 from boolweave.fit.learn import UninformativeWarning, fit
+from boolweave.fit.maximisation import LEAST_DENSITY, channel_from_counts, density
 from boolweave.fit.settings import PAPER_FLIP, PAPER_PRIOR, Settings
 from boolweave.metrics import match_factors
 
@@ -53,13 +53,9 @@ def test_noiseless_data_teach_nearly_no_noise_but_never_certainty():
 
 def test_a_learned_channel_always_prefers_the_truth():
     """Even where the counts say the opposite: a channel that lies would swap zeros and ones."""
-    backwards = maximisation.channel_from_counts(
-        one_and_one=1, one_and_zero=50, zero_and_one=40, zero_and_zero=2
-    )
+    backwards = channel_from_counts([[2, 40], [50, 1]])
     assert float(backwards.one_given_one) > float(backwards.one_given_zero)
-    empty = maximisation.channel_from_counts(
-        one_and_one=0, one_and_zero=0, zero_and_one=0, zero_and_zero=0
-    )
+    empty = channel_from_counts([[0, 0], [0, 0]])
     assert 0 < float(empty.one_given_zero) < float(empty.one_given_one) < 1
 
 

@@ -1,16 +1,19 @@
-"""The M-step: the channel and the priors that marginals or decoded factors support."""
+"""The M-step: learns the channel and the priors from marginals or from decoded factors."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boolweave.fit.density import density
 from boolweave.model.model import Channel, Model, sigmoid
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
     from boolweave.data.observations import Observations
     from boolweave.engine.loop import State
     from boolweave.engine.result import Result
@@ -20,57 +23,47 @@ if TYPE_CHECKING:
 LEAST_FLIP = 1e-6
 LEAST_GAP = 0.02
 
+# Densities stay off 0 and 1, which would be certainty, never to be unlearned.
+LEAST_DENSITY = 1e-3
+
 
 def model_from_beliefs(
     settings: Settings, observations: Observations, model: Model, state: State
 ) -> Model:
-    """The M-step: the channel and priors that the marginals of sum-product support."""
-    channel = model.channel
+    """Learns the channel and the priors from the marginals of sum-product."""
+    learned: dict[str, Channel | NDArray[np.float64]] = {}
     if settings.learns("noise"):
         n_ones = observations.n_ones
         seen_one, seen_zero = state.expected_ones
-        channel = channel_from_counts(
-            one_and_one=seen_one,
-            one_and_zero=n_ones - seen_one,
-            zero_and_one=seen_zero,
-            zero_and_zero=observations.n_observed - n_ones - seen_zero,
-        )
-    row_prior, column_prior = model.row_prior, model.column_prior
+        n_zeros = observations.n_observed - n_ones
+        counts = (n_zeros - seen_zero, seen_zero), (n_ones - seen_one, seen_one)
+        learned["channel"] = channel_from_counts(counts)
     if settings.learns("row_prior"):
-        row_prior = density(sigmoid(state.row_belief))
+        learned["row_prior"] = density(sigmoid(state.row_belief))
     if settings.learns("column_prior"):
-        column_prior = density(sigmoid(state.column_belief.T)).T
-    return replace(model, channel=channel, row_prior=row_prior, column_prior=column_prior)
+        learned["column_prior"] = density(sigmoid(state.column_belief.T)).T
+    return replace(model, **learned)  # type: ignore[arg-type]
 
 
 def model_from_bits(settings: Settings, observations: Observations, result: Result) -> Model:
-    """The same from the decoded factors, as max-sum has no marginals."""
-    model = result.model
-    channel = model.channel
-    X, Y = result.X, result.Y
+    """Learns the same from the decoded factors, because max-sum has no marginals."""
+    learned: dict[str, Channel | NDArray[np.float64]] = {}
     if settings.learns("noise"):
-        seen = observations
-        (zero_and_zero, zero_and_one), (one_and_zero, one_and_one) = result.decoded_counts(seen)
-        channel = channel_from_counts(
-            zero_and_zero=zero_and_zero, zero_and_one=zero_and_one,
-            one_and_zero=one_and_zero, one_and_one=one_and_one,
-        )  # fmt: skip
-    row_prior, column_prior = model.row_prior, model.column_prior
+        learned["channel"] = channel_from_counts(result.decoded_counts(observations))
     if settings.learns("row_prior"):
-        row_prior = density(X.astype(np.float64))
+        learned["row_prior"] = density(result.X.astype(np.float64))
     if settings.learns("column_prior"):
-        column_prior = density(Y.T.astype(np.float64)).T
-    return replace(model, channel=channel, row_prior=row_prior, column_prior=column_prior)
+        learned["column_prior"] = density(result.Y.T.astype(np.float64)).T
+    return replace(result.model, **learned)  # type: ignore[arg-type]
 
 
-def channel_from_counts(
-    *, one_and_one: float, one_and_zero: float, zero_and_one: float, zero_and_zero: float
-) -> Channel:
-    """The channel of (expected) counts of "seen and true".
+def channel_from_counts(counts: Sequence[Sequence[float]] | NDArray[np.int64]) -> Channel:
+    """Estimates the channel from (expected) counts, indexed by the seen and then the true value.
 
     Ten entries with the paper's share of flips are added for either true value: little data cannot
     teach much.
     """
+    (zero_and_zero, zero_and_one), (one_and_zero, one_and_one) = counts
     one_given_one = (one_and_one + 9) / (one_and_one + zero_and_one + 10)
     one_given_zero = (one_and_zero + 1) / (one_and_zero + zero_and_zero + 10)
     middle = (one_given_one + one_given_zero) / 2
@@ -82,12 +75,39 @@ def channel_from_counts(
     )
 
 
+def density(probabilities: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Estimates the density of a factor from the probabilities of its entries.
+
+    Parameters
+    ----------
+    probabilities : (M, K) array
+        P(entry = 1).
+
+    Returns
+    -------
+    (1, 1), (1, K) or (M, 1) array
+        One density in all, per factor, or per row. More numbers are taken only where they raise the
+        expected log-probability of the entries by more than ½ log(entries per number) each.
+    """
+    n_rows, n_factors = probabilities.shape
+    if probabilities.size == 0:
+        return np.full((1, 1), 0.5)
+    choices = []
+    for axis, entries in ((None, n_rows * n_factors), (0, n_rows), (1, n_factors)):
+        # One success and one failure beforehand keep small samples from being certain.
+        sums = probabilities.sum(axis=axis, keepdims=True, dtype=np.float64)
+        p = np.clip((sums + 1) / (entries + 2), LEAST_DENSITY, 1 - LEAST_DENSITY)
+        gain = float(np.sum(sums * np.log(p) + (entries - sums) * np.log1p(-p)))
+        choices.append((gain - 0.5 * p.size * np.log(entries + 1), p))
+    return max(choices, key=lambda choice: choice[0])[1]
+
+
 def distance(a: Model, b: Model) -> float:
-    """Largest difference between the probabilities of two models."""
-    pairs: list[tuple[Any, Any]] = [
+    """Returns the largest difference between the probabilities of two models."""
+    pairs = [
         (a.channel.one_given_zero, b.channel.one_given_zero),
         (a.channel.one_given_one, b.channel.one_given_one),
         (a.row_prior, b.row_prior),
         (a.column_prior, b.column_prior),
     ]
-    return max(float(np.max(np.abs(np.asarray(x) - y), initial=0.0)) for x, y in pairs)
+    return max(float(np.max(np.abs(np.subtract(x, y)), initial=0.0)) for x, y in pairs)

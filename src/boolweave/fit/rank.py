@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
     from boolweave.data.observations import Observations
@@ -101,23 +102,16 @@ class RankSelection:
             lines.append(f"{row['rank']:>5} {row['score']:>14.5g}{mark}")
         return "\n".join(lines)
 
-    def plot(self, path: str | Path | None = None) -> Any:
+    def plot(self, path: str | Path | None = None) -> Figure:
         """Draw the criterion against the rank (needs matplotlib); save it where `path` says."""
-        from matplotlib.figure import Figure
-        from matplotlib.ticker import MaxNLocator
+        from boolweave.plot import plot_scores
 
-        figure = Figure(figsize=(6, 3.6), layout="constrained")
-        axes = figure.add_subplot()
-        axes.errorbar(self.ranks, self.scores, yerr=self.errors, marker="o", capsize=3)
-        axes.axvline(self.best, color="0.6", linestyle="--", zorder=0)
-        axes.annotate(
-            f"best: {self.best}", (self.best, 0.97), xycoords=("data", "axes fraction"),
-            xytext=(4, 0), textcoords="offset points", va="top",
-        )  # fmt: skip
-        axes.set_xlabel("number of factors")
         bits = self.criterion == "mdl"
-        axes.set_ylabel("description length (bits)" if bits else "log-loss of held-out entries")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        figure = plot_scores(
+            self.ranks, self.scores, self.errors, self.best,
+            x_label="number of factors",
+            y_label="description length (bits)" if bits else "log-loss of held-out entries",
+        )  # fmt: skip
         if path is not None:
             figure.savefig(path, dpi=150)
         return figure
