@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from boolweave.data import convert
 from boolweave.data.cells import check_labels, check_option
-from boolweave.runtime.storage import in_turn, pieces
+from boolweave.data.observed import ObservedEntries
+from boolweave.runtime.storage import in_turn, is_in_file, pieces
 
 # Entries that are looked at in one go, where each needs some hundred bytes.
 PIECE_OF_ROWS = 1 << 16
@@ -26,7 +27,7 @@ Split = tuple["Observations", NDArray[np.int64], NDArray[np.signedinteger[Any]],
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Observations:
+class Observations(ObservedEntries):
     """The observed entries of a partly observed Boolean matrix, by rows (CSR).
 
     Row ``m`` has the entries ``indptr[m]:indptr[m + 1]`` of ``indices`` (their columns) and
@@ -300,24 +301,9 @@ class Observations:
     # ------------------------------------------------------------ what it tells
 
     @property
-    def n_rows(self) -> int:
-        """Number of rows, M."""
-        return self.shape[0]
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns, N."""
-        return self.shape[1]
-
-    @property
     def n_observed(self) -> int:
         """Number of observed entries."""
         return len(self.values)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether every entry is observed."""
-        return self.n_observed == self.n_rows * self.n_columns
 
     @cached_property
     def n_ones(self) -> int:
@@ -326,19 +312,18 @@ class Observations:
         return sum(int(np.count_nonzero(part)) for part in parts)
 
     @property
-    def share_of_ones(self) -> float:
-        """Share of ones among the observed entries; 0 if there are none."""
-        return self.n_ones / max(self.n_observed, 1)
+    def entries_by_row(self) -> NDArray[np.int64]:
+        """Where the entries of each row start, (M + 1,)."""
+        return self.indptr
 
-    @cached_property
-    def row_order(self) -> NDArray[np.intp]:
-        """Positions of the rows in the order of their labels, (M,)."""
-        return np.argsort(self.row_labels)  # type: ignore[arg-type]
+    @property
+    def n_bytes_in_files(self) -> int:
+        """Bytes of the entries that are read from files when they are looked at."""
+        return sum(array.nbytes for array in (self.indices, self.values) if is_in_file(array))
 
-    @cached_property
-    def column_order(self) -> NDArray[np.intp]:
-        """Positions of the columns in the order of their labels, (N,)."""
-        return np.argsort(self.column_labels)  # type: ignore[arg-type]
+    def to_local(self) -> Observations:
+        """Return all entries in this process: these are."""
+        return self
 
     def rows_of_entries(self) -> NDArray[np.int64]:
         """Return the row of every entry, shape (n_observed,)."""
@@ -417,10 +402,6 @@ class Observations:
             None if self.row_labels is None else self.row_labels[rows],
             self.column_labels,
         )
-
-    def holding(self, rows: NDArray[np.intp]) -> tuple[Observations, NDArray[np.intp]]:
-        """Observations with all entries of some rows, and where those are in it; not a copy."""
-        return self, rows
 
     def hide(self, share: float, random_state: Any = None) -> Split:
         """Hide a random share of the entries, to test predictions on them.

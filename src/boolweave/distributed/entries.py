@@ -145,9 +145,10 @@ class RemoteObservations(DealtObservations):
         _, *found = unpacked(self.shape, 0, self.client.gather(packed))
         return tuple(found)
 
-    def holding(self, rows: NDArray[np.intp]) -> tuple[Observations, NDArray[np.intp]]:
-        """Observations of these rows, fetched."""
-        return self.take_rows(rows), np.arange(len(rows))
+    @property
+    def n_bytes_in_files(self) -> int:
+        """None of the entries are in files of this process."""
+        return 0
 
     def take_rows(self, index: ArrayLike | slice) -> Observations:
         """Some rows, in the order asked for: fetched."""

@@ -178,7 +178,7 @@ def make_problem(
             raise ValueError("a cluster needs messages that are integers; here they are floats")
         indptr, columns, evidence, base = evidence_of(observations, model)
     else:
-        indptr = getattr(observations, "entries_by_row", observations.indptr)
+        indptr = observations.entries_by_row
         cuts = split_rows(indptr, store.n_blocks)
         if cluster is not None:
             parts = cluster.deal(observations, code, cuts)

@@ -60,7 +60,7 @@ def to_floats(problem: Problem, state: State, observations: Observations) -> tup
     Where workers keep the entries and the messages, both are fetched: there are not many.
     """
     if problem.cluster is not None:
-        observations = observations.to_local()  # type: ignore[attr-defined]
+        observations = observations.to_local()
     floats = engine.make_problem(observations, problem.model)
     assert problem.code is not None
     cuts = [(block.start, block.stop) for block in problem.blocks]

@@ -14,7 +14,7 @@ from boolweave.engine.loop import MAX_BLOCKS, MIN_BLOCK
 from boolweave.fit import float_finish
 from boolweave.fit.starts import N_FINALISTS
 from boolweave.runtime.free_memory import free_memory, in_words
-from boolweave.runtime.storage import Files, Memory, check_disk, is_in_file
+from boolweave.runtime.storage import Files, Memory, check_disk
 
 if TYPE_CHECKING:
     from boolweave.data.observations import Observations
@@ -167,7 +167,7 @@ def store_for(
         )  # fmt: skip
 
     free = free_memory()
-    total = needed() + _read_from_files(observations)
+    total = needed() + observations.n_bytes_in_files
     problem = (
         f"{shape[0]} rows × {shape[1]} columns with {n_entries} observed entries and "
         f"{n_components} factors need about {in_words(total)} of memory"
@@ -231,12 +231,6 @@ def check_answer(
     free = free_memory()
     if free is not None and n_bytes > free:
         raise MemoryError(f"{problem}, but {in_words(free)} are free: {remedy}")
-
-
-def _read_from_files(observations: Observations) -> int:
-    """Bytes of the entries that are not in memory yet."""
-    arrays = (observations.indices, observations.values)
-    return sum(array.nbytes for array in arrays if is_in_file(array))
 
 
 # ---------------------------------------------------------------- in words

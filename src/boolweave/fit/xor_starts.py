@@ -84,8 +84,8 @@ def _patterns(
 ) -> NDArray[np.float64]:
     """Votes for 1 minus votes for 0 in each of K patterns, (K, N)."""
     n_rows, n_columns = observations.shape
-    sample = random.permutation(n_rows)[:SAMPLE]
-    seen, rows = observations.holding(sample)
+    seen = observations.take_rows(random.permutation(n_rows)[:SAMPLE])
+    rows = np.arange(seen.n_rows)
     entries = seen.indptr, seen.indices, seen.values
     pattern = np.zeros((n_components, n_columns))
     spanned = _Span(n_columns)

@@ -339,8 +339,8 @@ class _Writer:
             return value
         if id(value) in self._nodes:
             return self._nodes[id(value)]
-        if hasattr(value, "to_local"):  # arrays that are kept elsewhere
-            local = value.to_local()
+        local = value.to_local() if hasattr(value, "to_local") else value
+        if local is not value:  # arrays that are kept elsewhere
             self._alive += [local, value]
             self._nodes[id(value)] = self.node(local)
             return self._nodes[id(value)]

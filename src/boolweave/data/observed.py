@@ -1,0 +1,91 @@
+"""What a fit needs to know of observed entries, wherever they are kept."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from boolweave.data.cells import Labels
+    from boolweave.data.observations import Observations
+
+
+class ObservedEntries(Protocol):
+    """Size, labels and counts of a partly observed matrix, and a way to its entries.
+
+    `Observations` keep the entries in this process; entries on the workers of a cluster fulfil the
+    same protocol and fetch them only for `take_rows` and `to_local`.
+    """
+
+    shape: tuple[int, int]
+    row_labels: Labels | None
+    column_labels: Labels | None
+
+    @property
+    def n_observed(self) -> int:
+        """Number of observed entries."""
+        ...
+
+    @property
+    def n_ones(self) -> int:
+        """Number of observed ones."""
+        ...
+
+    @property
+    def entries_by_row(self) -> NDArray[np.int64]:
+        """Where the entries of each row start, as blocks of rows are cut by them, (M + 1,)."""
+        ...
+
+    @property
+    def n_bytes_in_files(self) -> int:
+        """Bytes of the entries that are read from files when they are looked at."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of shape and entries."""
+        ...
+
+    def take_rows(self, index: ArrayLike | slice) -> Observations:
+        """Take some rows, in the order asked for."""
+        ...
+
+    def to_local(self) -> Observations:
+        """Return all entries in this process."""
+        ...
+
+    # ------------------------------------------------------------ what follows from these
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, M."""
+        return self.shape[0]
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns, N."""
+        return self.shape[1]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every entry is observed."""
+        return self.n_observed == self.n_rows * self.n_columns
+
+    @property
+    def share_of_ones(self) -> float:
+        """Share of ones among the observed entries; 0 if there are none."""
+        return self.n_ones / max(self.n_observed, 1)
+
+    @cached_property
+    def row_order(self) -> NDArray[np.intp]:
+        """Positions of the rows in the order of their labels, (M,)."""
+        return np.argsort(self.row_labels)  # type: ignore[arg-type]
+
+    @cached_property
+    def column_order(self) -> NDArray[np.intp]:
+        """Positions of the columns in the order of their labels, (N,)."""
+        return np.argsort(self.column_labels)  # type: ignore[arg-type]
