@@ -21,6 +21,12 @@ hypothesis.settings.load_profile("ci" if IN_CI else "local")
 _unexpected_skips: list[str] = []
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="store the results in tests/golden anew"
+    )
+
+
 def _note_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
     if not report.skipped or hasattr(report, "wasxfail"):
         return

@@ -1,0 +1,149 @@
+"""Results of small fits, held against those that were stored in fits.json.
+
+A change that must not alter any answer is safe if these tests pass. Where answers are meant to
+change, `pytest tests/golden --update-golden` stores the new ones, and the difference of fits.json
+shows which they are.
+
+Decoded factors must be equal. Log-odds and the like may differ in the last digits, because
+processors round sums of floats differently. Threads, files and a cluster must not change a bit.
+"""
+
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse
+from fitted import assert_same
+
+from boolweave import BooleanMatrixFactorization
+from boolweave.datasets import load_zoo, make_boolean
+
+STORED = Path(__file__).parent / "fits.json"
+
+# Some of the fits are cut off before they converge, which keeps them short.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+# So many entries make two blocks of rows, which two threads or workers share; their messages
+# take more than MAX_MEMORY and are kept in files then.
+SHAPE, RANK, OBSERVED = (440, 400), 4, 0.8
+MAX_MEMORY = "1.3MiB"
+COMMON = {"n_components": RANK, "random_state": 1, "n_init": 2, "max_iter": 40}
+
+ENGINES = {
+    f"{product} {method} {messages}": {"product": product, "method": method, "messages": messages}
+    for product in ("or", "xor")
+    for method in ("auto", "max-sum", "sum-product")
+    for messages in ("auto", "uint8", "float32")
+}
+INTEGERS = [name for name in ENGINES if name.endswith("uint8")]
+OTHERS = {
+    "decimation": {"n_components": 3, "method": "sum-product", "decimation": 0.3},
+    "learned noise, given prior": {"n_init": 3, "noise": "learn", "row_prior": 0.3},
+    "absent zero": {"absent": "zero"},
+    "absent missing": {"absent": "missing", "noise": 0.01, "column_prior": 0.3},
+    "chosen rank": {"n_components": "auto"},
+}
+
+
+def table(name):
+    if name == "chosen rank":
+        return load_zoo().observations
+    product = ENGINES.get(name, {}).get("product", "or")
+    planted = make_boolean(
+        *SHAPE, RANK, flip=0.05, observed=OBSERVED, product=product, random_state=3
+    )
+    if not name.startswith("absent"):
+        return planted.observations
+    seen = np.random.default_rng(0).random(SHAPE) < 0.3
+    ones = scipy.sparse.coo_array(planted.Z * seen)
+    if name == "absent missing":  # stored zeros say where a 0 was seen
+        rows, columns = np.nonzero(seen)
+        return scipy.sparse.coo_array((planted.Z[rows, columns], (rows, columns)), shape=SHAPE)
+    return ones
+
+
+_fitted = {}
+
+
+def fitted(name):
+    """The fit of this name in memory and with one thread, made once."""
+    if name not in _fitted:
+        parameters = {**COMMON, **ENGINES.get(name, {}), **OTHERS.get(name, {})}
+        _fitted[name] = BooleanMatrixFactorization(**parameters).fit(table(name))
+    return _fitted[name]
+
+
+def digits(values, n=5):
+    """Numbers with so many digits, rounded."""
+    return [float(f"{value:.{n}g}") for value in np.asarray(values, dtype=float).ravel()]
+
+
+def in_short(model):
+    """What is stored of a fit."""
+    n_rows, n_columns = len(model.row_log_odds_), model.column_log_odds_.shape[1]
+    tenth = np.arange(0, min(n_rows, n_columns), 10)
+    return {
+        "rows": np.packbits(model.row_log_odds_ > 0).tobytes().hex(),
+        "columns": np.packbits(model.components_).tobytes().hex(),
+        "row_log_odds": digits(model.row_log_odds_[tenth]),
+        "column_log_odds": digits(model.column_log_odds_[:, tenth]),
+        "probabilities": digits(model.predict_proba(tenth, tenth)),
+        "noise": digits([model.noise_.one_given_zero, model.noise_.one_given_one]),
+        "log_posterior": digits([model.log_posterior_], 7),
+    }
+
+
+@pytest.mark.parametrize("name", [*ENGINES, *OTHERS])
+def test_as_stored(name, request):
+    found = in_short(fitted(name))
+    stored = json.loads(STORED.read_text()) if STORED.exists() else {}
+    if request.config.getoption("--update-golden"):
+        stored[name] = found
+        kept = {name: stored[name] for name in (*ENGINES, *OTHERS) if name in stored}
+        lines = (f"{json.dumps(name)}: {json.dumps(fit)}" for name, fit in kept.items())
+        STORED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+        return
+    for part, expected in stored[name].items():
+        if isinstance(expected, str):
+            assert found[part] == expected, part
+        else:
+            np.testing.assert_allclose(found[part], expected, rtol=2e-3, atol=1e-4, err_msg=part)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_two_threads(name):
+    model = BooleanMatrixFactorization(**COMMON, **ENGINES[name], n_jobs=2)
+    assert_same(model.fit(table(name)), fitted(name))
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_files(name, monkeypatch):
+    expected = fitted(name)
+    opened = []
+    temporary_file = tempfile.TemporaryFile
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda: opened.append(name) or temporary_file())
+    model = BooleanMatrixFactorization(**COMMON, **ENGINES[name], max_memory=MAX_MEMORY)
+    assert_same(model.fit(table(name)), expected)
+    assert opened
+
+
+@pytest.fixture(scope="module")
+def client():
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_cluster(name, client):
+    from boolweave.distributed import DaskBooleanMatrixFactorization
+
+    model = DaskBooleanMatrixFactorization(**COMMON, **ENGINES[name], client=client)
+    assert_same(model.fit(table(name)), fitted(name))
