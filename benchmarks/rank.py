@@ -54,7 +54,7 @@ def bits_of_cover(seen: Observations) -> float:
     cover = GreConD(N_COVER, missing="zero").fit(seen)
     X, Y = (np.where(side, 1.0, -1.0) for side in (cover.row_factors_, cover.components_))
     model = Model(len(Y), Channel.symmetric(0.1))
-    return description_length(Result(model, seen, X, Y, 0.0, True, False, 0, {}))
+    return description_length(Result(model, seen, X, Y, 0.0, "converged", 0, {}))
 
 
 def main() -> None:

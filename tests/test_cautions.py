@@ -13,7 +13,7 @@ from boolweave import BooleanMatrixFactorization, Channel, Observations, caution
 from boolweave.cautions import DegenerateDataWarning, share_changing
 from boolweave.datasets import load_senate, make_boolean
 from boolweave.engine import loop as engine
-from boolweave.engine.result import Result
+from boolweave.engine.result import Ending, Result
 from boolweave.functions import factorize
 from boolweave.model.model import Model
 
@@ -103,7 +103,15 @@ def test_from_which_share_on(share, warns):
     history = {"changes": np.array([50.0] * 20 + [10 * share] * 10)}
     seen = Observations.from_data(np.ones((5, 5)))
     result = Result(
-        Model(1, Channel.symmetric(0.1)), seen, odds, odds.T, 0.0, False, False, 30, history, True
+        Model(1, Channel.symmetric(0.1)),
+        seen,
+        odds,
+        odds.T,
+        0.0,
+        Ending.OUT_OF_ITERATIONS,
+        30,
+        history,
+        True,
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -54,7 +54,7 @@ def test_everything_moves_together():
     model = Model(4, Channel.symmetric(0.1), row_prior=per_factor, column_prior=per_factor.T)
     seen = Observations.from_data(np.ones((9, 7)))
     result = Result(
-        model, seen, rows, columns, 0.0, True, False, 0, {}, True, np.array([0.25, 0.5, 0.75, 1.0])
+        model, seen, rows, columns, 0.0, "converged", 0, {}, True, np.array([0.25, 0.5, 0.75, 1.0])
     )
     order = factor_order(result.X, result.Y)
     assert order.tolist() != [0, 1, 2, 3]

@@ -192,6 +192,6 @@ def test_a_real_one(tmp_path):
     np.testing.assert_array_equal(model.row_log_odds_[:, 0] > 0, x)
     result = Result(
         Model(1, Channel.symmetric(0.05)), seen, model.row_log_odds_, model.column_log_odds_,
-        0.0, True, False, 1, {},
+        0.0, "converged", 1, {},
     )  # fmt: skip
     assert np.trace(result.counts(seen)) / seen.n_observed == pytest.approx(243 / 256, abs=1e-4)

@@ -108,7 +108,7 @@ def test_a_result_counts_what_it_predicts(marginal):
     rows_odds, columns_odds = factors(30, 20, 3, seed=7)
     result = Result(
         model=Model(3, Channel.symmetric(0.1)), observations=seen, row_log_odds=rows_odds,
-        column_log_odds=columns_odds, log_posterior=0.0, converged=True, interrupted=False,
+        column_log_odds=columns_odds, log_posterior=0.0, ending="converged",
         n_iter=1, history={}, marginal=marginal,
     )  # fmt: skip
     at = seen.rows_of_entries(), seen.indices

@@ -19,7 +19,7 @@ from boolweave.engine import integer_step, integer_sums, integers
 from boolweave.engine.evidence import evidence_of
 from boolweave.engine.field import Field
 from boolweave.engine.kernels import max_sum, sum_product
-from boolweave.engine.result import Result
+from boolweave.engine.result import Ending, Result
 from boolweave.engine.scoring import Scorer, log_posterior
 from boolweave.model.model import HARD_BELIEF, Model
 from boolweave.runtime.checkpoint import Recorder
@@ -497,7 +497,6 @@ def run(
     with the highest log-posterior (sum-product: of the last). `on_iteration` is told iteration,
     residual and log-posterior; the `recorder` is given a chance to save after every iteration.
     """
-    interrupted = False
     marginal = state.semiring == "sum-product"
     if recorder is None:
         recorder = Recorder()
@@ -525,8 +524,9 @@ def run(
                 if on_iteration is not None:
                     on_iteration(state.n_iter, state.residual, score)
                 recorder.beat()
+            ending = Ending.CONVERGED if converged(state, tol) else Ending.OUT_OF_ITERATIONS
         except KeyboardInterrupt:
-            interrupted = True
+            ending = Ending.INTERRUPTED
     best = at.best
     if not at.scores:
         best = (log_posterior(problem, state), state.row_belief, state.column_belief)
@@ -536,8 +536,7 @@ def run(
         row_log_odds=open_ended(best[1]),
         column_log_odds=open_ended(best[2]),
         log_posterior=best[0],
-        converged=converged(state, tol),
-        interrupted=interrupted,
+        ending=ending,
         n_iter=len(at.scores),
         history={
             "residual": np.array(at.residuals, dtype=np.float64),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
     Indices = NDArray[np.integer[Any]]
 
 
+class Ending(StrEnum):
+    """Why a run ended; a checkpoint keeps the text."""
+
+    CONVERGED = "converged"
+    OUT_OF_ITERATIONS = "out of iterations"
+    INTERRUPTED = "interrupted"
+
+
 @dataclass(frozen=True, eq=False)
 class Result:
     """What a run found: the beliefs of the best iterate, and how it got there.
@@ -35,8 +44,10 @@ class Result:
         Log-odds of y = 1.
     log_posterior : float
         log p(X) + log p(Y) + log p(O | X • Y) of the decoded factors.
+    ending : Ending
+        Why the run ended: the messages settled, there were no more iterations, or Ctrl-C.
     converged, interrupted : bool
-        Whether the messages settled; whether Ctrl-C ended the run.
+        Whether it was the first of these; whether it was the last.
     n_iter : int
         Number of iterations done.
     history : dict
@@ -53,12 +64,28 @@ class Result:
     row_log_odds: Floats
     column_log_odds: Floats
     log_posterior: float
-    converged: bool
-    interrupted: bool
+    ending: Ending
     n_iter: int
     history: dict[str, NDArray[np.float64]] = field(repr=False)
     marginal: bool = False
     stability: NDArray[np.float64] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ending", Ending(self.ending))
+
+    @property
+    def converged(self) -> bool:
+        """Whether the messages settled."""
+        return self.ending is Ending.CONVERGED
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the run."""
+        return self.ending is Ending.INTERRUPTED
+
+    def as_interrupted(self) -> Result:
+        """The same, of a run that Ctrl-C ended."""
+        return replace(self, ending=Ending.INTERRUPTED)
 
     @property
     def X(self) -> NDArray[np.uint8]:

@@ -184,7 +184,7 @@ class _Fit(Steps):
             except KeyboardInterrupt:  # between two runs; within one, the engine returns
                 if at.so_far is None:
                     raise
-                return with_stability(replace(at.so_far, interrupted=True), at.ends)
+                return with_stability(at.so_far.as_interrupted(), at.ends)
 
     def _restarts(self, at: Starts, seeds: list[np.random.Generator]) -> Result:
         """Random starts, and the given one, each run to the end."""
@@ -202,7 +202,7 @@ class _Fit(Steps):
             if at.so_far is None or candidate.result.log_posterior > at.so_far.log_posterior:
                 at.so_far = candidate.result
             if candidate.result.interrupted:
-                at.so_far = replace(at.so_far, interrupted=True)
+                at.so_far = at.so_far.as_interrupted()
                 break
         assert at.so_far is not None
         return at.so_far
@@ -228,7 +228,7 @@ class _Fit(Steps):
             at.done = best_first([*at.done, at.current])
             at.so_far = at.done[0].result
             if result.interrupted:
-                return replace(at.so_far, interrupted=True)
+                return at.so_far.as_interrupted()
             for loser in finalists(at.done, keep=False):
                 loser.forget_messages()
         best_start = self.first or at.done[0].result
@@ -244,7 +244,7 @@ class _Fit(Steps):
             assert at.current is not None
             refined = self._refine(at.current, trial)
             if refined.result.interrupted:
-                return replace(at.so_far or refined.result, interrupted=True)
+                return (at.so_far or refined.result).as_interrupted()
             at.finalists = best_first([*at.finalists, refined])
             at.current = None  # it has the messages of `refined`, which may be let go
             at.n_tried += 1
@@ -320,12 +320,12 @@ class _Fit(Steps):
             assert at.current is not None
             result = self._last_run(self.first_problem, at.current)
             if at.max_sum is None or self._wrong(result) < self._wrong(at.max_sum):
-                at.max_sum = replace(result, interrupted=False)
+                at.max_sum = result
             at.current = None
             at.n_finished += 1
             if result.interrupted:
                 better = MORE_WRONG * self._wrong(at.max_sum) < wrong
-                return replace(at.max_sum if better else answer, interrupted=True)
+                return (at.max_sum if better else answer).as_interrupted()
         assert at.max_sum is not None
         if MORE_WRONG * self._wrong(at.max_sum) >= wrong:
             return None

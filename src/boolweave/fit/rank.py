@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from boolweave.engine.result import Result
+from boolweave.engine.result import Ending, Result
 from boolweave.fit.growing import Sample, with_tiles
 from boolweave.fit.learn import UninformativeWarning, check_memory, fit
 from boolweave.fit.resuming import search_of
@@ -149,7 +149,7 @@ def search(
                 raise
             interrupted = True
             if judged.best is not None:
-                judged.best = replace(judged.best, interrupted=True)
+                judged.best = judged.best.as_interrupted()
     return replace(tried.selection(), interrupted=interrupted), judged.best
 
 
@@ -409,9 +409,8 @@ class _Search:
     def _as_result(self, rows: Floats, columns: Floats) -> Result:
         """Factors that no run has found yet."""
         settings = replace(self.settings, n_components=len(columns))
-        return Result(
-            settings.first_model(), self.observations, rows, columns, -np.inf, False, False, 0, {}
-        )
+        model, ending = settings.first_model(), Ending.OUT_OF_ITERATIONS
+        return Result(model, self.observations, rows, columns, -np.inf, ending, 0, {})
 
     def selection(self) -> RankSelection:
         scores = self.scores

@@ -17,7 +17,7 @@ from boolweave.engine import integer_sums
 from boolweave.engine.field import Field
 from boolweave.engine.kernels.vectors import LANES
 from boolweave.engine.loop import Problem, Run, State, chunks_of
-from boolweave.engine.result import Result
+from boolweave.engine.result import Ending, Result
 from boolweave.fit.starts import Attempts, Candidate, Decimation, Learning, Starts
 from boolweave.model.model import Model
 
@@ -40,8 +40,8 @@ _TYPES: dict[type, dict[str, Any]] = {
     State: {"n_iter": _WHOLE, "residual": _NUMBER, "n_changed": tuple, "expected_ones": tuple},
     Result: {
         "model": Model, "observations": Observations, "row_log_odds": np.ndarray,
-        "column_log_odds": np.ndarray, "log_posterior": _NUMBER, "converged": _SWITCH,
-        "interrupted": _SWITCH, "n_iter": _WHOLE, "history": dict, "marginal": _SWITCH,
+        "column_log_odds": np.ndarray, "log_posterior": _NUMBER, "ending": Ending,
+        "n_iter": _WHOLE, "history": dict, "marginal": _SWITCH,
     },
 }  # fmt: skip
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from boolweave.engine.loop import State
-from boolweave.engine.result import Result
+from boolweave.engine.result import Ending, Result
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,9 +35,9 @@ class Candidate:
         """A start that has found nothing yet: a run that goes on from it has its own result."""
         nothing = np.zeros((0, model.n_components), dtype=np.float32)
         history = {name: np.zeros(0) for name in ("residual", "log_posterior", "changes")}
+        ending = Ending.OUT_OF_ITERATIONS
         return cls(
-            state,
-            Result(model, observations, nothing, nothing.T, -np.inf, False, False, 0, history),
+            state, Result(model, observations, nothing, nothing.T, -np.inf, ending, 0, history)
         )
 
     def forget_messages(self) -> None:
@@ -134,7 +134,7 @@ def agreed(starts: list[Candidate]) -> bool:
 def joined(before: Result, after: Result) -> Result:
     """The result of a run that continued another: its own end, both histories."""
     if after.n_iter == 0 and before.n_iter > 0:
-        return replace(before, converged=after.converged, interrupted=after.interrupted)
+        return replace(before, ending=after.ending)
     history = {
         name: np.concatenate([before.history[name], after.history[name]]) for name in after.history
     }

@@ -218,7 +218,7 @@ class Steps:
         after = self._run(floats, state, n_more, Unrecorded())
         if after.log_posterior >= result.log_posterior:
             return joined(result, after)
-        return replace(result, interrupted=after.interrupted)
+        return result.as_interrupted() if after.interrupted else result
 
     def _model_of(self, result: Result) -> Model:
         """The channel and priors that the decoded factors support."""

@@ -335,8 +335,10 @@ class _Writer:
         self._nodes: dict[int, Any] = {id(value): {"given": name} for name, value in given.items()}
 
     def node(self, value: Any) -> Any:
-        if value is None or type(value) in (bool, int, float, str):
+        if value is None or type(value) in (bool, int, float):
             return value
+        if isinstance(value, str):  # of an enumeration its text
+            return str(value)
         if id(value) in self._nodes:
             return self._nodes[id(value)]
         local = value.to_local() if hasattr(value, "to_local") else value
