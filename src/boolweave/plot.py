@@ -71,7 +71,7 @@ def plot_tiles(
     >>> from boolweave.plot import plot_tiles
     >>> X, Y = np.eye(2, dtype=np.uint8), np.eye(2, dtype=np.uint8)
     >>> figure = plot_tiles({"identity": X @ Y}, X, Y)
-    >>> figure.savefig("identity.png")  # doctest: +SKIP
+    >>> figure.savefig("identity.png")
     """
     from matplotlib.colors import ListedColormap
     from matplotlib.figure import Figure

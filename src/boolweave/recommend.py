@@ -185,9 +185,10 @@ def explain(model: Any, row: Any, column: Any) -> Explanation:
 
     Examples
     --------
+    >>> from numpy import nan
     >>> from boolweave import BooleanMatrixFactorization
     >>> from boolweave.recommend import explain
-    >>> likes = [[1, 1, 0], [1, 1, 0], [0, 0, 0]]
+    >>> likes = [[1, 1, 0], [1, nan, 0], [0, 0, 0]]
     >>> model = BooleanMatrixFactorization(n_components=1, random_state=0).fit(likes)
     >>> print(explain(model, 0, 1).reasons[0].sentence)
     because factor 1: {row 1, row 2} like {column 1, column 2}

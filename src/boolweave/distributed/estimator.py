@@ -54,9 +54,15 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
 
     Examples
     --------
-    >>> from distributed import Client  # doctest: +SKIP
-    >>> client = Client("tcp://scheduler:8786")  # doctest: +SKIP
-    >>> model = DaskBooleanMatrixFactorization(n_components=10).fit(X)  # doctest: +SKIP
+    On this machine; a cluster elsewhere is reached with `Client("tcp://scheduler:8786")`.
+
+    >>> from distributed import Client
+    >>> from boolweave.datasets import make_boolean
+    >>> X = make_boolean(30, 20, 2, random_state=0).observations
+    >>> with Client(n_workers=2, processes=False, dashboard_address=None) as client:
+    ...     model = DaskBooleanMatrixFactorization(n_components=2, random_state=0).fit(X)
+    >>> model.components_.shape
+    (2, 20)
     """
 
     def __init__(

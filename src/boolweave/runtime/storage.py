@@ -13,6 +13,7 @@ import os
 import shutil
 import tempfile
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -139,6 +140,7 @@ class _Mapping(mmap.mmap):
             ) from None
         mapping = cls(file.fileno(), n_bytes)
         mapping.file, mapping.cached, mapping.dropped = file, cached, 0
+        weakref.finalize(mapping, file.close)
         return mapping
 
     def drop(self, start: int, length: int) -> None:
