@@ -6,7 +6,7 @@ Rows and columns are put into an order in which the factors show as tiles. The f
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
     from numpy.typing import ArrayLike, NDArray
+
+    from boolweave.runtime.types import Floats
 
 ONE, ZERO, MISSING = "#1f3a5f", "#f0d9b5", "#ffffff"
 INK, FAINT = "#222222", "#8a8a8a"
@@ -73,35 +75,36 @@ def plot_tiles(
     >>> figure = plot_tiles({"identity": X @ Y}, X, Y)
     >>> figure.savefig("identity.png")
     """
-    from matplotlib.colors import ListedColormap
+    from matplotlib.colors import ListedColormap, to_rgb
     from matplotlib.figure import Figure
-    from matplotlib.patches import Patch
 
     left, right = np.asarray(X, dtype=np.uint8), np.asarray(Y, dtype=np.uint8)
-    by_size = factor_order(left, right)
     matrices = [np.asarray(panel, dtype=np.float32) for panel in panels.values()]
     ones = np.nan_to_num(matrices[-1])
     groups = None if column_groups is None else np.asarray(column_groups)
-    rows = tile_order(left[:, by_size], ones.mean(axis=1))
-    columns = _column_order(right[by_size], ones, groups)
+    weight = ones.mean(axis=0)
+    if groups is not None:  # among columns with the same factors, by group and then by ones
+        weight = weight - 2.0 * np.unique(groups, return_inverse=True)[1]
+    rows, columns = tile_orders(left, right, ones.mean(axis=1), weight)
     colours = [FACTOR_COLOURS[k % len(FACTOR_COLOURS)] for k in range(left.shape[1])]
+    top = _strips(right.T[columns], colours).transpose(1, 0, 2)
+    if groups is not None:
+        known = group_colours or {}
+        own = [to_rgb(known.get(str(group), "#999999")) for group in groups[columns]]
+        top = np.concatenate([np.array([own]), top])
+    side = _strips(left[rows], colours)
 
-    n_strips = left.shape[1] + (groups is not None)
     figure = Figure(figsize=(4.0 * len(panels) + 0.8, 7.6), layout="constrained", dpi=150)
     figure.get_layout_engine().set(w_pad=0.06, h_pad=0.04)  # type: ignore[call-arg, union-attr]
     grid = figure.add_gridspec(
         2,
         2 * len(panels),
         width_ratios=[left.shape[1] * STRIP_INCHES, 3.6] * len(panels),
-        height_ratios=[n_strips * STRIP_INCHES, 6.0],
+        height_ratios=[len(top) * STRIP_INCHES, 6.0],
         wspace=0.0,
         hspace=0.0,
     )
     palette = ListedColormap([ZERO, ONE, MISSING])
-    top = _strips(right.T[columns], colours).transpose(1, 0, 2)
-    if groups is not None:
-        top = np.concatenate([_group_strip(groups[columns], group_colours or {}), top])
-    side = _strips(left[rows], colours)
     for index, (name, matrix) in enumerate(zip(panels, matrices, strict=True)):
         shown = np.where(np.isnan(matrix), 2, matrix)[np.ix_(rows, columns)]
         axes = figure.add_subplot(grid[1, 2 * index + 1])
@@ -120,22 +123,11 @@ def plot_tiles(
             for spine in each.spines.values():
                 spine.set_visible(each is axes)
                 spine.set_color("#cccccc")
-    names = [
-        Patch(facecolor=colour, edgecolor="#bbbbbb", label=label)
-        for colour, label in zip((ONE, ZERO, MISSING), value_names, strict=True)
-    ]
-    names += [Patch(facecolor=c, label=f"factor {k + 1}") for k, c in enumerate(colours[:8])]
-    if groups is not None and group_colours:
-        present = set(groups.tolist())
-        names += [
-            Patch(facecolor=c, label=group)
-            for group, c in group_colours.items()
-            if group in present
-        ]
-    figure.legend(
-        handles=names, loc="outside lower center", ncols=len(names), frameon=False, fontsize=9,
-        handlelength=1.0, handleheight=1.0, columnspacing=1.4, labelcolor=INK,
-    )  # fmt: skip
+    edged = list(zip(value_names, (ONE, ZERO, MISSING), strict=True))
+    plain = [(f"factor {k + 1}", c) for k, c in enumerate(colours[: len(FACTOR_COLOURS)])]
+    present = set() if groups is None else set(groups.tolist())
+    plain += [(group, c) for group, c in (group_colours or {}).items() if group in present]
+    _add_legend(figure, edged, plain)
     if title:
         figure.suptitle(title, fontsize=13, color=INK, x=0.01, ha="left")
     return figure
@@ -168,29 +160,34 @@ def plot_scores(
     return figure
 
 
-def _column_order(
-    Y: NDArray[np.uint8], ones: NDArray[np.float32], groups: NDArray[Any] | None
-) -> NDArray[np.intp]:
-    """Columns by factors, then by group, then by how many ones they have."""
-    weight = ones.mean(axis=0)
-    if groups is not None:
-        weight = weight - 2.0 * np.unique(groups, return_inverse=True)[1]
-    return tile_order(Y.T, weight)
+def tile_orders(
+    X: ArrayLike, Y: ArrayLike, row_weight: ArrayLike, column_weight: ArrayLike
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Orders of rows and of columns in which the factors show as tiles, the largest first.
+
+    Among rows or columns with the same factors, the heavier come first.
+    """
+    left, right = np.asarray(X), np.asarray(Y)
+    by_size = factor_order(left, right)  # not always the order of the factors' numbers
+    return tile_order(left[:, by_size], row_weight), tile_order(right[by_size].T, column_weight)
 
 
-def _strips(members: NDArray[np.uint8], colours: Sequence[str]) -> NDArray[np.float64]:
-    """A picture (n, K, 3) with the colour of each factor where a thing belongs to it."""
-    picture = np.ones((*members.shape, 3))
-    for k, colour in enumerate(colours):
-        picture[members[:, k] > 0, k] = _rgb(colour)
-    return picture
+def _strips(members: NDArray[np.uint8], colours: Sequence[str]) -> Floats:
+    """A picture (n, K, 3) with the colour of each factor where a row or column belongs to it."""
+    from matplotlib.colors import to_rgb
+
+    return np.where(members[:, :, None] > 0, [to_rgb(colour) for colour in colours], 1.0)
 
 
-def _group_strip(groups: NDArray[Any], colours: Mapping[str, str]) -> NDArray[np.float64]:
-    """A picture (1, n, 3) of the groups' colours; grey where a group has none."""
-    return np.array([[_rgb(colours.get(str(group), "#999999")) for group in groups]])
+def _add_legend(
+    figure: Figure, edged: Sequence[tuple[str, str]], plain: Sequence[tuple[str, str]]
+) -> None:
+    """Add a line of names and their colours below; those of `edged` need a border to be seen."""
+    from matplotlib.patches import Patch
 
-
-def _rgb(colour: str) -> tuple[float, float, float]:
-    red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    return red, green, blue
+    patches = [Patch(facecolor=c, edgecolor="#bbbbbb", label=name) for name, c in edged]
+    patches += [Patch(facecolor=c, label=name) for name, c in plain]
+    figure.legend(
+        handles=patches, loc="outside lower center", ncols=len(patches), frameon=False, fontsize=9,
+        handlelength=1.0, handleheight=1.0, columnspacing=1.4, labelcolor=INK,
+    )  # fmt: skip

@@ -12,8 +12,15 @@ import pytest
 from boolweave import BooleanMatrixFactorization, Observations
 from boolweave.datasets import load_senate, make_boolean
 from boolweave.report import page as page_module
-from boolweave.report.contents import FULL, NOTHING, calibration, factor_facts, make_grid
-from boolweave.report.messages import message_histogram, messages_of
+from boolweave.report.contents import (
+    FULL,
+    N_BINS,
+    NOTHING,
+    calibration,
+    factor_facts,
+    histogram,
+    make_grid,
+)
 from boolweave.report.page import render_report, write_report
 
 CHROMIUM = "/usr/bin/chromium"
@@ -114,28 +121,11 @@ def test_calibration_counts_everything():
     assert mean == pytest.approx(values.mean())
 
 
-@pytest.mark.parametrize("method", ["max-sum", "sum-product"])
-@pytest.mark.parametrize("product", ["or", "xor"])
-def test_messages_add_up_to_the_beliefs(method, product):
-    planted = make_boolean(40, 30, 2, flip=0.1, product=product, random_state=0).observations
-    model = BooleanMatrixFactorization(
-        2, method=method, product=product, noise=0.1, row_prior=0.5, column_prior=0.5,
-        random_state=0, tol=1e-6, max_iter=500,
-    ).fit(planted)  # fmt: skip
-    if not model.converged_:
-        pytest.xfail("the run did not settle: beliefs and messages are of different iterations")
-    rows, to_row, to_column = messages_of(model)
-    sums = to_row.reshape(40, 30, 2).sum(axis=1)
-    np.testing.assert_allclose(sums, model.row_log_odds_[rows], rtol=1e-2, atol=0.1)
-    np.testing.assert_allclose(
-        to_column.reshape(40, 30, 2).sum(axis=0).T, model.column_log_odds_, rtol=1e-2, atol=0.1
-    )
-
-
-def test_messages_of_some_rows_where_there_are_many(monkeypatch):
-    model = fitted(make_boolean(40, 30, 2, random_state=0).observations)
-    monkeypatch.setattr("boolweave.report.messages.MOST_MESSAGES", 600)
-    assert sum(message_histogram(model)["counts"]) == 2 * 600
+def test_histogram_counts_every_belief():
+    found = histogram("beliefs", np.array([[-np.inf, -0.1], [0.1, 99.0], [0.2, np.inf]]))
+    assert (len(found["counts"]), len(found["edges"])) == (N_BINS, N_BINS + 1)
+    assert (found["counts"][0], found["counts"][-1], sum(found["counts"])) == (1, 2, 6)
+    assert sum(found["counts"][N_BINS // 2 :]) == 4
 
 
 def test_page_needs_nothing_else(hostile):
@@ -221,15 +211,7 @@ def test_made_and_opened_in_ten_seconds(senate, opened):
     start = time.perf_counter()
     page = opened(path)
     assert making + time.perf_counter() - start < 10
-    for chart in (
-        "tiles",
-        "residual",
-        "posterior",
-        "changes",
-        "messages",
-        "beliefs",
-        "calibration",
-    ):
+    for chart in ("tiles", "residual", "posterior", "changes", "beliefs", "calibration"):
         assert page.locator(f"#{chart} .main-svg").count() > 0
     assert page.locator("#tiles .hm, #tiles .heatmaplayer image").count() >= 3
 

@@ -7,12 +7,13 @@ import html
 import itertools
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boolweave.engine.ordering import factor_order, tile_order
-from boolweave.recommend import each_row, name_of
+from boolweave.metrics import expected_calibration_error, log_loss
+from boolweave.plot import tile_orders
+from boolweave.recommend import members, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,12 +21,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from boolweave.data.observations import Observations
+    from boolweave.estimator import BooleanMatrixFactorization
+    from boolweave.model.model import Channel
+    from boolweave.runtime.types import Floats, Integers
+
+    Bits = NDArray[np.uint8]
+    Tile = dict[str, list[list[int]]]
+    HeldOut = tuple[Integers, Integers, Bits]  # rows, columns and values of entries not seen
 
 # A matrix up to this size is drawn entry by entry; a larger one as a grid of means.
 MOST_CELLS = 1_000_000
 MOST_ON_A_SIDE = 4000
 GRID_SIDE = 400
-# Rows and columns in each cell of such a grid whose probabilities are looked at.
+# Rows and columns of each cell of such a grid over whose entries the probability is averaged.
 SAMPLED = 3
 
 # Shares are sent as one byte: 0 to 254, and 255 where nothing was observed.
@@ -34,6 +42,9 @@ FULL, NOTHING = 254, 255
 # Log-odds beyond this are drawn at the edge of the histogram: P = 0.999999.
 WIDEST_LOG_ODDS = 14.0
 N_BINS = 56
+
+# Members of a factor that its card lists at all: a page with a million names helps nobody.
+MEMBERS_LISTED = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,19 +57,19 @@ class Grid:
         Share of ones, and P(z = 1), in 254ths; 255 where nothing was observed.
     row_labels, column_labels : lists of str
     tiles : list of dict
-        For each factor, the runs of rows and of columns that it covers.
+        For each factor, the runs of rows and of columns that it covers, [first, last] each.
     summarised : bool
         Whether a cell stands for several entries.
     """
 
-    observed: NDArray[np.uint8]
-    probability: NDArray[np.uint8]
+    observed: Bits
+    probability: Bits
     row_labels: list[str]
     column_labels: list[str]
-    tiles: list[dict[str, Any]]
+    tiles: list[Tile]
     summarised: bool
 
-    def packed(self) -> dict[str, Any]:
+    def packed(self) -> dict[str, object]:
         """For JSON: arrays as deflated base64, labels escaped for plotly, which reads tags."""
         return {
             "shape": list(self.observed.shape),
@@ -71,57 +82,90 @@ class Grid:
         }
 
 
-def _packed(array: NDArray[np.uint8]) -> str:
+def _packed(array: Bits) -> str:
     return base64.b64encode(zlib.compress(np.ascontiguousarray(array).tobytes(), 9)).decode()
 
 
-def make_grid(model: Any) -> Grid:
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Rows or columns in the order in which they are drawn, cut into groups of neighbours.
+
+    Attributes
+    ----------
+    order : array of shape (n,)
+        Positions in the matrix.
+    cuts : array of shape (groups + 1,)
+        Borders of the groups in this order.
+    """
+
+    order: NDArray[np.intp]
+    cuts: Integers
+
+    @classmethod
+    def of(cls, order: NDArray[np.intp], most: int) -> Groups:
+        """At most so many groups, of about equal size."""
+        n_groups = max(1, min(len(order), most))
+        return cls(order, (np.arange(n_groups + 1) * len(order)) // n_groups)
+
+    def __len__(self) -> int:
+        return len(self.cuts) - 1
+
+    def of_each(self) -> Integers:
+        """The group of each row or column of the matrix, (n,)."""
+        group = np.empty(len(self.order), np.int64)
+        group[self.order] = np.repeat(np.arange(len(self)), np.diff(self.cuts))
+        return group
+
+    def sampled(self) -> tuple[NDArray[np.intp], Integers]:
+        """Up to SAMPLED positions of each group, evenly spread; and where each group begins."""
+        last = np.diff(self.cuts)[:, None] - 1
+        places = np.unique(self.cuts[:-1, None] + np.arange(SAMPLED) * last // (SAMPLED - 1))
+        return self.order[places], np.searchsorted(places, self.cuts[:-1])
+
+    def labels(self, model: BooleanMatrixFactorization, axis: str) -> list[str]:
+        """The name of each group: of its only member, or of its first and last."""
+        labels = []
+        for start, stop in itertools.pairwise(self.cuts):
+            label = name_of(model, int(self.order[start]), axis)
+            if stop - start > 1:
+                last = name_of(model, int(self.order[stop - 1]), axis)
+                label = f"{label} … {last} ({stop - start} {axis}s)"
+            labels.append(label)
+        return labels
+
+    def runs(self, inside: NDArray[np.bool_]) -> list[list[int]]:
+        """Runs of groups of which at least half belong to a factor: [first, last] each."""
+        share = np.add.reduceat(inside[self.order].astype(float), self.cuts[:-1])
+        member = np.concatenate([[False], share >= 0.5 * np.diff(self.cuts), [False]])
+        change = np.flatnonzero(member[1:] != member[:-1])
+        return [[int(a), int(b) - 1] for a, b in zip(change[::2], change[1::2], strict=True)]
+
+
+def make_grid(model: BooleanMatrixFactorization) -> Grid:
     """Order rows and columns by factors, and sum up what is too large to draw."""
     seen = model.observations_
     X, Y = model.row_log_odds_ > 0, model.components_ > 0
-    by_size = factor_order(X, Y)  # not always the order of the factors' numbers
-    rows = tile_order(X[:, by_size], _mean_belief(model.row_log_odds_))
-    columns = tile_order(Y[by_size].T, _mean_belief(model.column_log_odds_.T))
-    whole = (
-        seen.n_rows * seen.n_columns <= MOST_CELLS and max(seen.shape, default=0) <= MOST_ON_A_SIDE
+    beliefs = (
+        np.clip(odds, -WIDEST_LOG_ODDS, WIDEST_LOG_ODDS)
+        for odds in (model.row_log_odds_, model.column_log_odds_.T)
     )
-    row_cuts = _cuts(len(rows), len(rows) if whole else GRID_SIDE)
-    column_cuts = _cuts(len(columns), len(columns) if whole else GRID_SIDE)
+    orders = tile_orders(X, Y, *(belief.mean(axis=1) for belief in beliefs))
+    whole = seen.n_rows * seen.n_columns <= MOST_CELLS and max(seen.shape) <= MOST_ON_A_SIDE
+    most = MOST_ON_A_SIDE if whole else GRID_SIDE
+    rows, columns = (Groups.of(order, most) for order in orders)
     return Grid(
-        observed=_observed(seen, rows, columns, row_cuts, column_cuts),
-        probability=_probability(model, rows, columns, row_cuts, column_cuts),
-        row_labels=_labels(model, rows, row_cuts, "row"),
-        column_labels=_labels(model, columns, column_cuts, "column"),
-        tiles=[
-            {
-                "rows": _runs(X[rows, k], row_cuts),
-                "columns": _runs(Y[k, columns], column_cuts),
-            }
-            for k in range(len(Y))
-        ],
+        observed=_observed(seen, rows, columns),
+        probability=_probability(model, rows, columns),
+        row_labels=rows.labels(model, "row"),
+        column_labels=columns.labels(model, "column"),
+        tiles=[{"rows": rows.runs(X[:, k]), "columns": columns.runs(Y[k])} for k in range(len(Y))],
         summarised=not whole,
     )
 
 
-def _mean_belief(log_odds: NDArray[Any]) -> NDArray[np.float64]:
-    return np.clip(log_odds, -WIDEST_LOG_ODDS, WIDEST_LOG_ODDS).mean(axis=1)
-
-
-def _cuts(size: int, n_groups: int) -> NDArray[np.int64]:
-    """Borders of groups of about equal size, (groups + 1,)."""
-    n_groups = max(1, min(size, n_groups))
-    return (np.arange(n_groups + 1) * size) // n_groups
-
-
-def _observed(
-    seen: Any, rows: NDArray[np.intp], columns: NDArray[np.intp],
-    row_cuts: NDArray[np.int64], column_cuts: NDArray[np.int64],
-) -> NDArray[np.uint8]:  # fmt: skip
-    shape = len(row_cuts) - 1, len(column_cuts) - 1
-    row_group = np.empty(len(rows), np.int64)
-    row_group[rows] = np.repeat(np.arange(shape[0]), np.diff(row_cuts))
-    column_group = np.empty(len(columns), np.int64)
-    column_group[columns] = np.repeat(np.arange(shape[1]), np.diff(column_cuts))
+def _observed(seen: Observations, rows: Groups, columns: Groups) -> Bits:
+    shape = len(rows), len(columns)
+    row_group, column_group = rows.of_each(), columns.of_each()
     count, ones = np.zeros((2, shape[0] * shape[1]), dtype=np.int64)
     for row, column, value in _entries(seen):
         cell = row_group[row] * shape[1] + column_group[column]
@@ -131,58 +175,31 @@ def _observed(
     return np.where(count > 0, share, NOTHING).astype(np.uint8).reshape(shape)
 
 
-def _probability(
-    model: Any, rows: NDArray[np.intp], columns: NDArray[np.intp],
-    row_cuts: NDArray[np.int64], column_cuts: NDArray[np.int64],
-) -> NDArray[np.uint8]:  # fmt: skip
+def _probability(model: BooleanMatrixFactorization, rows: Groups, columns: Groups) -> Bits:
     """P(z = 1); in a grid of means, the mean over a few entries of each cell."""
-    chosen_rows, of_row = _sampled(rows, row_cuts)
-    chosen_columns, of_column = _sampled(columns, column_cuts)
-    out = np.zeros((len(row_cuts) - 1, len(column_cuts) - 1))
-    starts = np.searchsorted(of_column, np.arange(out.shape[1]))
-    width = np.bincount(of_column, minlength=out.shape[1])
-    height = np.bincount(of_row, minlength=len(out))
-    for group, chance in zip(of_row, each_row(model, chosen_rows, "latent"), strict=True):
-        out[group] += np.add.reduceat(chance[chosen_columns], starts) / width
-    return np.round(FULL * out / np.maximum(height, 1)[:, None]).astype(np.uint8)
+    out = np.empty((len(rows), len(columns)))
+    chosen_rows, row_starts = rows.sampled()
+    chosen_columns, starts = columns.sampled()
+    widths = np.diff([*starts, len(chosen_columns)])
+    for mean, some in zip(out, np.split(chosen_rows, row_starts[1:]), strict=True):
+        pairs = np.repeat(some, len(chosen_columns)), np.tile(chosen_columns, len(some))
+        chance = model.predict_proba(*pairs, "latent").reshape(len(some), -1).mean(axis=0)
+        mean[:] = np.add.reduceat(chance, starts) / widths
+    return np.round(FULL * out).astype(np.uint8)
 
 
-def _sampled(
-    order: NDArray[np.intp], cuts: NDArray[np.int64]
-) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-    """Up to SAMPLED things of each group, evenly spread; and the group of each."""
-    places, groups = [], []
-    for group, (start, stop) in enumerate(itertools.pairwise(cuts)):
-        picked = np.unique(np.linspace(start, stop - 1, min(SAMPLED, stop - start)).astype(int))
-        places.append(picked)
-        groups.append(np.full(len(picked), group))
-    return order[np.concatenate(places)], np.concatenate(groups)
-
-
-def _labels(model: Any, order: NDArray[np.intp], cuts: NDArray[np.int64], axis: str) -> list[str]:
-    labels = []
-    for start, stop in itertools.pairwise(cuts):
-        first = name_of(model, int(order[start]), axis)
-        if stop - start > 1:
-            last = name_of(model, int(order[stop - 1]), axis)
-            first = f"{first} … {last} ({stop - start} {axis}s)"
-        labels.append(first)
-    return labels
-
-
-def _runs(inside: NDArray[np.bool_], cuts: NDArray[np.int64]) -> list[list[int]]:
-    """Runs of groups of which at least half belong: [first, last] each."""
-    share = np.add.reduceat(inside.astype(np.float64), cuts[:-1]) / np.diff(cuts)
-    member = np.concatenate([[False], share >= 0.5, [False]])
-    change = np.flatnonzero(member[1:] != member[:-1])
-    return [[int(a), int(b) - 1] for a, b in zip(change[::2], change[1::2], strict=True)]
+def _entries(seen: Observations) -> Iterator[tuple[Integers, Integers, Bits]]:
+    """Rows, columns and values of the entries, some at a time."""
+    for start, stop, columns, values in seen.in_pieces():
+        per_row = np.diff(seen.indptr[start : stop + 1])
+        yield np.repeat(np.arange(start, stop), per_row), columns, values
 
 
 # ---------------------------------------------------------------- factors
 
 
-def factor_facts(model: Any) -> list[dict[str, Any]]:
-    """Coverage, precision and stability of each factor, by number."""
+def factor_facts(model: BooleanMatrixFactorization) -> list[dict[str, object]]:
+    """Coverage, precision, stability and members of each factor, by number."""
     seen = model.observations_
     X, Y = model.row_log_odds_ > 0, model.components_ > 0
     n_inside, hits, alone = np.zeros((3, len(Y)), dtype=np.int64)
@@ -193,31 +210,31 @@ def factor_facts(model: Any) -> list[dict[str, Any]]:
         hits += inside.sum(axis=0)
         # A one that several factors explain is nobody's alone.
         alone += inside[inside.sum(axis=1) == 1].sum(axis=0)
-    stability = getattr(model, "factor_stability_", None)
-    return [
-        {
-            "number": k + 1,
-            "coverage": _share(int(hits[k]), seen.n_ones),
-            "alone": _share(int(alone[k]), seen.n_ones),
-            "precision": _share(int(hits[k]), int(n_inside[k])),
-            "stability": "not measured" if stability is None else f"{float(stability[k]):.0%}",
-        }
-        for k in range(len(Y))
-    ]
-
-
-def _entries(seen: Observations) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any]]]:
-    """Rows, columns and values of the entries, some at a time."""
-    for start, stop, columns, values in seen.in_pieces():
-        per_row = np.diff(seen.indptr[start : stop + 1])
-        yield np.repeat(np.arange(start, stop), per_row), columns, values
+    stability = model.factor_stability_
+    facts: list[dict[str, object]] = []
+    for k in range(len(Y)):
+        rows, columns = members(model, k, "row"), members(model, k, "column")
+        facts.append(
+            {
+                "number": k + 1,
+                "coverage": _share(hits[k], seen.n_ones),
+                "alone": _share(alone[k], seen.n_ones),
+                "precision": _share(hits[k], n_inside[k]),
+                "stability": "not measured" if stability is None else f"{stability[k]:.0%}",
+                "rows": rows[:MEMBERS_LISTED],
+                "n_rows": len(rows),
+                "columns": columns[:MEMBERS_LISTED],
+                "n_columns": len(columns),
+            }
+        )
+    return facts
 
 
 def _share(part: int, whole: int) -> str:
     return f"{part / whole:.1%}" if whole else "–"
 
 
-def noise_in_words(channel: Any) -> str:
+def noise_in_words(channel: Channel) -> str:
     """The flips of a channel, or that they differ from entry to entry."""
     up, down = np.asarray(channel.one_given_zero), 1 - np.asarray(channel.one_given_one)
     if up.ndim or down.ndim:
@@ -230,7 +247,7 @@ def noise_in_words(channel: Any) -> str:
 # ---------------------------------------------------------------- charts
 
 
-def histogram(name: str, log_odds: NDArray[Any]) -> dict[str, Any]:
+def histogram(name: str, log_odds: Floats) -> dict[str, object]:
     """Counts of log-odds in bins of equal width; what lies beyond is in the outermost bins."""
     edges = np.linspace(-WIDEST_LOG_ODDS, WIDEST_LOG_ODDS, N_BINS + 1)
     inside = np.clip(np.nan_to_num(log_odds).ravel(), edges[0], edges[-1])
@@ -238,10 +255,8 @@ def histogram(name: str, log_odds: NDArray[Any]) -> dict[str, Any]:
     return {"name": name, "edges": edges.tolist(), "counts": counts.tolist()}
 
 
-def calibration(model: Any, held_out: tuple[Any, Any, Any]) -> dict[str, Any] | None:
+def calibration(model: BooleanMatrixFactorization, held_out: HeldOut) -> dict[str, object] | None:
     """Predicted probability and frequency of ones in ten bins, on entries kept aside."""
-    from boolweave.metrics import accuracy, expected_calibration_error, log_loss
-
     rows, columns, values = held_out
     if not len(values):
         return None
@@ -255,21 +270,4 @@ def calibration(model: Any, held_out: tuple[Any, Any, Any]) -> dict[str, Any] | 
         "count": count[used].tolist(),
         "error": expected_calibration_error(values, chance),
         "log_loss": log_loss(values, chance),
-        "accuracy": accuracy(values, (chance > 0.5).astype(np.uint8)),
     }
-
-
-def rank_rows(model: Any) -> list[dict[str, Any]] | None:
-    """The table of ranks that were tried, where the model keeps one."""
-    selection = getattr(model, "rank_selection_", None)
-    if selection is None:
-        return None
-    return [
-        {
-            "rank": int(row["rank"]),
-            "score": float(row["score"]),
-            "error": float(row.get("error", 0.0)),
-            "best": bool(row.get("best", False)),
-        }
-        for row in selection.table()
-    ]

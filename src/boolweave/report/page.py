@@ -1,7 +1,8 @@
 """A page about a fitted model: one HTML file that needs nothing else.
 
-`render_report` makes the page, `write_report` puts it into a file. The numbers are worked out here;
-`templates/` holds the page, its style and its script. plotly's JavaScript is copied into the page.
+`render_report` makes the page, `write_report` puts it into a file. `contents.py` works out the
+numbers, `templates/` holds the page, its style and its script, and plotly's JavaScript is copied
+into the page.
 """
 
 from __future__ import annotations
@@ -11,39 +12,39 @@ import hashlib
 import json
 import platform
 from importlib.resources import files
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from boolweave import __version__
-from boolweave.io import replacing
 from boolweave.metrics import Agreement, agreement
 from boolweave.model.model import Channel
+from boolweave.plot import FACTOR_COLOURS
 from boolweave.report.contents import (
-    Grid,
     calibration,
     factor_facts,
     histogram,
     make_grid,
     noise_in_words,
-    rank_rows,
 )
-from boolweave.report.messages import message_histogram
+from boolweave.runtime.atomic import replacing
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from pathlib import Path
 
-    HeldOut = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
+    from boolweave.estimator import BooleanMatrixFactorization
+    from boolweave.report.contents import Grid, HeldOut
 
 # Members of a factor that its card shows at once; the others unfold.
 MEMBERS_SHOWN = 12
-# Members that a card lists at all: a page with a million names helps nobody.
-MEMBERS_LISTED = 500
 
 
 def write_report(
-    model: Any, path: str | Path, *, title: str = "", held_out: HeldOut | None = None
+    model: BooleanMatrixFactorization,
+    path: str | Path,
+    *,
+    title: str = "",
+    held_out: HeldOut | None = None,
 ) -> None:
     """Write the page about a fitted model.
 
@@ -64,9 +65,12 @@ def write_report(
         file.write(page)
 
 
-def render_report(model: Any, *, title: str = "", held_out: HeldOut | None = None) -> str:
+def render_report(
+    model: BooleanMatrixFactorization, *, title: str = "", held_out: HeldOut | None = None
+) -> str:
     """The page about a fitted model, as text; the parameters are those of `write_report`."""
     import jinja2
+    from markupsafe import Markup
 
     grid = make_grid(model)
     data = _data(model, grid, held_out)
@@ -76,22 +80,21 @@ def render_report(model: Any, *, title: str = "", held_out: HeldOut | None = Non
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    safe = {name: jinja2.utils.markupsafe.Markup(text) for name, text in scripts.items()}
     return environment.from_string(_text("report.html.j2")).render(
         title=title or "Boolean factors",
         summary=_summary(model, held_out),
         grid=grid,
-        factors=_cards(model),
+        factors=factor_facts(model),
         shown=MEMBERS_SHOWN,
         has=data,
         provenance=_provenance(model),
         python=_python(model),
         command=model.provenance_.get("command"),
-        style=jinja2.utils.markupsafe.Markup(_text("report.css")),
-        payload=jinja2.utils.markupsafe.Markup(payload),
+        style=Markup(_text("report.css")),
+        payload=Markup(payload),
         # Only these two scripts may run, whatever a label says.
         policy=" ".join(_fingerprint(text) for text in scripts.values()),
-        **safe,
+        **{name: Markup(text) for name, text in scripts.items()},
     )
 
 
@@ -114,34 +117,31 @@ def _fingerprint(script: str) -> str:
 # ---------------------------------------------------------------- what the script draws
 
 
-def _data(model: Any, grid: Grid, held_out: HeldOut | None) -> dict[str, Any]:
-    history = {
-        name: [float(value) for value in values]
-        for name, values in model.history_.items()
-        if name in ("residual", "log_posterior", "changes") and np.isfinite(values).all()
-    }
+def _data(
+    model: BooleanMatrixFactorization, grid: Grid, held_out: HeldOut | None
+) -> dict[str, object]:
+    selection = model.rank_selection_
     return {
         "grid": grid.packed(),
-        "history": history,
-        "histograms": _histograms(model),
+        "colours": FACTOR_COLOURS,
+        "history": {
+            name: values.tolist()
+            for name, values in model.history_.items()
+            if np.isfinite(values).all()
+        },
+        "histograms": [
+            histogram("beliefs of rows", model.row_log_odds_),
+            histogram("beliefs of columns", model.column_log_odds_),
+        ],
         "calibration": None if held_out is None else calibration(model, held_out),
-        "rank": rank_rows(model),
+        "rank": None if selection is None else selection.table(),
     }
-
-
-def _histograms(model: Any) -> list[dict[str, Any]]:
-    found = [
-        message_histogram(model),
-        histogram("beliefs of rows", model.row_log_odds_),
-        histogram("beliefs of columns", model.column_log_odds_),
-    ]
-    return [one for one in found if one is not None]
 
 
 # ---------------------------------------------------------------- what the page says
 
 
-def _summary(model: Any, held_out: HeldOut | None) -> list[tuple[str, str]]:
+def _summary(model: BooleanMatrixFactorization, held_out: HeldOut | None) -> list[tuple[str, str]]:
     seen = model.observations_
     n_entries = max(1, seen.n_rows * seen.n_columns)
     facts = [
@@ -171,21 +171,7 @@ def _agreement(found: Agreement, which: str) -> list[tuple[str, str]]:
     ]
 
 
-def _cards(model: Any) -> list[dict[str, Any]]:
-    from boolweave.recommend import members
-
-    cards = []
-    for k, fact in enumerate(factor_facts(model)):
-        card: dict[str, Any] = {**fact, "place": k}
-        for axis in ("row", "column"):
-            names = members(model, k, axis)
-            card[f"{axis}s"] = names[:MEMBERS_LISTED]
-            card[f"n_{axis}s"] = len(names)
-        cards.append(card)
-    return cards
-
-
-def _provenance(model: Any) -> list[tuple[str, str]]:
+def _provenance(model: BooleanMatrixFactorization) -> list[tuple[str, str]]:
     import numba
     import scipy
 
@@ -206,13 +192,13 @@ def _provenance(model: Any) -> list[tuple[str, str]]:
     return facts
 
 
-def _shown(name: str, value: Any) -> str:
+def _shown(name: str, value: object) -> str:
     """A parameter as it stands in a call: arrays and generators by the parameter's own name."""
     plain = value is None or isinstance(value, bool | int | float | str | Channel)
     return repr(value) if plain else name
 
 
-def _python(model: Any) -> str:
+def _python(model: BooleanMatrixFactorization) -> str:
     """How to repeat the fit: the parameters that are not at their defaults."""
     defaults = type(model)().get_params(deep=False)
     arguments = [f"n_components={model.n_components!r}"]

@@ -2,7 +2,6 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const NOTHING = 255, FULL = 254;
-  const FACTORS = ["#009e73", "#e69f00", "#cc79a7", "#56b4e9", "#d55e00", "#0072b2", "#7a5195", "#999999"];
   const PALETTES = {
     light: { ink: "#1d1f23", faint: "#666a73", line: "#dcdad3", one: "#1f3a5f", zero: "#f3dfbf", mid: "#f7f5f0", more: "#b2182b", less: "#2166ac", mark: "#1f5fa8", tip: "#ffffff" },
     dark: { ink: "#e9e8e4", faint: "#a1a5ae", line: "#373b44", one: "#a8c7fa", zero: "#3d3527", mid: "#22262d", more: "#ff8a80", less: "#64b5f6", mark: "#8ab4f8", tip: "#2b3038" },
@@ -18,7 +17,7 @@
 
   const theme = () => (printing ? "light" : asked || (dark.matches ? "dark" : "light"));
   const palette = () => PALETTES[theme()];
-  const colourOf = (k) => FACTORS[k % FACTORS.length];
+  const colourOf = (k) => data.colours[k % data.colours.length];
 
   async function unpack(text) {
     const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
@@ -118,8 +117,7 @@
     const [i, j] = Array.isArray(point.pointIndex) ? point.pointIndex : [point.pointNumber[0], point.pointNumber[1]];
     const seen = matrices.observed[i][j], chance = matrices.probability[i][j];
     const inside = (runs, at) => runs.some(([a, b]) => a <= at && at <= b);
-    const numbers = [...document.querySelectorAll(".card")].map((card) => card.querySelector(".pick").textContent.trim());
-    const of = data.grid.tiles.map((t, k) => (inside(t.rows, i) && inside(t.columns, j) ? numbers[k] : null)).filter(Boolean);
+    const of = data.grid.tiles.map((t, k) => (inside(t.rows, i) && inside(t.columns, j) ? `Factor ${k + 1}` : null)).filter(Boolean);
     const value = seen === null ? "not observed" : `observed ${data.grid.summarised ? seen.toFixed(2) : seen}`;
     byId("detail").textContent =
       `${decode(data.grid.rows[i])} × ${decode(data.grid.columns[j])}: ${value}, P(true 1) = ${chance.toFixed(2)}` +
@@ -148,15 +146,12 @@
     if (h.residual) chart("residual", [line(h.residual)], { xaxis: { title: { text: "iteration" } }, yaxis: { type: "log", title: { text: "residual" }, tickformat: "~g", nticks: 8 } });
     if (h.log_posterior) chart("posterior", [line(h.log_posterior)], { xaxis: { title: { text: "iteration" } }, yaxis: { title: { text: "log-posterior" } } });
     if (h.changes) chart("changes", [line(h.changes)], { xaxis: { title: { text: "iteration" } }, yaxis: { title: { text: "changes" }, rangemode: "tozero" } });
-    const bars = (drawn) => drawn.map((one, i) => ({
+    const bars = data.histograms.map((one, i) => ({
       type: "bar", name: one.name, x: one.counts.map((_, b) => (one.edges[b] + one.edges[b + 1]) / 2), y: one.counts,
-      width: one.edges[1] - one.edges[0], marker: { color: i === 0 ? c.mark : FACTORS[1], opacity: 0.75 },
+      width: one.edges[1] - one.edges[0], marker: { color: i === 0 ? c.mark : colourOf(1), opacity: 0.75 },
       hovertemplate: "log-odds %{x:.2f}: %{y}<extra>" + one.name + "</extra>",
     }));
-    for (const id of ["messages", "beliefs"]) {
-      const drawn = data.histograms.filter((one) => (one.name === "messages") === (id === "messages"));
-      if (drawn.length) chart(id, bars(drawn), { barmode: "overlay", bargap: 0, showlegend: drawn.length > 1, legend: { orientation: "h", y: 1.12 }, xaxis: { title: { text: "log-odds" } }, yaxis: { title: { text: "how many" }, type: id === "messages" ? "log" : "linear" } });
-    }
+    chart("beliefs", bars, { barmode: "overlay", bargap: 0, showlegend: true, legend: { orientation: "h", y: 1.12 }, xaxis: { title: { text: "log-odds" } }, yaxis: { title: { text: "how many" }, type: "log", dtick: 1 } });
     if (data.calibration) {
       const k = data.calibration, largest = Math.max(...k.count);
       chart("calibration", [
