@@ -130,7 +130,9 @@ def test_a_block_of_more_entries_than_the_limit(tmp_path, monkeypatch):
 
 
 def test_what_is_decoded_beyond_the_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr(observations, "in_turn", lambda runs, arrays_of: runs)  # nothing is read
+    monkeypatch.setattr(
+        observations, "iterate_blocks", lambda runs, arrays_of: runs
+    )  # nothing is read
     few, many = few_and_many(tmp_path, 10**6, np.arange(4096) * 3 + 5, n_last=20)
     runs = many.in_pieces()
     *_, (start, stop, columns, values) = runs
@@ -150,7 +152,7 @@ def test_files_beyond_the_limit(monkeypatch):
     arrays = storage.Files(3).zeros([(2**15, 2**15), (2**15, 2**15 + 1), (5, 7)], np.int16)
     for number, array in enumerate(arrays):
         array[-1, -1] = number + 1
-        storage.release(array)
+        storage.release_pages(array)
     assert [int(array[-1, -1]) for array in arrays] == [1, 2, 3]
     assert not arrays[2].ravel()[:-1].any()
 

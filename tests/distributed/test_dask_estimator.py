@@ -127,7 +127,7 @@ def stopped_after(n_steps, model, X):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine, "step", failing_step)
-        patch.setattr(Recorder, "beat", Recorder.save)
+        patch.setattr(Recorder, "save_if_due", Recorder.save)
         with pytest.raises(ZeroDivisionError):
             model.fit(X)
 

@@ -137,7 +137,7 @@ def test_a_run_begun_here_goes_on_there(client, planted, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(engine, "step", failing_step)
-        patch.setattr(Recorder, "beat", Recorder.save)
+        patch.setattr(Recorder, "save_if_due", Recorder.save)
         with pytest.raises(ZeroDivisionError):
             BooleanMatrixFactorization(checkpoint=tmp_path, **LONG).fit(planted.observations)
     there = DaskBooleanMatrixFactorization(client=client, checkpoint=tmp_path, **LONG)

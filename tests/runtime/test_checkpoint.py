@@ -75,7 +75,7 @@ def test_a_run_that_crashed_ends_where_another_does(planted, tmp_path, monkeypat
     monkeypatch.setattr(engine, "MIN_BLOCK", 300)  # several blocks
     undisturbed = fitted(planted.observations, CASES[case])
     crash_now_and_then(monkeypatch, seed=len(case), longest=300 if case == "rank" else 60)
-    monkeypatch.setattr(Recorder, "beat", every(3, Recorder.save))
+    monkeypatch.setattr(Recorder, "save_if_due", every(3, Recorder.save))
     for n_crashes in range(1000):  # noqa: B007
         try:
             resumed = fitted(planted.observations, CASES[case], checkpoint=tmp_path)
@@ -109,8 +109,9 @@ from boolweave.datasets import make_boolean
 warnings.simplefilter("ignore")
 place, result = sys.argv[1:]
 planted = make_boolean(60, 60, 3, flip=0.1, random_state=2)
-beat = Recorder.beat
-Recorder.beat = lambda self: (beat(self), time.sleep(0.01))  # time enough to be killed in
+save_if_due = Recorder.save_if_due
+# time enough to be killed in
+Recorder.save_if_due = lambda self: (save_if_due(self), time.sleep(0.01))
 often = Checkpoint(place, interval=0.02, share=1)
 model = BooleanMatrixFactorization(
     4, n_init=4, max_iter=150, tol=0.0, checkpoint=often, random_state=0
@@ -150,7 +151,7 @@ def test_kill_minus_nine(tmp_path):
 def stopped(observations, place, **parameters):
     """Leave a checkpoint behind, as a crash does."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Recorder, "beat", Recorder.save)
+        patch.setattr(Recorder, "save_if_due", Recorder.save)
         crash_now_and_then(patch, seed=0, longest=30)  # after 27 steps
         with pytest.raises(Crash):
             fitted(observations, {}, checkpoint=place, **parameters)
@@ -346,7 +347,7 @@ def test_ctrl_c_leaves_the_checkpoint(planted, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(engine, "step", interrupted_step)
-        patch.setattr(Recorder, "beat", Recorder.save)
+        patch.setattr(Recorder, "save_if_due", Recorder.save)
         model = fitted(planted.observations, {}, checkpoint=tmp_path)
     assert model.interrupted_
     assert len(os.listdir(tmp_path)) == 2
@@ -360,7 +361,7 @@ def test_a_url(planted):
     place = "memory://boolweave-test/run"
     files = fsspec.filesystem("memory")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Recorder, "beat", Recorder.save)
+        patch.setattr(Recorder, "save_if_due", Recorder.save)
         crash_now_and_then(patch, seed=0, longest=30)  # after 27 steps
         with pytest.raises(Crash):
             fitted(planted.observations, {}, checkpoint=place)
@@ -375,7 +376,7 @@ def test_select_rank(planted, tmp_path, monkeypatch, criterion):
     how = {"ranks": [1, 2, 3], "criterion": criterion, "random_state": 0, "n_init": 2}
     undisturbed = select_rank(planted.observations, max_iter=60, **how)
     recorder_writes = every(1 if criterion == "heldout" else 7, Recorder.save)
-    monkeypatch.setattr(Recorder, "beat", lambda self: self._store and recorder_writes(self))
+    monkeypatch.setattr(Recorder, "save_if_due", lambda self: self._store and recorder_writes(self))
     crash_now_and_then(monkeypatch, seed=0, longest=900 if criterion == "heldout" else 60)
     for n_crashes in range(100):  # noqa: B007
         try:
@@ -454,9 +455,9 @@ def test_when_there_is_room_again(planted, tmp_path, monkeypatch, url):
         recorder._due = 0.0
         if recorder.n_saved == n_saved:
             with pytest.warns(CheckpointWarning, match=r"bucket is full|No space left"):
-                recorder.beat()
+                recorder.save_if_due()
         else:
-            recorder.beat()
+            recorder.save_if_due()
         assert recorder.n_saved == n_saved
     assert kind(place).numbers() == [1, 2]
     recorder.finish()
@@ -466,7 +467,7 @@ def test_when_there_is_room_again(planted, tmp_path, monkeypatch, url):
 def test_what_is_no_fault_of_the_disk_is_an_error(planted, tmp_path):
     recorder = Recorder.at(Checkpoint(tmp_path, interval=0), planted.observations, {})
     with recorder.frame("loose", lambda: Loose(print)), pytest.raises(TypeError):
-        recorder.beat()
+        recorder.save_if_due()
 
 
 def test_a_checkpoint_that_cannot_be_removed_does_not_lose_the_result(
@@ -499,7 +500,7 @@ def test_a_directory_that_somebody_removed(planted, tmp_path):
     recorder.save()
     shutil.rmtree(place)
     recorder._due = 0.0
-    recorder.beat()
+    recorder.save_if_due()
     assert os.listdir(place) == ["checkpoint-000001.npz"]
     shutil.rmtree(place)
     recorder.finish()
@@ -512,7 +513,7 @@ def test_no_memory_for_a_checkpoint_does_not_end_the_fit(planted, tmp_path, monk
     monkeypatch.setattr(checkpoint_files, "write_arrays", greedy)
     recorder = Recorder.at(Checkpoint(tmp_path, interval=0), planted.observations, {})
     with pytest.warns(CheckpointWarning, match="Unable to allocate"):
-        recorder.beat()
+        recorder.save_if_due()
 
 
 # ---------------------------------------------------------------- the recorder itself
@@ -532,7 +533,7 @@ def test_how_often(tmp_path, planted, monkeypatch):
     monkeypatch.setattr(checkpoint_files.Directory, "write", slow_write)
     for later, expected in ((99, 0), (100, 1), (131, 1), (1129, 1), (1131, 2)):
         now = later
-        recorder.beat()
+        recorder.save_if_due()
         assert recorder.n_saved == expected
 
 

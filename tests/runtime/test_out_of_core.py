@@ -185,7 +185,7 @@ def stopped(observations, **parameters):
             step(*arguments)
 
         patch.setattr(engine, "step", failing_step)
-        patch.setattr(Recorder, "beat", Recorder.save)
+        patch.setattr(Recorder, "save_if_due", Recorder.save)
         with pytest.raises(ZeroDivisionError):
             BooleanMatrixFactorization(**parameters).fit(observations)
 
@@ -262,27 +262,29 @@ def test_a_private_mapping_keeps_its_changes(tmp_path):
     np.save(tmp_path / "a.npy", np.zeros(10**6, dtype=np.uint8))
     array = np.load(tmp_path / "a.npy", mmap_mode="c")
     array[:] = 1
-    storage.release(array)
+    storage.release_pages(array)
     assert array.all()
 
 
-def test_pieces():
+def test_chunks():
     for n in (0, 1, 2, 9, 10, 11, 20, 21):
         array = np.arange(n)
-        parts = storage.pieces(array, size=10)
+        parts = list(storage.iterate_chunks(array, size=10))
         assert np.concatenate([array[:0], *parts]).tolist() == array.tolist()
-        overlapping = storage.pieces(array, overlap=1, size=10)
+        overlapping = list(storage.iterate_chunks(array, overlap=1, size=10))
         joined = [array[:1], *(part[1:] for part in overlapping)]
         assert np.concatenate(joined).tolist() == array.tolist()
         assert all(len(part) for part in parts + overlapping)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
-def test_columns_are_looked_at_in_pieces(size, monkeypatch):
+def test_columns_are_checked_in_chunks(size, monkeypatch):
     from boolweave.data import convert
 
     monkeypatch.setattr(
-        convert, "pieces", lambda array, overlap: storage.pieces(array, overlap, size)
+        convert,
+        "iterate_chunks",
+        lambda array, overlap: storage.iterate_chunks(array, overlap, size),
     )
     indptr = np.array([0, 2, 2, 5, 6])
     good = np.array([1, 3, 0, 2, 9, 4])

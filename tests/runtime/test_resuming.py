@@ -50,7 +50,7 @@ def stop(observations, name, place, n_steps):
         step(*arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Recorder, "beat", Recorder.save)
+        patch.setattr(Recorder, "save_if_due", Recorder.save)
         patch.setattr(engine, "step", crashing)
         with pytest.raises(Crash):
             run(observations, name, place)

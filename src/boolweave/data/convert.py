@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from boolweave.data.cells import MISSING, Labels, check_labels, check_option, codes_of, place_of
 from boolweave.runtime.free_memory import free_memory, in_words
-from boolweave.runtime.storage import in_turn, pieces
+from boolweave.runtime.storage import iterate_chunks
 
 
 class Entries(NamedTuple):
@@ -45,7 +45,7 @@ def look_at(indptr: NDArray[Any], indices: NDArray[Any]) -> tuple[int, int, bool
     ends: list[int] = []
     increase, first = True, 0
     begins = indptr[1:-1]
-    for part in in_turn(pieces(indices, overlap=1), lambda part: (part,)):
+    for part in iterate_chunks(indices, overlap=1):
         ends += [int(part.min()), int(part.max())]
         increases = part[1:] > part[:-1]
         here = begins[slice(*np.searchsorted(begins, [first + 1, first + len(part)]))]

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from boolweave.data import convert
 from boolweave.data.cells import check_labels, check_option
 from boolweave.data.observed import ObservedEntries
-from boolweave.runtime.storage import in_turn, is_in_file, pieces
+from boolweave.runtime.storage import is_in_file, iterate_blocks, iterate_chunks
 
 # Entries that are looked at in one go, where each needs some hundred bytes.
 PIECE_OF_ROWS = 1 << 16
@@ -91,7 +91,7 @@ class Observations(ObservedEntries):
                 "indices must be strictly increasing within each row; "
                 "use Observations.from_triples for entries in any order"
             )
-        largest = max((part.max() for part in in_turn(pieces(values), lambda p: (p,))), default=0)
+        largest = max((part.max() for part in iterate_chunks(values)), default=0)
         if largest > 1:
             raise ValueError(f"values must be 0 or 1, but hold {largest}")
         fields = {
@@ -113,7 +113,7 @@ class Observations(ObservedEntries):
         """A hash of shape and entries."""
         data = hashlib.blake2b(repr(self.shape).encode(), digest_size=16)
         for array in (self.indptr, self.indices, self.values):
-            for part in in_turn(pieces(array), lambda part: (part,)):
+            for part in iterate_chunks(array):
                 data.update(np.ascontiguousarray(part).data)
         return data.hexdigest()
 
@@ -308,7 +308,7 @@ class Observations(ObservedEntries):
     @cached_property
     def n_ones(self) -> int:
         """Number of observed ones."""
-        parts = in_turn(pieces(self.values), lambda part: (part,))
+        parts = iterate_chunks(self.values)
         return sum(int(np.count_nonzero(part)) for part in parts)
 
     @property
@@ -345,7 +345,7 @@ class Observations(ObservedEntries):
             for start, stop in pairwise(cuts)
             for first, last in [self.indptr[[start, stop]]]
         ]
-        return in_turn(runs, lambda run: run[2:])
+        return iterate_blocks(runs, lambda run: run[2:])
 
     def to_dense(self) -> NDArray[np.float32]:
         """Return the matrix, shape (M, N), with NaN where nothing was observed."""

@@ -18,7 +18,7 @@ from boolweave.engine import prediction
 from boolweave.engine.evidence import evidence_of
 from boolweave.engine.kernels import folding_in, max_sum
 from boolweave.model.model import HARD_BELIEF
-from boolweave.runtime.storage import release
+from boolweave.runtime.storage import release_pages
 from boolweave.runtime.threads import run_all, threads
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _each_piece(function: Any, observations: Observations, model: Model, n_jobs:
         found = function(rows, observations.take_rows(rows))
         entries = slice(*observations.indptr[[rows.start, rows.stop]])
         for array in (observations.indices, observations.values):
-            release(array[entries])
+            release_pages(array[entries])
         return found
 
     with threads(n_jobs) as pool:

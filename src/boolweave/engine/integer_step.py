@@ -17,7 +17,7 @@ from boolweave.engine.kernels import integer_max_sum as kernels
 from boolweave.engine.kernels import integer_sum_product as sum_product_kernels
 from boolweave.engine.kernels import variables
 from boolweave.engine.kernels.vectors import TILE
-from boolweave.runtime.storage import in_turn
+from boolweave.runtime.storage import iterate_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -144,7 +144,7 @@ def update(told: Told, members: list[Member]) -> tuple[float, int, NDArray[Any]]
     xor = True if told.xor else None
     bounds, small = told.code.bounds, told.code.small
     change, n_changed = 0.0, 0
-    for member in in_turn(members, Member.arrays):
+    for member in iterate_blocks(members, Member.arrays):
         block, sums, i = member.block, member.sums, member.number
         side = sums.rows[i]
         dense = True if block.dense else None

@@ -20,7 +20,7 @@ from boolweave.engine.kernels.max_sum import COARSE, FINE, LARGEST_PRIOR
 from boolweave.engine.kernels.vectors import LANES
 from boolweave.engine.lazy import Later
 from boolweave.model.model import HARD_BELIEF
-from boolweave.runtime.storage import in_turn
+from boolweave.runtime.storage import iterate_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -148,7 +148,9 @@ def sums_of(problem: Any, semiring: str, to_row: list[Any], to_column: list[Any]
     sums = no_sums(problem, semiring)
     columns = sums.columns
     blocks = zip(problem.blocks, to_row, to_column, sums.rows, strict=True)
-    for block, phi, psi, side in in_turn(blocks, lambda part: (*entries_of(part[0]), *part[1:3])):
+    for block, phi, psi, side in iterate_blocks(
+        blocks, lambda part: (*entries_of(part[0]), *part[1:3])
+    ):
         offsets = offsets_of(problem, semiring, block)
         row_of = np.repeat(np.arange(block.stop - block.start), np.diff(block.indptr))
         for array, at, of in ((phi, row_of, side), (psi, block.columns, columns)):

@@ -17,7 +17,7 @@ from boolweave.engine.kernels import integer_sum_product as sum_product_kernels
 from boolweave.engine.kernels import variables
 from boolweave.engine.kernels.vectors import LANES
 from boolweave.model.model import Model
-from boolweave.runtime.storage import Memory, in_turn, release
+from boolweave.runtime.storage import Memory, iterate_blocks, release_pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -211,7 +211,7 @@ def make_blocks(
             full.fill(kernels.MISSING)
             full[flat + index[first:last]] = codes
             for array in (full, index[first:last], codes):
-                release(array)
+                release_pages(array)
             full.flags.writeable = False
             codes = full
         if dense:
@@ -237,7 +237,7 @@ def _most_in_column(n_rows: int, columns: NDArray[np.uint32], n_columns: int) ->
 def random_field(problem: Any, random: np.random.Generator) -> Field:
     """First beliefs as if from random messages: as much as n of them would add up to, √n."""
     evidence = problem.code.unit * problem.code.steps
-    n_observed = sum(block.n_observed for block in in_turn(problem.blocks, entries_of))
+    n_observed = sum(block.n_observed for block in iterate_blocks(problem.blocks, entries_of))
     M, N = problem.shape
     by_row, by_column = (evidence * np.sqrt(max(1.0, n_observed / max(1, n))) for n in (M, N))
     return Field.random(
@@ -249,7 +249,7 @@ def no_messages(problem: Any) -> list[NDArray[np.uint8]]:
     """Messages that say nothing."""
     messages = problem.store.zeros(_shapes(problem), np.uint8)
     blocks = zip(problem.blocks, messages, strict=True)
-    for block, array in in_turn(blocks, lambda part: (part[0].codes, part[1])):
+    for block, array in iterate_blocks(blocks, lambda part: (part[0].codes, part[1])):
         array[...] = _stored_zeros(problem, block)[:, None, :]
     return messages
 
@@ -293,7 +293,7 @@ def to_sum_product(problem: Any, packed: list[Any]) -> list[NDArray[np.int16]]:
     scale = np.float32(problem.code.unit * sum_product_kernels.LOG_ODDS_STEPS)
     converted = problem.store.zeros(_shapes(problem), np.int16)
     blocks = zip(problem.blocks, packed, converted, strict=True)
-    for block, array, out in in_turn(blocks, lambda part: (part[0].codes, *part[1:])):
+    for block, array, out in iterate_blocks(blocks, lambda part: (part[0].codes, *part[1:])):
         zeros = _stored_zeros(problem, block)[:, None, :].astype(np.float32)
         step = max(1, CONVERTED // max(1, out[:1].size))
         for start in range(0, len(out), step):
@@ -320,7 +320,7 @@ def covered(
         column_words.reshape(-1),
     )  # fmt: skip
     for array in entries_of(block):
-        release(array)
+        release_pages(array)
     return np.array([*counts, 0])
 
 

@@ -523,7 +523,7 @@ def run(
                     at.best = (score, *map(_kept, beliefs, at.best[1:]))
                 if on_iteration is not None:
                     on_iteration(state.n_iter, state.residual, score)
-                recorder.beat()
+                recorder.save_if_due()
             ending = Ending.CONVERGED if converged(state, tol) else Ending.OUT_OF_ITERATIONS
         except KeyboardInterrupt:
             ending = Ending.INTERRUPTED

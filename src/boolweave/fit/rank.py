@@ -356,7 +356,7 @@ class _Search:
             loss = _held_out_loss(self.observations, settings, seeds, max(1, self.seed))
         self.judged.ranks.append(rank)
         self.judged.scores.append(loss)
-        self.recorder.beat()
+        self.recorder.save_if_due()
 
     # ------------------------------------------------------------ what a rank begins with
 

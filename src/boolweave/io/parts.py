@@ -22,7 +22,7 @@ from boolweave.io.dialect import Dialect
 from boolweave.io.files import FileError, listed, without_panic
 from boolweave.io.formats import first_line, frame_codes
 from boolweave.io.options import Above
-from boolweave.runtime.storage import Files, Memory, in_turn, pieces, release
+from boolweave.runtime.storage import Files, Memory, iterate_blocks, iterate_chunks, release_pages
 
 if TYPE_CHECKING:
     import polars as pl
@@ -74,7 +74,7 @@ def read_parts(
                 raise FileError(str(path), f"expected {count} lines, got fewer; make it again")
             part = _pack(frame, str(path), names, numbers, limit)
             packed[n : n + len(part)] = part
-            release(packed[n : n + len(part)])
+            release_pages(packed[n : n + len(part)])
             n += len(part)
     row_labels, column_labels = (side.labels() for side in numbers)
     shape = len(row_labels), len(column_labels)
@@ -86,7 +86,7 @@ def read_parts(
     (indices,) = kept.zeros([(total,)], convert.index_dtype(shape[1]))
     (values,) = kept.zeros([(total,)], np.uint8)
     indptr, n = [np.zeros(1, dtype=np.int64)], 0
-    for first, last, part in in_turn(runs, lambda run: run[2:]):
+    for first, last, part in iterate_blocks(runs, lambda run: run[2:]):
         column = (part >> 1) & (2 ** (_BITS - 1) - 1)
         try:
             found = convert.entries_from_triples(
@@ -99,7 +99,7 @@ def read_parts(
         end = n + len(found.indices)
         indices[n:end], values[n:end] = found.indices, found.values
         for array in (indices[n:end], values[n:end]):
-            release(array)
+            release_pages(array)
         indptr.append(n + found.indptr[1:])
         n = end
     return Observations(
@@ -224,8 +224,7 @@ def _runs(
         yield 0, n_rows, packed
         return
     counts = np.zeros(n_rows, dtype=np.int64)
-    parts = pieces(packed)
-    for part in in_turn(parts, lambda part: (part,)):
+    for part in iterate_chunks(packed):
         counts += np.bincount(part >> _BITS, minlength=n_rows)
     ends = np.cumsum(counts)
     targets = np.arange(most, len(packed), most, dtype=np.int64)
@@ -233,7 +232,7 @@ def _runs(
     sizes = np.add.reduceat(counts, cuts[:-1])
     dealt = store.zeros([(int(size),) for size in sizes], np.int64)
     filled = np.zeros(len(sizes), dtype=np.int64)
-    for part in in_turn(parts, lambda part: (part,)):
+    for part in iterate_chunks(packed):
         run = np.searchsorted(cuts, part >> _BITS, side="right") - 1
         order: NDArray[Any] = np.argsort(run, kind="stable")
         bounds = np.searchsorted(run[order], np.arange(len(sizes) + 1))
@@ -241,6 +240,6 @@ def _runs(
             chosen = part[order[bounds[r] : bounds[r + 1]]]
             dealt[r][filled[r] : filled[r] + len(chosen)] = chosen
             filled[r] += len(chosen)
-            release(dealt[r])
+            release_pages(dealt[r])
     for r, entries in enumerate(dealt):
         yield int(cuts[r]), int(cuts[r + 1]), entries

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from boolweave.runtime.storage import release
+from boolweave.runtime.storage import release_pages
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -100,7 +100,7 @@ def _write_array(archive: zipfile.ZipFile, name: str, value: Any) -> None:
     array = np.asanyarray(value)
     with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
         np.lib.format.write_array(entry, array, allow_pickle=False)
-    release(array)
+    release_pages(array)
 
 
 def _digest(members: list[zipfile.ZipInfo]) -> str:

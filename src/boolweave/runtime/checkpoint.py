@@ -25,7 +25,7 @@ import numpy as np
 
 from boolweave.runtime.archives import Archive
 from boolweave.runtime.checkpoint_files import Directory, Remote, store_at
-from boolweave.runtime.storage import Made, Memory
+from boolweave.runtime.storage import LazyArray, Memory
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -191,7 +191,7 @@ class Recorder:
             self._reader = None
         return value
 
-    def beat(self) -> None:
+    def save_if_due(self) -> None:
         """Save, if it is time to; the frames must be such that the innermost loop can go on.
 
         Where that fails, as on a full disk, the run goes on without, and tries again later.
@@ -302,7 +302,7 @@ class Recorder:
 class Unrecorded(Recorder):
     """Keeps nothing: for a short run that is done again rather than resumed."""
 
-    def beat(self) -> None:
+    def save_if_due(self) -> None:
         """Do nothing."""
 
 
@@ -369,7 +369,9 @@ class _Writer:
 class _Reader:
     """Inverse of `_Writer`; only dataclasses of this package are made."""
 
-    def __init__(self, given: dict[str, Any], objects: list[Any], arrays: dict[str, Made]) -> None:
+    def __init__(
+        self, given: dict[str, Any], objects: list[Any], arrays: dict[str, LazyArray]
+    ) -> None:
         self._given = given
         self._objects = objects
         self._arrays = arrays
@@ -387,10 +389,10 @@ class _Reader:
             return self._given[content]
         if kind == "array":
             if content not in self._read:
-                self._read[content] = self._arrays[content].make()
+                self._read[content] = self._arrays[content].read()
             return self._read[content]
         if kind == "number":
-            return self._arrays[content].make()[()]
+            return self._arrays[content].read()[()]
         if kind == "dict":
             return {name: self.value(item) for name, item in content.items()}
         if kind == "object":
@@ -400,7 +402,7 @@ class _Reader:
         names = [item["array"] for item in content if isinstance(item, dict) and "array" in item]
         new = [name for name in names if name not in self._read]
         if kind == "list" and content and len(new) == len(content):
-            kept = self._store.keep([self._arrays[name] for name in new])
+            kept = self._store.load([self._arrays[name] for name in new])
             self._read |= dict(zip(new, kept, strict=True))
         return {"list": list, "tuple": tuple}[kind](self.value(item) for item in content)
 
@@ -414,7 +416,7 @@ class _Reader:
         return kind(**{field: self.value(node) for field, node in parts.items()})
 
 
-def _read(store: Directory | Remote, number: int) -> tuple[dict[str, Any], dict[str, Made]]:
+def _read(store: Directory | Remote, number: int) -> tuple[dict[str, Any], dict[str, LazyArray]]:
     """The header, and the arrays: large ones are read to see that they are whole, and again later.
 
     So no more than one of them is in memory before it is known where it is to be kept.
@@ -430,9 +432,9 @@ def _read(store: Directory | Remote, number: int) -> tuple[dict[str, Any], dict[
             array = stored[name]
             small = array.nbytes < LARGE
             make = (lambda a=array: a) if small else partial(again, name)
-            arrays[name] = Made(array.shape, array.dtype, make)
+            arrays[name] = LazyArray(array.shape, array.dtype, make)
         sealed = stored.sealed
-    header = json.loads(str(arrays.pop("header").make()))
+    header = json.loads(str(arrays.pop("header").read()))
     version = header["version"]
     if header["format"] != FORMAT or type(version) is not int or version < 1:
         raise ValueError("not a checkpoint")

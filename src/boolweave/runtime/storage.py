@@ -1,9 +1,10 @@
-"""Where large arrays are kept: in memory, or in files of which a block at a time is in memory.
+"""Keeps large arrays in memory, or in files of which one block at a time is in memory.
 
-A file is mapped into memory. Pages that were used are given back when a block is done, and those
-of the next block are asked for while it is worked on, so that a pass over all blocks reads and
-writes the file from front to back and keeps two blocks of it. The file has no name: it is gone when
-its arrays are, however the process ends.
+A file is mapped into memory. The pages of a block are given back when the block is done, and those
+of the next block are read ahead meanwhile, so that a pass over all blocks reads and writes the file
+from front to back and keeps two blocks of it in memory. (With a plain mapping, every page that was
+touched stays in memory.) The file has no name: it is gone when its arrays are, however the process
+ends.
 """
 
 from __future__ import annotations
@@ -23,14 +24,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import DTypeLike
+
+    from boolweave.runtime.types import Array
 
     Shape = tuple[int, ...]
 
 Item = TypeVar("Item")
 
-# Items that are looked at in one go.
-PIECE = 1 << 18
+# Items of a chunk of an array.
+CHUNK = 1 << 18
 
 # Bytes that the system may have yet to write, where its cache is to forget them.
 WRITTEN_LATER = 1 << 28
@@ -39,66 +42,66 @@ _PAGE = mmap.ALLOCATIONGRANULARITY
 
 
 @dataclass(frozen=True)
-class Made:
-    """An array that is somewhere else, and how to get it."""
+class LazyArray:
+    """An array that is read only when `read` is called."""
 
     shape: Shape
     dtype: np.dtype[Any]
-    make: Callable[[], NDArray[Any]]
+    read: Callable[[], Array]
 
     @property
     def n_bytes(self) -> int:
-        """Its size."""
+        """The size of the array in bytes."""
         return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
 
 
 class Memory:
-    """Arrays in memory.
+    """Keeps arrays in memory.
 
     Parameters
     ----------
     n_blocks : int, default=1
-        In how many blocks the rows are to be cut, at least.
+        The least number of blocks that the rows are cut into.
     """
 
-    # So many blocks may be worked on at once.
+    # The number of blocks that may be worked on at once.
     most_threads = 1 << 30
 
     def __init__(self, n_blocks: int = 1) -> None:
         self.n_blocks = n_blocks
 
-    def zeros(self, shapes: Sequence[Shape], dtype: DTypeLike) -> list[NDArray[Any]]:
-        """Arrays of these shapes."""
+    def zeros(self, shapes: Sequence[Shape], dtype: DTypeLike) -> list[Array]:
+        """Makes arrays of these shapes."""
         return [np.zeros(shape, dtype=dtype) for shape in shapes]
 
-    def keep(self, made: Sequence[Made]) -> list[NDArray[Any]]:
-        """Arrays from elsewhere, where arrays are kept."""
-        return [array.make() for array in made]
+    def load(self, arrays: Sequence[LazyArray]) -> list[Array]:
+        """Reads arrays into this store."""
+        return [array.read() for array in arrays]
 
 
 class Files(Memory):
-    """Arrays in files without a name, in the directory for temporary files.
+    """Keeps arrays in files without a name, in the directory for temporary files.
 
     Parameters
     ----------
     n_blocks : int
-        In how many blocks the rows are to be cut, at least.
+        The least number of blocks that the rows are cut into.
     cached : bool, default=True
-        Whether the system may keep what it likes of the files in memory that is free. Otherwise
-        pages leave its cache, too, as soon as they are on the disk.
+        Whether the system may keep the files in its page cache. Otherwise pages leave the cache as
+        soon as they are on the disk.
     """
 
     most_threads = 8
 
-    # Less than this stays in memory.
+    # Arrays with fewer bytes in all stay in memory.
     LEAST = 1 << 20
 
     def __init__(self, n_blocks: int, *, cached: bool = True) -> None:
         super().__init__(n_blocks)
         self.cached = cached
 
-    def zeros(self, shapes: Sequence[Shape], dtype: DTypeLike) -> list[NDArray[Any]]:
-        """Arrays of these shapes one after another in a file, each from a page of its own."""
+    def zeros(self, shapes: Sequence[Shape], dtype: DTypeLike) -> list[Array]:
+        """Makes arrays of these shapes in one file, each beginning at a page."""
         kind = np.dtype(dtype)
         sizes = [int(np.prod(shape, dtype=np.int64)) * kind.itemsize for shape in shapes]
         starts = [0, *accumulate(-(-size // _PAGE) * _PAGE for size in sizes)]
@@ -108,13 +111,15 @@ class Files(Memory):
             for shape, start in zip(shapes, starts, strict=False)
         ]
 
-    def keep(self, made: Sequence[Made]) -> list[NDArray[Any]]:
-        """Copies in a file, if they are large; one at a time is in memory."""
-        if len({array.dtype for array in made}) != 1 or sum(a.n_bytes for a in made) < self.LEAST:
-            return super().keep(made)
-        kept = self.zeros([array.shape for array in made], made[0].dtype)
-        for target, source in zip(in_turn(kept, lambda array: (array,)), made, strict=True):
-            target[...] = source.make()
+    def load(self, arrays: Sequence[LazyArray]) -> list[Array]:
+        """Reads arrays into a file if they are large, with one at a time in memory."""
+        alike = len({array.dtype for array in arrays}) == 1
+        if not alike or sum(array.n_bytes for array in arrays) < self.LEAST:
+            return super().load(arrays)
+        kept = self.zeros([array.shape for array in arrays], arrays[0].dtype)
+        for target, source in zip(kept, arrays, strict=True):
+            target[...] = source.read()
+            release_pages(target)
         return kept
 
 
@@ -123,7 +128,7 @@ class _Mapping(mmap.mmap):
 
     file: BinaryIO
     cached: bool
-    dropped: int  # bytes since all was written
+    dropped: int  # bytes since the last time that it waited
 
     @classmethod
     def of_size(cls, n_bytes: int, cached: bool) -> _Mapping:
@@ -144,10 +149,10 @@ class _Mapping(mmap.mmap):
         return mapping
 
     def drop(self, start: int, length: int) -> None:
-        """Let the system's cache forget a part.
+        """Removes a part of the file from the system's page cache.
 
-        Pages that are not written yet stay; the call sets off their writing. When many have come
-        together it is waited for, and they are forgotten, too.
+        Pages that are not on the disk yet stay, and the call starts writing them. When there are
+        many of those, it waits until they are written and removes them, too.
         """
         if self.cached or not hasattr(os, "posix_fadvise"):
             return
@@ -161,7 +166,7 @@ class _Mapping(mmap.mmap):
 
 
 def _allocate(file: BinaryIO, n_bytes: int) -> None:
-    """Take the room on the disk now: a mapped file that cannot grow later ends the process."""
+    """Reserves the room on the disk: a mapped file that cannot grow later ends the process."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(file.fileno(), 0, n_bytes)
     else:
@@ -171,21 +176,12 @@ def _allocate(file: BinaryIO, n_bytes: int) -> None:
 # ---------------------------------------------------------------- one after another
 
 
-def pieces(array: NDArray[Any], overlap: int = 0, size: int = PIECE) -> list[NDArray[Any]]:
-    """Consecutive parts of an array; each begins with the last `overlap` items of the one before.
-
-    No part is empty, or only what overlaps, unless the array is as short as that.
-    """
-    starts = range(0, max(len(array) - overlap, min(len(array), 1)), size)
-    return [array[start : start + size + overlap] for start in starts]
-
-
-def in_turn(
-    items: Iterable[Item], arrays_of: Callable[[Item], Iterable[NDArray[Any]]]
+def iterate_blocks(
+    items: Iterable[Item], arrays_of: Callable[[Item], Iterable[Array]]
 ) -> Iterator[Item]:
-    """The items; the arrays of the next are asked for, those of the last one given back.
+    """Yields the items; reads the arrays of the next item ahead and gives back those of the last.
 
-    Where arrays are in memory nothing is done.
+    Where the arrays are in memory it only yields the items.
     """
     waiting = list(items)
     if not any(is_in_file(array) for item in waiting for array in arrays_of(item)):
@@ -197,15 +193,25 @@ def in_turn(
                 _advise(array, "MADV_WILLNEED")
         yield item
         for array in arrays_of(item):
-            release(array)
+            release_pages(array)
 
 
-def release(array: NDArray[Any]) -> None:
-    """Give the pages of an array back, if it is part of a file: they are read again when needed."""
+def iterate_chunks(array: Array, overlap: int = 0, size: int = CHUNK) -> Iterator[Array]:
+    """Yields consecutive parts; each begins with the last `overlap` items of the one before.
+
+    No part is empty, or only what overlaps, unless the array is as short as that.
+    """
+    starts = range(0, max(len(array) - overlap, min(len(array), 1)), size)
+    chunks = [array[start : start + size + overlap] for start in starts]
+    return iterate_blocks(chunks, lambda chunk: (chunk,))
+
+
+def release_pages(array: Array) -> None:
+    """Gives the memory of an array back if it is part of a file; it is read again when needed."""
     _advise(array, "MADV_DONTNEED")
 
 
-def _advise(array: NDArray[Any], advice: str) -> None:
+def _advise(array: Array, advice: str) -> None:
     mapping = _mapping_of(array)
     if mapping is None or array.nbytes == 0 or not hasattr(mmap, advice):
         return
@@ -217,13 +223,13 @@ def _advise(array: NDArray[Any], advice: str) -> None:
         mapping.drop(start, length)
 
 
-def is_in_file(array: NDArray[Any]) -> bool:
-    """Whether an array is part of a file, read page by page when it is looked at."""
+def is_in_file(array: Array) -> bool:
+    """Whether an array is part of a file that is mapped into memory."""
     return _mapping_of(array) is not None
 
 
-def _mapping_of(array: Any) -> mmap.mmap | None:
-    """The mapping of which an array is a part, if its pages can be given back without loss."""
+def _mapping_of(array: object) -> mmap.mmap | None:
+    """Finds the mapping that an array is part of, if its pages can be given back without loss."""
     while type(array) is np.ndarray:
         array = array.base
     while isinstance(array, np.ndarray):
@@ -244,7 +250,7 @@ def _address(mapping: mmap.mmap) -> int:
 
 
 def check_disk(n_bytes: int) -> None:
-    """Raise if the directory for temporary files has not this much room; warn if it is no disk."""
+    """Raises if the directory for temporary files lacks this room; warns if it is in memory."""
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     if n_bytes > free:
@@ -261,7 +267,7 @@ def check_disk(n_bytes: int) -> None:
 
 
 def _is_in_memory(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> bool:
-    """Whether files in a directory are kept in memory (tmpfs); False where nobody knows."""
+    """Whether files in a directory are kept in memory (tmpfs); False if it is not known."""
     device = os.stat(folder).st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}" if hasattr(os, "major") else ""
     try:
