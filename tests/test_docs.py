@@ -1,13 +1,22 @@
-"""The pages of the documentation as Markdown shows them."""
+"""The pages of the documentation: their code runs, and Markdown shows them as meant."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import numpy as np
+import polars
 import pytest
+from pages import Run, blocks_of, fault_of
 
-PAGES = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
+ROOT = Path(__file__).parents[1]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+WITH_CODE = [
+    page
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES)
+    if page.exists() and blocks_of(page)
+]
 
 # What Markdown takes as it stands: code, fenced, indented or inside a line; comments; the
 # addresses of links and pictures; names for mkdocstrings.
@@ -40,3 +49,58 @@ def test_formulas_as_they_are_built():
         "z<sub>mn</sub> = ⋁<sub>k</sub> (x<sub>mk</sub> ∧ y<sub>kn</sub>)",
     ):
         assert formula in built
+
+
+# ---------------------------------------------------------------- code
+
+LIKES = """name,tea,rum,gin,milk,cake
+Ann,1,,0,1,1
+Bo,1,0,0,1,1
+Cy,0,1,1,,0
+Di,0,1,1,0,
+Ed,1,0,0,1,1
+"""
+
+
+HAMMING = np.array([[1, 1, 0, 1, 1, 0, 0], [1, 0, 1, 1, 0, 1, 0], [0, 1, 1, 1, 0, 0, 1]])
+
+
+def what_readers_have(folder):
+    """Files and names that the pages take for granted: data of the reader's own."""
+    from boolweave.datasets import make_boolean
+    from boolweave.decoding import design_pools, write_alist
+
+    (folder / "votes.csv").write_text(LIKES)
+    write_alist(folder / "code.alist", HAMMING)
+    np.save(folder / "ratios.npy", np.full((2, 7), 3.0))
+    np.savetxt(folder / "pools.csv", np.eye(4, 6), fmt="%d", delimiter=",")
+    np.savetxt(folder / "outcomes.csv", [1, 0, 0, 1], fmt="%d")
+    (folder / "big").mkdir()
+    triples = np.indices((30, 20)).reshape(2, -1)
+    planted = make_boolean(30, 20, 2, flip=0.02, random_state=0)
+    values = planted.observations.to_dense()[tuple(triples)].astype(int)
+    for number, part in enumerate(np.array_split(np.arange(len(values)), 2)):
+        columns = {"row": triples[0][part], "column": triples[1][part], "value": values[part]}
+        polars.DataFrame(columns).write_parquet(folder / "big" / f"{number}.parquet")
+    design = design_pools(items=1000, pools=120, prevalence=0.01, random_state=0)
+    return {
+        "X": planted.observations,
+        "outcomes": design[:, [3]].toarray().ravel(),
+        "received": np.array([1, 0, 0, 0, 0, 0, 0]),
+        "message": np.array([1, 0, 1, 1]),
+    }
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.name)
+def test_every_block_is_run_or_says_why_not(page):
+    assert [(b.line, fault) for b in blocks_of(page) if (fault := fault_of(b))] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.name)
+def test_code_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = Run(page, tmp_path, what_readers_have(tmp_path))
+    for block in blocks_of(page):
+        run.block(block)

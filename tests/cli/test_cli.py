@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -235,28 +234,6 @@ def test_help_is_quick_and_shell_completion_is_there():
     )  # fmt: skip
     assert completed.stdout.split() == ["factorize"]
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_examples_of_the_documentation_run(tmp_path):
-    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
-    (tmp_path / "likes.csv").write_text(LIKES)
-    assert LIKES in page
-    script = "set -e\n" + "".join(re.findall(r"```sh\n(.*?)```", page, re.S))
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    (folder / "boolweave").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m boolweave "$@"\n')
-    (folder / "boolweave").chmod(0o755)
-    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=850,
-        env={**os.environ, "PATH": path},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "because factor" in done.stdout
-    made = {file.name for file in tmp_path.iterdir()}
-    assert {"completed.csv", "factors.csv", "likes.npz", "likes.html", "page.html"} <= made
 
 
 # ---------------------------------------------------------------- bad files and options
