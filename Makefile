@@ -17,13 +17,8 @@ demo: .venv/demo.stamp  ## complete the hidden votes of the 107th Senate
 	$(BIN)/boolweave demo
 
 test: lint  ## lint, the kernels as plain Python with coverage, then all tests
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/engine/test_max_sum.py \
-	    tests/engine/test_sum_product.py tests/engine/test_integers.py \
-	    tests/engine/test_integer_sum_product.py tests/engine/test_vectors.py -q \
-	    -W error::RuntimeWarning:boolweave.engine.kernels.integer_max_sum \
-	    -W error::RuntimeWarning:boolweave.engine.kernels.integer_sum_product \
-	    --cov=boolweave.engine.kernels.max_sum --cov=boolweave.engine.kernels.sum_product --cov=boolweave.engine.kernels.integer_max_sum \
-	    --cov=boolweave.engine.kernels.integer_sum_product --cov-report=term-missing
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/engine/kernels -q \
+	    -W error::RuntimeWarning --cov=boolweave.engine.kernels --cov-report=term-missing
 	$(BIN)/python -m pytest -n auto --dist worksteal --durations=25
 
 lint: .venv/dev.stamp  ## style, types and the direction of imports

@@ -10,7 +10,7 @@ import polars
 import pytest
 from pages import Run, blocks_of, fault_of
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 WITH_CODE = [
     page
