@@ -13,6 +13,7 @@ from boolweave import BooleanMatrixFactorization, Channel, Observations
 from boolweave.data import observations
 from boolweave.engine import integer_step, integer_sums, integers
 from boolweave.engine import loop as engine
+from boolweave.engine.kernels.groups import GROUPS
 from boolweave.engine.kernels.vectors import LANES
 from boolweave.engine.result import Result
 from boolweave.model.model import Model
@@ -113,8 +114,8 @@ def test_a_block_of_more_entries_than_the_limit(tmp_path, monkeypatch):
         side.moved[:] = False
         sums.columns.table(sums.columns.units)[...] = columns.T
         sums.columns.moved[:] = False
-        still[: -8 * 4096 // (LANES * integers.kernels.GROUPS)] = True
-        scale = integer_sums.Scale.of(problem, "max-sum")
+        still[: -8 * 4096 // (LANES * GROUPS)] = True
+        scale = integer_sums.scale_of(problem, "max-sum")
         prior = integer_sums.Prior(problem.row_prior, K)
         told = integer_step.Told(False, "max-sum", code, 0.4, 0, scale, sums.columns, prior, None)
         member = integer_step.Member(block, sums, 0, to_row, to_column)

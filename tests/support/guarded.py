@@ -15,7 +15,7 @@ import warnings
 import numpy as np
 
 from boolweave import BooleanMatrixFactorization, Observations
-from boolweave.engine.kernels import integer_max_sum, variables
+from boolweave.engine.kernels import groups, integer_max_sum, integer_sum_product, variables
 
 PAGE = mmap.PAGESIZE
 _protect = getattr(ctypes.CDLL(None), "mprotect", None) if sys.platform != "win32" else None
@@ -94,9 +94,9 @@ def guard():
             continue  # the compiler must find what it knows
         module.np = numpy
         n_modules += 1
-    for module, name in ((integer_max_sum, "arrays_apart"), (variables, "scratch")):
-        made = getattr(module, name)
-        setattr(module, name, lambda *given, made=made: tuple(map(copied, made(*given))))
+    made = groups.arrays_apart
+    for module in (groups, integer_max_sum, integer_sum_product, variables):
+        module.arrays_apart = lambda wanted: list(map(copied, made(wanted)))
     assert n_modules > 20
 
 

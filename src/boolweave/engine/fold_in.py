@@ -150,7 +150,7 @@ def _decode(piece: Observations, known: Known, rows: slice, all_priors: Floats) 
     channel = model.channel.of_rows(rows, len(all_priors))
     indptr, columns, evidence, _ = evidence_of(piece, replace(model, channel=channel), rows.start)
     prior = np.ascontiguousarray(all_priors[rows])
-    entries = model.product == "xor", indptr, columns, evidence, prior
+    entries = model.product == "xor", max_sum.Entries(indptr, columns, evidence), prior
     belief = np.empty_like(prior)
     folding_in.max_sum(*entries, known.column_bits, known.damping, belief)
     bits = (belief > 0).astype(np.uint8)

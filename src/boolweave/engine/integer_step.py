@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from boolweave.engine.integer_sums import Scale, set_beliefs, settle, tell
+from boolweave.engine.integer_sums import scale_of, set_beliefs, settle, tell
 from boolweave.engine.integers import NARROW, entries_of
+from boolweave.engine.kernels import groups, variables
 from boolweave.engine.kernels import integer_max_sum as kernels
 from boolweave.engine.kernels import integer_sum_product as sum_product_kernels
-from boolweave.engine.kernels import variables
+from boolweave.engine.kernels.max_sum import Messages
 from boolweave.engine.kernels.vectors import TILE
 from boolweave.runtime.storage import iterate_blocks
 
@@ -57,7 +58,7 @@ def step(
     told = Told(
         problem.model.product == "xor", state.semiring, code, damping,
         int((sums.n_steps + 1) * GOLDEN % 1.0 * kernels.DAMPING_STEPS),
-        Scale.of(problem, state.semiring), sums.columns,
+        scale_of(problem, state.semiring), sums.columns,
         problem.settling_priors[0], field,
     )  # fmt: skip
 
@@ -65,15 +66,15 @@ def step(
         return update(told, [_member(problem, state, i) for i in numbers])
 
     change, n_changed, column_sums = 0.0, 0, np.zeros_like(sums.columns.sums)
-    groups = [list(range(g, len(problem.blocks), n_groups)) for g in range(n_groups)]
-    for moved, changed, column_sum in run_all(one_group, groups):
+    numbers = [list(range(g, len(problem.blocks), n_groups)) for g in range(n_groups)]
+    for moved, changed, column_sum in run_all(one_group, numbers):
         change = max(change, moved)
         n_changed += changed
         column_sums += column_sum
     if problem.share is not None:
         column_sums = problem.share.reduce(column_sums)
     sums.columns.sums += column_sums
-    scratch = variables.scratch(problem.n_components)
+    scratch = variables.DecodingScratch.of(problem.n_components)
     field_of_columns = None if field is None else field.of_columns().T
     of_columns = settle(
         sums.columns, problem.settling_priors[1], told.scale, scratch, field_of_columns
@@ -107,7 +108,7 @@ class Told:
     code: Code
     damping: float
     phase: int  # in 0 … 127
-    scale: Scale
+    scale: variables.Scale
     columns: Side
     row_prior: Prior
     field: Field | None  # as it is after the step
@@ -138,35 +139,34 @@ def update(told: Told, members: list[Member]) -> tuple[float, int, NDArray[Any]]
     max_sum = told.semiring == "max-sum"
     columns = _Columns(told)
     n_factors = columns.n_factors
-    scratch = (kernels if max_sum else sum_product_kernels).scratch(n_factors)
-    settling = variables.scratch(n_factors)
-    steps, *rounding = kernels.rounding(told.damping)
+    decoding = variables.DecodingScratch.of(n_factors)
+    scratch: Any
+    if max_sum:
+        damping, scratch = kernels.damping_of(told.damping), kernels.MaxSumScratch.of(n_factors)
+    else:
+        steps = kernels.damping_of(told.damping).steps
+        by = sum_product_kernels.Damping(steps, np.int16(told.phase))
+        scratch = sum_product_kernels.SumProductScratch.of(n_factors)
     xor = True if told.xor else None
-    bounds, small = told.code.bounds, told.code.small
     change, n_changed = 0.0, 0
     for member in iterate_blocks(members, Member.arrays):
         block, sums, i = member.block, member.sums, member.number
         side = sums.rows[i]
-        dense = True if block.dense else None
-        stride, column_units, column_sums = columns.of(block)
-        fixed = (dense, stride, block.indptr, block.index, block.codes)
-        read = (n_factors, side.units, column_units)
-        settled = (side.moved, told.columns.moved, sums.still[i])
-        kept = (member.to_row.reshape(-1), member.to_column.reshape(-1))
-        added = (side.sums, column_sums)
+        to_row, to_column = member.to_row.reshape(-1), member.to_column.reshape(-1)
+        messages = Messages(to_row, to_column)
+        arguments = (
+            xor, block.for_kernels(), side.for_kernels(), columns.of(block), messages, sums.still[i]
+        )  # fmt: skip
         if max_sum:
-            moved = kernels.max_sum(
-                xor, *fixed, bounds, steps, *rounding, *read, *settled, *kept, *added, *scratch
-            )
+            moved = kernels.max_sum(*arguments, told.code.bounds, damping, scratch)
         else:
             moved = sum_product_kernels.sum_product(
-                xor, block.top + block.start, *fixed, small, steps, np.int16(told.phase), *read,
-                *settled, sums.ones[i], *kept, *added, *scratch,
-            )  # fmt: skip
+                *arguments, told.code.small, by, sums.ones[i], scratch
+            )
         change = max(change, float(moved))
         of_rows = None if told.field is None else told.field.of_rows(block.rows)
         prior = told.row_prior.of(block.rows)
-        n_changed += settle(side, prior, told.scale, settling, of_rows)
+        n_changed += settle(side, prior, told.scale, decoding, of_rows)
     return change, n_changed, columns.changes()
 
 
@@ -190,8 +190,8 @@ class _Columns:
         self._reach = {"dense": 0, "together": 0}  # what a sum in 16 bits may have come to
         self._move = int(kernels.LARGEST_MOVE * min(1.0, told.damping + 1 / 128)) + 1
 
-    def of(self, block: CompactBlock) -> tuple[int, NDArray[np.int16], NDArray[Any]]:
-        """N or stride, units, and where to add the changes of sums."""
+    def of(self, block: CompactBlock) -> groups.Variables:
+        """Units, and where to add the changes of sums, as a block takes them."""
         reach = block.most_in_column * self._move
         narrow = self.told.semiring == "max-sum" and reach <= NARROW
         layout = "dense" if block.dense else "together" if narrow else "apart"
@@ -201,7 +201,7 @@ class _Columns:
         if not narrow:
             if layout not in self._wide:
                 self._wide[layout] = self._zeros(layout, self.told.columns.sums.dtype)
-            return self._stride(layout), units, self._wide[layout]
+            return self._variables(layout, self._wide[layout])
         if layout not in self._narrow:
             self._narrow[layout] = (
                 self._zeros(layout, np.int16) if block.dense else units[self.half :]
@@ -209,21 +209,25 @@ class _Columns:
         if self._reach[layout] + reach > NARROW:
             self._empty(layout)
         self._reach[layout] += reach
-        return self._stride(layout), units, self._narrow[layout]
+        return self._variables(layout, self._narrow[layout])
+
+    def _variables(self, layout: str, sums: NDArray[Any]) -> groups.Variables:
+        moved = self.told.columns.moved
+        return groups.Variables(self._stride(layout), self._told[layout], sums, moved)
 
     def _stride(self, layout: str) -> int:
         return {"dense": self.n_columns, "apart": self.half, "together": 2 * self.half}[layout]
 
     def _zeros(self, layout: str, kind: Any) -> NDArray[Any]:
         per_column = self.n_factors if layout == "dense" else self._stride(layout)
-        return kernels.arrays_apart([(self.n_columns * per_column + kernels.SLACK, kind)])[0]
+        return groups.arrays_apart([(self.n_columns * per_column + groups.SLACK, kind)])[0]
 
     def _laid_out(self, layout: str) -> NDArray[np.int16]:
         flat = self._zeros(layout, np.int16)
         if layout == "dense":
             flat[: self.units.size].reshape(self.units.T.shape)[...] = self.units.T
         else:
-            records = flat[: -kernels.SLACK].reshape(self.n_columns, self._stride(layout))
+            records = flat[: -groups.SLACK].reshape(self.n_columns, self._stride(layout))
             records[:, : self.n_factors] = self.units
         return flat
 
@@ -237,7 +241,7 @@ class _Columns:
             turned = part[: self.units.size].reshape(self.units.T.shape).T
             self.told.columns.table(self._taken)[...] += turned
         else:
-            taken = self._taken[: -kernels.SLACK]
+            taken = self._taken[: -groups.SLACK]
             variables.add_records(part, self._stride(layout), self.n_factors, taken)
 
     def _empty(self, layout: str) -> None:
@@ -246,7 +250,7 @@ class _Columns:
         if layout == "dense":
             self._narrow[layout][:] = 0
         else:
-            self._told[layout][: -kernels.SLACK].reshape(-1, 2 * self.half)[:, self.half :] = 0
+            self._told[layout][: -groups.SLACK].reshape(-1, 2 * self.half)[:, self.half :] = 0
         self._reach[layout] = 0
 
     def changes(self) -> NDArray[Any]:

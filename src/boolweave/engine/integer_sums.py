@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from boolweave.engine.integers import LARGEST_EVIDENCE, NARROW, entries_of, offsets_of, unit_of
-from boolweave.engine.kernels import integer_max_sum as kernels
+from boolweave.engine.kernels import groups, integer_max_sum, variables
 from boolweave.engine.kernels import integer_sum_product as sum_product_kernels
-from boolweave.engine.kernels import variables
 from boolweave.engine.kernels.max_sum import COARSE, FINE, LARGEST_PRIOR
 from boolweave.engine.kernels.vectors import LANES
 from boolweave.engine.lazy import Later
@@ -48,7 +47,7 @@ class Side:
     @classmethod
     def of(cls, n: int, n_factors: int, kind: Any) -> Side:
         """Without messages, and nobody was told anything yet."""
-        size = n * n_factors + kernels.SLACK
+        size = n * n_factors + groups.SLACK
         return cls(
             n_factors,
             np.zeros(size, dtype=kind),
@@ -58,9 +57,13 @@ class Side:
             np.zeros(2, dtype=np.int64),
         )
 
+    def for_kernels(self) -> groups.Variables:
+        """As kernels take them."""
+        return groups.Variables(self.n_factors, self.units, self.sums, self.moved)
+
     def table(self, flat: NDArray[Any]) -> NDArray[Any]:
         """One of the flat arrays as (n, K), without the slack behind it."""
-        return flat[: -kernels.SLACK].reshape(-1, self.n_factors)
+        return flat[: -groups.SLACK].reshape(-1, self.n_factors)
 
 
 @dataclass(eq=False)
@@ -139,7 +142,7 @@ def _sum_types(problem: Any, semiring: str) -> tuple[Any, Any]:
     largest = 2 * LARGEST_EVIDENCE * sum_product_kernels.LOG_ODDS_STEPS
     kind = np.int32 if max(in_row, in_column) * largest < 2**31 else np.int64
     many = problem.shape[0] * problem.n_components >= WORTH_IT
-    narrow = many and semiring == "max-sum" and in_row * kernels.LARGEST_MOVE <= NARROW
+    narrow = many and semiring == "max-sum" and in_row * integer_max_sum.LARGEST_MOVE <= NARROW
     return np.int16 if narrow else kind, kind
 
 
@@ -166,28 +169,19 @@ def sums_of(problem: Any, semiring: str, to_row: list[Any], to_column: list[Any]
 # ---------------------------------------------------------------- what variables tell
 
 
-@dataclass(frozen=True)
-class Scale:
-    """How log-odds and units go together."""
-
-    unit: np.float32  # in log-odds
-    per_odds: np.float32  # units in 1 of log-odds
-    limit: np.float32  # the largest belief, in units
-
-    @classmethod
-    def of(cls, problem: Any, semiring: str) -> Scale:
-        """That of a problem."""
-        unit = unit_of(problem, semiring)
-        max_sum = semiring == "max-sum"
-        limit = kernels.MAX_SUM_LIMIT if max_sum else sum_product_kernels.SUM_PRODUCT_LIMIT
-        return cls(np.float32(unit), np.float32(1 / unit), np.float32(limit))
+def scale_of(problem: Any, semiring: str) -> variables.Scale:
+    """How log-odds and units of a problem go together."""
+    unit = unit_of(problem, semiring)
+    max_sum = semiring == "max-sum"
+    limit = integer_max_sum.MAX_SUM_LIMIT if max_sum else sum_product_kernels.SUM_PRODUCT_LIMIT
+    return variables.Scale(np.float32(unit), np.float32(1 / unit), np.float32(limit))
 
 
 def believe(problem: Any, state: Any) -> None:
     """Give a state the beliefs that follow from its sums with the priors of this problem."""
     sums, field = state.sums, state.field
-    scale = Scale.of(problem, state.semiring)
-    scratch = variables.scratch(problem.n_components)
+    scale = scale_of(problem, state.semiring)
+    scratch = variables.DecodingScratch.of(problem.n_components)
     row_prior, column_prior = problem.settling_priors
 
     def renew(side: Side, prior: Prior, of_field: Floats | None) -> int:
@@ -214,7 +208,7 @@ def set_beliefs(problem: Any, state: Any) -> None:
 def tell(problem: Any, state: Any) -> None:
     """See that units are those of the state's beliefs, which may come from somewhere else."""
     sums = state.sums
-    scale = Scale.of(problem, state.semiring)
+    scale = scale_of(problem, state.semiring)
     unit = unit_of(problem, state.semiring)
     if not _are_own(state.row_belief, sums, unit):
         belief = np.asarray(state.row_belief)
@@ -229,8 +223,8 @@ def _are_own(belief: Any, sums: Sums, unit: float) -> bool:
     return isinstance(belief, Beliefs) and belief.sums is sums and belief.unit == unit
 
 
-def _tell(side: Side, belief: Any, scale: Scale) -> None:
-    """Units of given beliefs (n, K), with the numbers that `variables.settle` finds."""
+def _tell(side: Side, belief: Any, scale: variables.Scale) -> None:
+    """Units of given beliefs (n, K), as `variables.quantise_and_decode` finds them."""
     value = np.array(belief, dtype=np.float32)
     value *= scale.per_odds
     np.clip(value, -scale.limit, scale.limit, out=value)
@@ -263,13 +257,16 @@ class Prior:
 
 
 def settle(
-    side: Side, prior: Prior, scale: Scale, scratch: Any, field: Floats | None = None
+    side: Side,
+    prior: Prior,
+    scale: variables.Scale,
+    scratch: variables.DecodingScratch,
+    field: Floats | None = None,
 ) -> int:
     """What variables tell next, and their bits, from their sums; how many bits changed.
 
-    scratch is that of `belief_kernels`; field (n, K) is added to the priors.
+    field (n, K) is added to the priors.
     """
-    counts, news, ones = scratch
     by_row = prior.by_row or field is not None
     if by_row:
         pattern = np.zeros(len(side.sums), dtype=np.float32)
@@ -278,16 +275,18 @@ def settle(
             side.table(pattern)[...] += field
     else:
         pattern = prior.pattern
-    counts[:] = 0
-    n_changed = variables.settle(
-        len(side.moved), prior.n_factors, pattern, prior.n_factors if by_row else 0,
-        side.sums, scale.unit, scale.per_odds, scale.limit, side.units, side.moved.view(np.uint8),
-        side.words.reshape(-1), counts, news.view(np.uint16), ones.view(np.uint16), news, ones,
-    )  # fmt: skip
+    scratch.counts[:] = 0
+    n_changed = variables.quantise_and_decode(
+        side.for_kernels(),
+        side.words,
+        variables.Prior(pattern, prior.n_factors if by_row else 0),
+        scale,
+        scratch,
+    )
     if prior.by_row:
         hard = np.float32(HARD_BELIEF)
         side.totals[:] = variables.prior_totals(side.words, prior.odds, hard)
     else:
-        n_ones = counts.reshape(LANES, -1).sum(axis=0)
+        n_ones = scratch.counts.reshape(LANES, -1).sum(axis=0)
         side.totals[:] = prior.steps @ n_ones
     return int(n_changed)

@@ -7,14 +7,14 @@ same wherever they are; beliefs leave it as log-odds, as everywhere else.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from boolweave.engine.field import Field
+from boolweave.engine.kernels import groups, variables
 from boolweave.engine.kernels import integer_max_sum as kernels
 from boolweave.engine.kernels import integer_sum_product as sum_product_kernels
-from boolweave.engine.kernels import variables
 from boolweave.engine.kernels.vectors import LANES
 from boolweave.model.model import Model
 from boolweave.runtime.storage import Memory, iterate_blocks, release_pages
@@ -90,6 +90,11 @@ class CompactBlock:
     levels: NDArray[np.float64]
     top: int = 0  # rows of the matrix above those of the problem: on a cluster it is a part
 
+    def for_kernels(self) -> groups.Block:
+        """As kernels take it."""
+        dense: Literal[True] | None = True if self.dense else None
+        return groups.Block(dense, self.top + self.start, self.indptr, self.index, self.codes)
+
     @property
     def rows(self) -> slice:
         """Which rows of the matrix these are."""
@@ -103,7 +108,7 @@ class CompactBlock:
     @property
     def n_observed(self) -> int:
         """Number of entries observed."""
-        return int(np.count_nonzero(self.codes != kernels.MISSING))
+        return int(np.count_nonzero(self.codes != groups.MISSING))
 
     @property
     def n_groups(self) -> int:
@@ -115,7 +120,7 @@ class CompactBlock:
     @property
     def n_chunks(self) -> int:
         """Number of chunks of groups."""
-        return -(-self.n_groups // kernels.GROUPS)
+        return -(-self.n_groups // groups.GROUPS)
 
     def to_lanes(self, values: NDArray[Any]) -> NDArray[Any]:
         """Numbers of the entries, (entries,), as groups hold them, (groups, 16); 0 elsewhere."""
@@ -208,7 +213,7 @@ def make_blocks(
             rows = np.arange(stop - start, dtype=np.int64)
             flat = np.repeat(rows * n_columns, np.diff(indptr))
             full = next(new)
-            full.fill(kernels.MISSING)
+            full.fill(groups.MISSING)
             full[flat + index[first:last]] = codes
             for array in (full, index[first:last], codes):
                 release_pages(array)
@@ -314,11 +319,8 @@ def covered(
     problem: Any, block: CompactBlock, row_words: Any, column_words: Any
 ) -> NDArray[np.int64]:
     """How many entries of each code the decoded product makes 1 in a block, (3,)."""
-    counts = variables.covered(
-        True if problem.model.product == "xor" else None, True if block.dense else None,
-        block.indptr, block.index, block.codes, row_words.shape[1], row_words.reshape(-1),
-        column_words.reshape(-1),
-    )  # fmt: skip
+    xor = True if problem.model.product == "xor" else None
+    counts = variables.count_covered(xor, block.for_kernels(), row_words, column_words)
     for array in entries_of(block):
         release_pages(array)
     return np.array([*counts, 0])

@@ -65,6 +65,10 @@ class Block:
     columns: NDArray[np.uint32]  # (entries,)
     evidence: Floats  # L, (entries,)
 
+    def for_kernels(self) -> max_sum.Entries:
+        """As kernels take it."""
+        return max_sum.Entries(self.indptr, self.columns, self.evidence)
+
     @property
     def rows(self) -> slice:
         """Which rows of the matrix these are."""
@@ -342,7 +346,9 @@ def believe(problem: Problem, state: State) -> None:
                 phi, psi = sum_product.log_odds(phi), sum_product.log_odds(psi)
             of_columns = np.zeros_like(column_belief)
             max_sum.add_up(
-                block.indptr, block.columns, phi, psi, row_belief[block.rows], of_columns
+                block.for_kernels(),
+                max_sum.Messages(phi, psi),
+                max_sum.Sides(row_belief[block.rows], of_columns),
             )
             column_belief += of_columns
         state.row_belief, state.column_belief = row_belief, column_belief
@@ -429,10 +435,13 @@ def step(
         column_sum = np.zeros_like(column_belief)
         expected_ones = np.zeros(2)
         arguments = (
-            problem.model.product == "xor", block.indptr, block.columns, block.evidence,
-            problem.dtype.type(damping), row_input[block.rows], column_input,
-            state.to_row[i], state.to_column[i], row_belief[block.rows], column_sum,
-        )  # fmt: skip
+            problem.model.product == "xor",
+            block.for_kernels(),
+            problem.dtype.type(damping),
+            max_sum.Sides(row_input[block.rows], column_input),
+            max_sum.Messages(state.to_row[i], state.to_column[i]),
+            max_sum.Sides(row_belief[block.rows], column_sum),
+        )
         if state.semiring == "sum-product":
             residual = sum_product.sum_product(*arguments, expected_ones)
         else:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from boolweave.engine.kernels import predicting, variables
+from boolweave.engine.kernels.groups import Block
 from boolweave.model.model import sigmoid
 from boolweave.model.products import boolean_product
 
@@ -125,10 +126,8 @@ def counts(
             if marginal:
                 covered += predicting.count_likely(xor, indptr[start : stop + 1], *own, x, y)
             else:
-                covered += variables.covered(
-                    True if xor else None, None, indptr[start : stop + 1] - indptr[start], *own,
-                    x.shape[1], x.reshape(-1), y.reshape(-1),
-                )  # fmt: skip
+                block = Block(None, start, indptr[start : stop + 1] - indptr[start], *own)
+                covered += variables.count_covered(True if xor else None, block, x, y)
     ones = observations.n_ones
     seen = np.array([observations.n_observed - ones, ones])
     return np.stack([seen - covered, covered], axis=1)

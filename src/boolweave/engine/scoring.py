@@ -102,9 +102,8 @@ class Scorer:
         def explained(i: int) -> float:
             block = problem.blocks[i]
             return max_sum.explained_evidence(
-                problem.model.product == "xor", block.indptr, block.columns, block.evidence,
-                row_words[i], column_words,
-            )  # fmt: skip
+                problem.model.product == "xor", block.for_kernels(), row_words[i], column_words
+            )
 
         numbers = range(len(problem.blocks))
         if problem.code is None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from boolweave.engine import integers
 from boolweave.engine import loop as engine
-from boolweave.engine.kernels.integer_max_sum import MISSING
+from boolweave.engine.kernels.groups import MISSING
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -35,7 +35,7 @@ from reference import boolean_product_by_definition
 
 from boolweave.data.observations import Observations
 from boolweave.engine import integers, loop
-from boolweave.engine.integer_sums import Prior, Scale, Side, settle, tell
+from boolweave.engine.integer_sums import Prior, Side, settle, tell
 from boolweave.engine.kernels import max_sum, variables
 from boolweave.engine.loop import log_posterior, make_problem, step, threads, with_model
 from boolweave.model.model import HARD_BELIEF, Channel, Model
@@ -330,7 +330,8 @@ def test_what_follows_from_sums(n_factors, same):
     units[...] = told
     units[2, 0] += 1
     for news in (True, False):
-        scale, scratch = Scale(*map(np.float32, (0.25, 4, 1023))), variables.scratch(n_factors)
+        scale = variables.Scale(*map(np.float32, (0.25, 4, 1023)))
+        scratch = variables.DecodingScratch.of(n_factors)
         n_changed = settle(side, Prior(prior, n_factors), scale, scratch)
         assert n_changed == (np.count_nonzero(odds > 0) if news else 0)  # all bits were 0 before
         np.testing.assert_array_equal(units, told)

@@ -222,10 +222,10 @@ def test_improve_rows_stops_where_no_flip_helps(product, small, seed):
 
     bits = start.astype(np.uint8)
     for block in problem.blocks:
+        column_bits = np.ascontiguousarray(known.T)
         max_sum.improve_rows(
-            product == "xor", block.indptr, block.columns, block.evidence, a[block.rows],
-            np.ascontiguousarray(known.T), bits[block.rows],
-        )  # fmt: skip
+            product == "xor", block.for_kernels(), a[block.rows], column_bits, bits[block.rows]
+        )
     assert (score(bits) >= score(start.astype(np.uint8)) - 1e-6).all()
     for k in range(K):
         flipped = bits.copy()

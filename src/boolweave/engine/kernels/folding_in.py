@@ -3,8 +3,7 @@
 Each row is decoded from its own entries alone, in the order of its columns and in 64-bit floats. So
 equal rows get equal answers to the last bit, wherever they stand and whatever is beside them.
 
-Throughout: the entries of row i are indptr[i] to indptr[i + 1] of columns and evidence (L =
-log p(o|1) − log p(o|0)); row_prior (rows, K) are log-odds.
+Throughout, entries are those of `max_sum.Entries`; row_prior (rows, K) are log-odds.
 """
 
 import numpy as np
@@ -27,7 +26,7 @@ LARGEST = 700.0
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def max_sum(xor, indptr, columns, evidence, row_prior, column_bits, damping, row_belief):
+def max_sum(xor, entries, row_prior, column_bits, damping, row_belief):
     """Beliefs (rows, K) by max-sum from neutral messages, each entry of the column factor known.
 
     column_bits (N, K), of which the ones matter: an entry joins the x_k of its ones. With m_l what
@@ -36,6 +35,7 @@ def max_sum(xor, indptr, columns, evidence, row_prior, column_bits, damping, row
         OR:  min(L, −max m_l) if no m_l is positive, else min(0, L + Σ max(0, m_l))
         XOR: min(|L|, min |m_l|) with the sign of L, turned once for each positive m_l
     """
+    indptr, columns, evidence = entries
     n_factors = row_prior.shape[1]
     member = np.empty(n_factors, np.int64)
     cavity = np.empty(n_factors)
@@ -96,15 +96,14 @@ def _answer(xor, strength, n, cavity):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def sum_product(
-    xor, indptr, columns, evidence, row_prior, column_chance, damping, bits, row_belief
-):
+def sum_product(xor, entries, row_prior, column_chance, damping, bits, row_belief):
     """Marginal log-odds (rows, K) by sum-product, from decoded bits (rows, K).
 
     column_chance P(y = 1), (N, K). What the x_l say of an entry is how likely z = 0 without x_k:
     R = Π (1 − p_l y_l). Then, with x_k = 0, P(z = 0) = R, and with x_k = 1, R (1 − y_k).
     XOR: the same for the mean of (−1)^z, with 2 p_l y_l and 2 y_k.
     """
+    indptr, columns, evidence = entries
     n_factors = row_prior.shape[1]
     sign = 2.0 if xor else 1.0
     term = np.empty(n_factors)

@@ -6,27 +6,35 @@ of a float and a polynomial for the rest. What is between is in floats, 16 to a 
 even entries of a group before those of the odd ones: see `_vectors.in_upper_halves`.
 """
 
+from typing import Any, Literal, NamedTuple
+
 import numpy as np
 
-from boolweave.engine.kernels import integer_max_sum
-from boolweave.engine.kernels.integer_max_sum import (
+from boolweave.engine.kernels.groups import (
     GROUPS,
     LINE,
-    fetch_ahead,
-    fetch_messages,
+    Block,
+    Group,
+    Scratch,
+    Variables,
+    arrays_apart,
+    count_groups,
+    ends_row,
     find_group,
     first_entry,
     gather,
-    n_groups_of,
+    padded,
+    prefetch_columns,
+    prefetch_messages,
     read_codes,
+    rests,
     scatter_columns,
     scatter_rows,
-    settled,
 )
 from boolweave.engine.kernels.jit import njit
+from boolweave.engine.kernels.max_sum import Messages
 from boolweave.engine.kernels.vectors import (
     LANES,
-    TILE,
     add_pairs,
     as_float32,
     as_int16,
@@ -45,6 +53,7 @@ from boolweave.engine.kernels.vectors import (
     total,
     where,
 )
+from boolweave.runtime.types import Array, Floats, Integers
 
 # Steps of log₂-odds, and of log-odds: 739.
 BINARY_STEPS = 512
@@ -68,15 +77,32 @@ _i64 = np.int64
 _f32 = np.float32
 
 
-def scratch(n_factors):
-    """The scratch arrays of one thread: x, y, …, seen of max-sum, then those of this kernel."""
-    size = -(-n_factors // TILE) * TILE * LANES
-    floats = [(size + extra, np.float32) for extra in (0, 0, LANES)]
-    integers = [(2 * LANES, np.int32), (size // 2, np.int32)]
-    x, y, _, *rest = integer_max_sum.scratch(n_factors, [*floats, *integers])
-    *_, numbers, _ = rest
-    numbers[:LANES] = np.arange(LANES)
-    return [x, y, *rest]
+class Damping(NamedTuple):
+    """How far messages go, and which of them are rounded up."""
+
+    steps: Any  # int16, damping in 128ths
+    phase: Any  # int16, another in 0 … 127 every iteration
+
+
+class SumProductScratch(NamedTuple):
+    """Arrays of one thread, of one group each."""
+
+    group: Scratch
+    row_one: Floats  # (K, LANES) float32: P(x = 1) without what the entry says of it
+    column_one: Floats  # (K, LANES) float32, likewise P(y = 1)
+    others: Floats  # (K + 1, LANES) float32
+    numbers: Integers  # (2, LANES) int32: 0 … 15, and room for columns
+    row_changes: Integers  # (K, LANES / 2) int32: changes of messages to a row, until it ends
+
+    @classmethod
+    def of(cls, n_factors: int) -> "SumProductScratch":
+        """Scratch for K factors."""
+        size = padded(n_factors) * LANES
+        floats = [(size + extra, np.float32) for extra in (0, 0, LANES)]
+        integers = [(2 * LANES, np.int32), (size // 2, np.int32)]
+        made = cls(Scratch.of(n_factors), *arrays_apart([*floats, *integers]))
+        made.numbers[:LANES] = np.arange(LANES)
+        return made
 
 
 # ---------------------------------------------------------------- exponential and logarithm
@@ -132,7 +158,7 @@ def _steps(ratio, dither):
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _damped(gap, damping, spread):
+def _damped(gap: Any, damping: Any, spread: Any) -> Any:
     """damping/128 of a gap, rounded up for a share of the lanes that is what would be cut off.
 
     In two parts of 8 bits, so that products stay within 16.
@@ -143,33 +169,35 @@ def _damped(gap, damping, spread):
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _read_chances(
-    xor, n_factors, first, to_row, to_column, x, y, row_one, column_one, others
-):  # fmt: skip
+    xor: Literal[True] | None, n_factors: int, first: int, messages: Messages,
+    scratch: SumProductScratch,
+) -> None:  # fmt: skip
     """row_one, column_one = P(x = 1), P(y = 1) without what the entry says of them.
 
-    With e^−(what x tells of itself) and that of y, plus 1, as u and v, these are 1/u and 1/v: one
-    division serves both and their product c = P(term = 1). Rounded, too, none is above 1.
-    others[k] = Π (1 − c) from term k on, for XOR Π (1 − 2c). All are (K, LANES) float32, `others`
-    one longer.
+    With e^−(the cavity of x) and that of y, plus 1, as u and v, these are 1/u and 1/v: one division
+    serves both and their product c = P(term = 1). Rounded, too, none is above 1.
+    others[k] = Π (1 − c) from term k on, for XOR Π (1 − 2c).
     """
     one = splat(_f32(1))
     r = one
-    store(others, n_factors * LANES, one)
+    store(scratch.others, n_factors * LANES, one)
     for back in range(n_factors):
         i = (n_factors - 1 - back) * LANES
-        u = one + _power(load(to_row, first + i) - load(x, i))
-        v = one + _power(load(to_column, first + i) - load(y, i))
+        u = one + _power(load(messages.to_row, first + i) - load(scratch.group.x, i))
+        v = one + _power(load(messages.to_column, first + i) - load(scratch.group.y, i))
         c = one / (u * v)
-        store(row_one, i, v * c)
-        store(column_one, i, u * c)
+        store(scratch.row_one, i, v * c)
+        store(scratch.column_one, i, u * c)
         if xor is not None:
             c = c + c
         r = r - r * c
-        store(others, i, r)
+        store(scratch.others, i, r)
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _find_gains(xor, n_factors, base, lean, row_one, column_one, others):
+def _find_gains(
+    xor: Literal[True] | None, n_factors: int, base: Any, lean: Any, scratch: SumProductScratch
+) -> Any:
     """others[k] = p(o | term k = 1) / p(o | term k = 0) − 1; returns Π (1 − c) of all terms.
 
     With r = Π (1 − c) over the other terms, p(o | term = 0) is base − lean·r, where for OR
@@ -179,97 +207,98 @@ def _find_gains(xor, n_factors, base, lean, row_one, column_one, others):
     r = splat(_f32(1))
     for k in range(n_factors):
         i = k * LANES
-        more = lean * (r * load(others, i + LANES))
+        more = lean * (r * load(scratch.others, i + LANES))
         if_zero = base - more
-        c = load(row_one, i) * load(column_one, i)
+        c = load(scratch.row_one, i) * load(scratch.column_one, i)
         if xor is not None:
             more = more + more
             c = c + c
-        store(others, i, more / if_zero)
+        store(scratch.others, i, more / if_zero)
         r = r - r * c
     return r
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _send(
-    n_factors, gains, row_one, column_one, dither, spread, damping, first, to_row, to_column, x, y,
-    change,
-):  # fmt: skip
+    n_factors: int, first: int, messages: Messages, damping: Damping, spread: Any,
+    scratch: SumProductScratch, change: Any,
+) -> Any:  # fmt: skip
     """Damped update of one group; returns the larger of `change` and its gaps.
 
-    What the factor tells x is log [p(o | x = 1) / p(o | x = 0)] = log (1 + gain·P(y = 1)).
+    The message to x is log [p(o | x = 1) / p(o | x = 0)] = log (1 + gain·P(y = 1)).
 
     Rounding is dithered twice. Where a message goes: one of a third of a step is a whole step in a
     third of the entries, so that sums of many weak messages are right. And the way there: a share
-    of the entries one step away go there now, the others in a later iteration, when `spread` is
-    another; so that small moves are damped, too, and all arrive.
+    of the entries one step away go there now, the others in a later iteration, when the phase is
+    another; so that small changes are damped, too, and all arrive.
     """
     one = splat(_f32(1))
     zero = splat(_i16(0))
+    dither = _dither(spread)
+    spread = (spread + damping.phase) & splat(_i16(127))
     for k in range(n_factors):
         i = k * LANES
-        gain = load(gains, i)
-        old_row = load(to_row, first + i)
-        old_column = load(to_column, first + i)
-        new_row = from_upper_halves(_steps(one + gain * load(column_one, i), dither))
-        new_column = from_upper_halves(_steps(one + gain * load(row_one, i), dither))
+        gain = load(scratch.others, i)
+        old_row = load(messages.to_row, first + i)
+        old_column = load(messages.to_column, first + i)
+        new_row = from_upper_halves(_steps(one + gain * load(scratch.column_one, i), dither))
+        new_column = from_upper_halves(_steps(one + gain * load(scratch.row_one, i), dither))
         gap = new_row - old_row
         gap_column = new_column - old_column
-        moved = _damped(gap, damping, spread)
-        moved_column = _damped(gap_column, damping, spread)
-        store(to_row, first + i, old_row + moved)
-        store(to_column, first + i, old_column + moved_column)
-        store(x, i, moved)
-        store(y, i, moved_column)
+        row_change = _damped(gap, damping.steps, spread)
+        column_change = _damped(gap_column, damping.steps, spread)
+        store(messages.to_row, first + i, old_row + row_change)
+        store(messages.to_column, first + i, old_column + column_change)
+        store(scratch.group.x, i, row_change)
+        store(scratch.group.y, i, column_change)
         sizes = maximum(maximum(gap, zero - gap), maximum(gap_column, zero - gap_column))
         change = maximum(change, sizes)
     return change
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _fetch_sums(dense, n_factors, column_at, column_sum):
+def _prefetch_sums(block: Block, n_factors: int, columns: Variables, scratch: Scratch) -> None:
     """Ask for the sums that this group will add to."""
-    if dense is None:
+    if block.dense is None:
         for i in range(LANES):
             for k in range(0, n_factors, LINE // 2):  # numbers of 32 bits
-                prefetch(column_sum, column_at[i] + k)
+                prefetch(columns.sums, scratch.column_at[i] + k)
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _column_numbers(dense, columns, column, start, n, numbers):
-    """Columns of the entries of a group, int32; `numbers` are 0 … 15, and room for 16 more."""
-    if dense is not None:
-        return as_int32(splat(_i64(column))) + load(numbers, 0)
-    if n == LANES:
-        return as_int32(load(columns, start))
-    for i in range(n):
-        numbers[LANES + i] = columns[start + i]
+def _column_numbers(block: Block, group: Group, numbers: Any) -> Any:
+    """Columns of the entries of a group, int32."""
+    if block.dense is not None:
+        return as_int32(splat(_i64(group.column))) + load(numbers, 0)
+    if group.n == LANES:
+        return as_int32(load(block.columns, group.start))
+    for i in range(group.n):
+        numbers[LANES + i] = block.columns[group.start + i]
     return load(numbers, LANES)
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _read_spread(top_at, one_row, at, row_at, column_numbers):
-    """Evenly spread numbers of 16 bits by row and column, the same for whatever blocks.
-
-    top_at is where the block's first row begins in the matrix (M, K); at or row_at[i], where those
-    of the entries begin in the block.
-    """
-    place = as_int32(splat(_i64(at))) if one_row else as_int32(load(row_at, 0))
-    by_row = (place + as_int32(splat(_i64(top_at)))) * splat(_i32(BY_ROW))
-    spread = by_row + column_numbers * splat(_i32(BY_COLUMN))
-    return as_int16(spread >> splat(_i32(16)))
+def _read_spread(block: Block, n_factors: int, group: Group, scratch: SumProductScratch) -> Any:
+    """Evenly spread numbers of 16 bits by row and column, the same for whatever blocks."""
+    if group.one_row:  # where the entries' rows begin in (M, K)
+        place = as_int32(splat(_i64(group.row * n_factors)))
+    else:
+        place = as_int32(load(scratch.group.row_at, 0))
+    by_row = (place + as_int32(splat(_i64(block.first_row * n_factors)))) * splat(_i32(BY_ROW))
+    column = _column_numbers(block, group, scratch.numbers)
+    return as_int16((by_row + column * splat(_i32(BY_COLUMN))) >> splat(_i32(16)))
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _add_held(n_factors, held, at, row_sum):
-    """Add what is held to the sums of a row, and hold nothing."""
+def _add_row_changes(rows: Variables, row: int, row_changes: Any) -> None:
+    """Add the changes of messages to a row to its sums, and begin anew."""
     half = LANES // 2
-    for k in range(n_factors):
+    for k in range(rows.stride):
         both = _i32(0)
         for i in range(half):
-            both += held[k * half + i]
-            held[k * half + i] = 0
-        row_sum[at + k] += both
+            both += row_changes[k * half + i]
+            row_changes[k * half + i] = 0
+        rows.sums[row * rows.stride + k] += both
 
 
 # ---------------------------------------------------------------- a block
@@ -277,81 +306,55 @@ def _add_held(n_factors, held, at, row_sum):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def sum_product(
-    xor, top, dense, n_columns, indptr, columns, codes, small, damping, phase, n_factors,
-    row_belief, column_belief, row_moved, column_moved, still, ones, to_row, to_column, row_sum,
-    column_sum, x, y, row_at, column_at, seen, row_one, column_one, others, numbers, held,
-):  # fmt: skip
+    xor: Literal[True] | None, block: Block, rows: Variables, columns: Variables,
+    messages: Messages, resting: Array, likelihoods: Floats, damping: Damping,
+    expected_ones: Array, scratch: SumProductScratch,
+) -> np.int16:  # fmt: skip
     """One iteration of sum-product over one block of rows.
 
-    top is the number of the block's first row in the matrix. The rest is as in
-    `integer_max_sum.max_sum`, but messages (groups, K, LANES) are int16, log₂-odds in steps of
-    1/512; small (2,) float32 is the smaller likelihood of a 0 and of a 1 with the larger set to 1;
-    damping is in 128ths, int16; phase another in 0 … 127 every iteration, int16. Updated: ones
-    (chunks, 2) int64, the sum of P(z = 1 | o) over the entries of a chunk seen as 1, and as 0, in
-    steps of 2⁻²⁰.
+    As `integer_max_sum.max_sum`, but messages are int16, log₂-odds in steps of 1/512; likelihoods
+    (2,) float32 are the smaller likelihood of a 0 and of a 1 with the larger set to 1. Updated:
+    expected_ones (chunks, 2) int64, the sum of P(z = 1 | o) over the entries of a chunk seen as 1,
+    and as 0, in steps of 2⁻²⁰. Returns the largest gap between an old message and a new one.
     """
-    n_entries, n_rows = codes.shape[0], indptr.shape[0] - 1
-    n_groups = n_groups_of(dense, n_columns, n_rows, n_entries)
-    indptr, columns, codes = pointer(indptr), pointer(columns), pointer(codes)
-    row_belief, column_belief = pointer(row_belief), pointer(column_belief)
-    to_row, to_column = pointer(to_row), pointer(to_column)
-    row_sum, column_sum = pointer(row_sum), pointer(column_sum)
-    x, y, seen, numbers, held = (
-        pointer(x), pointer(y), pointer(seen), pointer(numbers), pointer(held)
-    )  # fmt: skip
-    row_at, column_at = pointer(row_at), pointer(column_at)
-    row_one, column_one, others = pointer(row_one), pointer(column_one), pointer(others)
+    n_factors, n_columns, n_entries = rows.stride, columns.stride, block.codes.shape[0]
+    n_groups = count_groups(block, n_columns)
+    entries, of_rows, of_columns = pointer(block), pointer(rows), pointer(columns)
+    sent, own = pointer(messages), pointer(scratch)
     zero = splat(_i16(0))
     one = splat(_f32(1))
     none = splat(_i32(0))
-    steps = splat(damping)
+    by = Damping(splat(damping.steps), splat(damping.phase))
     residual = _i16(0)
     row = 0
-    for c in range(still.shape[0]):
+    for c in range(resting.shape[0]):
         first = c * GROUPS
         last = min(n_groups, first + GROUPS)
-        row, column = first_entry(dense, n_columns, indptr, first, row)
-        if still[c] and settled(
-            dense, n_columns, n_rows, n_entries, indptr, columns, first, last, row, row_moved,
-            column_moved,
-        ):  # fmt: skip
+        row, column = first_entry(entries, n_columns, first, row)
+        if resting[c] and rests(block, rows, columns, first, last, row):
             continue
         change = zero
         ones_of_one = none
         ones_of_zero = none
         for g in range(first, last):
-            row, column, start, n, one_row = find_group(
-                dense, n_columns, indptr, n_entries, g, row, column
-            )
-            fetch_ahead(dense, n_columns, columns, start, n_entries, column_belief)
-            gather(
-                dense, n_columns, indptr, columns, row, column, start, n, one_row, n_factors,
-                row_belief, column_belief, x, y, row_at, column_at,
-            )  # fmt: skip
-            spread = _read_spread(
-                top * n_factors, one_row, row * n_factors, row_at,
-                _column_numbers(dense, columns, column, start, n, numbers),
-            )  # fmt: skip
-            code = in_upper_halves(read_codes(codes, start, n, seen)) >> splat(_i32(16))
+            group = find_group(entries, n_columns, n_entries, g, row, column)
+            row = group.row
+            column = group.column + LANES
+            prefetch_columns(entries, of_columns, group, n_entries)
+            gather(entries, of_rows, of_columns, group, own.group)
+            spread = _read_spread(entries, n_factors, group, own)
+            code = in_upper_halves(read_codes(entries, group, own.group)) >> splat(_i32(16))
             as_one = code == splat(_i32(1))
             as_zero = code == none
-            like_one = where(as_zero, splat(small[0]), one)
-            like_zero = where(as_one, splat(small[1]), one)
+            like_one = where(as_zero, splat(likelihoods[0]), one)
+            like_zero = where(as_one, splat(likelihoods[1]), one)
             at = g * n_factors * LANES
-            _read_chances(
-                xor, n_factors, at, to_row, to_column, x, y, row_one, column_one, others
-            )  # fmt: skip
-            _fetch_sums(dense, n_factors, column_at, column_sum)
-            fetch_messages(g, n_factors, 2, to_row, to_column)
+            _read_chances(xor, n_factors, at, sent, own)
+            _prefetch_sums(entries, n_factors, of_columns, own.group)
+            prefetch_messages(sent, group, n_factors, 2)
             base = like_one if xor is None else like_one + like_zero
-            all_zero = _find_gains(
-                xor, n_factors, base, like_one - like_zero, row_one, column_one, others
-            )
-            change = _send(
-                n_factors, others, row_one, column_one, _dither(spread),
-                (spread + splat(phase)) & splat(_i16(127)), steps, at, to_row, to_column, x, y,
-                change,
-            )  # fmt: skip
+            all_zero = _find_gains(xor, n_factors, base, like_one - like_zero, own)
+            change = _send(n_factors, at, sent, by, spread, own, change)
             prior = one - all_zero
             if xor is not None:
                 prior = prior * splat(_f32(0.5))
@@ -360,18 +363,17 @@ def sum_product(
             counted = as_int32(share * splat(_f32(ONES_STEPS)))
             ones_of_one = ones_of_one + where(as_one, counted, none)
             ones_of_zero = ones_of_zero + where(as_zero, counted, none)
-            scatter_columns(dense, n_columns, column, n_factors, y, column_at, column_sum)
-            if one_row:
+            scatter_columns(entries, n_factors, of_columns, group, own.group)
+            if group.one_row:
                 for k in range(n_factors):
-                    add_pairs(load(x, k * LANES), held, k * (LANES // 2))
-                if g + 1 == last or indptr[row + 1] < start + n + LANES:  # the next is not its own
-                    _add_held(n_factors, held, row * n_factors, row_sum)
+                    add_pairs(load(own.group.x, k * LANES), own.row_changes, k * (LANES // 2))
+                if g + 1 == last or ends_row(entries, group):
+                    _add_row_changes(of_rows, row, own.row_changes)
             else:
-                scatter_rows(dense, n_factors, x, row_at, row_sum)
-            column += LANES
-        ones[c, 0] = total(ones_of_one)
-        ones[c, 1] = total(ones_of_zero)
-        moved = largest(change)
-        still[c] = moved == 0
-        residual = max(residual, moved)
+                scatter_rows(entries, of_rows, own.group)
+        expected_ones[c, 0] = total(ones_of_one)
+        expected_ones[c, 1] = total(ones_of_zero)
+        largest_change = largest(change)
+        resting[c] = largest_change == 0
+        residual = max(residual, largest_change)
     return residual

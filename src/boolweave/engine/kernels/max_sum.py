@@ -1,6 +1,6 @@
 """The inner loops: numba, one block of rows, one iteration.
 
-This file imports numpy and `_jit` only. A block is a run of consecutive rows; its observed entries
+A block is a run of consecutive rows; its observed entries
 are cut into chunks of equal size, across row boundaries, so that every loop below runs over a long
 contiguous range whether rows are long or short. Messages of a block are stored as
 (chunks, factors, entries of a chunk); what lies past the last entry of a block is padding.
@@ -12,9 +12,12 @@ One pass over a chunk is gather → exchange → scatter:
     scatter   the sums of the new messages, which are the next beliefs
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from boolweave.engine.kernels.jit import njit
+from boolweave.runtime.types import Array, Floats, Integers
 
 # A damped message that decays to nothing would pass through the denormal floats, on which
 # processors are ten times slower. Messages are log-odds: below this they say nothing.
@@ -22,6 +25,29 @@ NEGLIGIBLE = np.float32(1e-12)
 
 # A flip must raise the log-posterior by more than rounding could.
 NO_GAIN = 1e-9
+
+
+class Entries(NamedTuple):
+    """The entries of a run of consecutive rows."""
+
+    indptr: Integers  # (rows + 1,) where the entries of each row begin, from 0
+    columns: Integers  # (entries,)
+    evidence: Floats  # (entries,) L = log p(o|1) − log p(o|0)
+
+
+class Messages(NamedTuple):
+    """The messages of a block, in both directions."""
+
+    to_row: Array  # Φ
+    to_column: Array  # Ψ
+
+
+class Sides(NamedTuple):
+    """Beliefs, or sums of messages, of rows and columns."""
+
+    rows: Floats  # (rows, K)
+    columns: Floats  # (K, N)
+
 
 # Why "+ zero" after a maximum that is stored where it came from: without it the compiler stores
 # only where the value changed, and a loop with a conditional store is not vectorised.
@@ -89,10 +115,10 @@ def _damp(n, damping, new, message, change):
 
 
 @njit(nogil=True, cache=True)
-def _max_sum_or_exchange(evidence, n, damping, from_row, from_column, to_row, to_column, scratch):
+def _max_sum_or_exchange(evidence, n, damping, cavities, to_row, to_column, scratch):
     """Replace the messages of one chunk by their damped update; return the largest change.
 
-    evidence L (n,); from_row Φ̂, from_column Ψ̂, to_row Φ, to_column Ψ (K, n); scratch (8, n).
+    evidence L (n,); cavities Φ̂ and Ψ̂, to_row Φ, to_column Ψ (K, n); scratch (8, n).
     The change is that of Φ or Ψ as a share of |L|, the bound of both.
 
         Γ̂_k = min(Φ̂ + Ψ̂, Φ̂, Ψ̂)
@@ -105,6 +131,7 @@ def _max_sum_or_exchange(evidence, n, damping, from_row, from_column, to_row, to
     exact when beliefs are huge. For the same reason Φ is computed as
     max(Γ + min(Ψ̂, 0), −max(Ψ̂, 0)). The loops are many and short so that each one vectorises.
     """
+    from_row, from_column = cavities
     n_factors = from_row.shape[0]
     zero = evidence.dtype.type(0)
     bound = scratch[0]
@@ -158,11 +185,12 @@ def _max_sum_or_exchange(evidence, n, damping, from_row, from_column, to_row, to
 
 
 @njit(nogil=True, cache=True)
-def _max_sum_xor_exchange(evidence, n, damping, from_row, from_column, to_row, to_column, scratch):
+def _max_sum_xor_exchange(evidence, n, damping, cavities, to_row, to_column, scratch):
     """As `_max_sum_or_exchange`, for the XOR product.
 
     Γ_k = sign(L) · Π_{j≠k} sign(−Γ̂_j) · min(|L|, min_{j≠k} |Γ̂_j|)
     """
+    from_row, from_column = cavities
     n_factors = from_row.shape[0]
     zero = evidence.dtype.type(0)
     one = evidence.dtype.type(1)
@@ -217,23 +245,20 @@ def _max_sum_xor_exchange(evidence, n, damping, from_row, from_column, to_row, t
 
 
 @njit(nogil=True, cache=True)
-def max_sum(
-    xor, indptr, columns, evidence, damping,
-    row_belief, column_belief, to_row, to_column, row_sum, column_sum,
-):  # fmt: skip
+def max_sum(xor, entries, damping, beliefs, messages, sums):
     """One iteration of max-sum over one block of rows.
 
-    Fixed: xor, the product; indptr (rows + 1,) counted from the block's first entry, columns
-    (entries,), evidence L (entries,), damping λ. Read: row_belief Ξ (rows, K), column_belief Υ
-    (K, N).
-    Updated: to_row Φ, to_column Ψ (chunks, K, chunk size). Added to: row_sum (rows, K),
-    column_sum (K, N). Returns the largest change of a message
-    as a share of |L|.
+    Fixed: xor, the product; entries; damping λ. Read: beliefs Ξ and Υ. Updated: messages
+    (chunks, K, chunk size). Added to: sums. Returns the largest change of a message as a share of
+    |L|.
     """
+    indptr, columns, evidence = entries
+    to_row, to_column = messages
     n_chunks, n_factors, size = to_row.shape
     n_entries = columns.shape[0]
     from_row = np.empty((n_factors, size), to_row.dtype)
     from_column = np.empty((n_factors, size), to_row.dtype)
+    cavities = from_row, from_column
     scratch = np.empty((8, size), to_row.dtype)
     residual = to_row.dtype.type(0)
     row = 0
@@ -241,42 +266,29 @@ def max_sum(
         start = c * size
         n = min(size, n_entries - start)
         first_row = row
-        row = _gather_rows(indptr, first_row, start, n, row_belief, to_row[c], from_row)
-        _gather_columns(columns[start:], n, column_belief, to_column[c], from_column)
+        row = _gather_rows(indptr, first_row, start, n, beliefs.rows, to_row[c], from_row)
+        _gather_columns(columns[start:], n, beliefs.columns, to_column[c], from_column)
         if xor:
             change = _max_sum_xor_exchange(
-                evidence[start:],
-                n,
-                damping,
-                from_row,
-                from_column,
-                to_row[c],
-                to_column[c],
-                scratch,
+                evidence[start:], n, damping, cavities, to_row[c], to_column[c], scratch
             )
         else:
             change = _max_sum_or_exchange(
-                evidence[start:],
-                n,
-                damping,
-                from_row,
-                from_column,
-                to_row[c],
-                to_column[c],
-                scratch,
+                evidence[start:], n, damping, cavities, to_row[c], to_column[c], scratch
             )
         residual = max(residual, change)
-        _scatter_rows(indptr, first_row, start, n, to_row[c], row_sum)
-        _scatter_columns(columns[start:], n, to_column[c], column_sum)
+        _scatter_rows(indptr, first_row, start, n, to_row[c], sums.rows)
+        _scatter_columns(columns[start:], n, to_column[c], sums.columns)
     return residual
 
 
 @njit(nogil=True, cache=True)
-def explained_evidence(xor, indptr, columns, evidence, row_words, column_words):
+def explained_evidence(xor, entries, row_words, column_words):
     """Sum of L over the entries of a block at which the decoded product is 1.
 
     row_words (rows, W), column_words (N, W): the decoded bits of the factors, 64 to a word.
     """
+    indptr, columns, evidence = entries
     total = 0.0
     for row in range(row_words.shape[0]):
         for entry in range(indptr[row], indptr[row + 1]):
@@ -297,11 +309,10 @@ def explained_evidence(xor, indptr, columns, evidence, row_words, column_words):
 
 
 @njit(nogil=True, cache=True)
-def add_up(indptr, columns, to_row, to_column, row_sum, column_sum):
-    """Add the messages of a block to row_sum (rows, K) and column_sum (K, N), as an iteration does.
-
-    In the same order, so that the sums are the same to the last bit.
-    """
+def add_up(entries, messages, sums):
+    """Add the messages of a block to sums as an iteration does, with the same bits."""
+    indptr, columns, _ = entries
+    to_row, to_column = messages
     n_chunks, _, size = to_row.shape
     n_entries = columns.shape[0]
     row = 0
@@ -310,16 +321,17 @@ def add_up(indptr, columns, to_row, to_column, row_sum, column_sum):
         n = min(size, n_entries - start)
         while indptr[row + 1] <= start:
             row += 1
-        _scatter_rows(indptr, row, start, n, to_row[c], row_sum)
-        _scatter_columns(columns[start:], n, to_column[c], column_sum)
+        _scatter_rows(indptr, row, start, n, to_row[c], sums.rows)
+        _scatter_columns(columns[start:], n, to_column[c], sums.columns)
 
 
 @njit(nogil=True, cache=True)
-def improve_rows(xor, indptr, columns, evidence, row_prior, column_bits, row_bits):
+def improve_rows(xor, entries, row_prior, column_bits, row_bits):
     """Flip single bits of a block's rows, the best first, as long as the log-posterior rises.
 
     row_prior a (rows, K); column_bits (N, K), known; row_bits (rows, K), updated.
     """
+    indptr, columns, evidence = entries
     n_factors = row_bits.shape[1]
     gain = np.empty(n_factors)
     for row in range(row_bits.shape[0]):

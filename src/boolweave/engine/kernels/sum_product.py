@@ -7,10 +7,13 @@ a polynomial, for the sums that are the next beliefs. (Running products would ne
 looked at before they leave the range of floats, which costs more where rows are short.)
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from boolweave.engine.kernels.jit import njit
 from boolweave.engine.kernels.max_sum import _scatter_columns, _scatter_rows
+from boolweave.runtime.types import Floats
 
 # A ratio is kept within e^±60, beliefs within ±85 before they become odds: then what is left of a
 # belief without its strongest message is still beyond doubt. What the evidence says of a term is
@@ -25,6 +28,13 @@ SMALLEST = np.float32(1e-37)
 _BITS_OF_TWO_THIRDS = np.int32(0x3F2AAAAB)
 _EXPONENT = np.int32(-(1 << 23))  # sign and exponent bits
 _LN2_PER_EXPONENT_UNIT = np.float32(np.log(2.0) / (1 << 23))
+
+
+class Chances(NamedTuple):
+    """Probabilities of one and of zero, each (K, n) or (n,), in full precision however small."""
+
+    one: Floats
+    zero: Floats
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -153,18 +163,23 @@ def _damp_ratio(n, damping, other, not_other, gain, ratio, new, change):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _exchange(
-    xor, n, damping, like_one, like_zero, x, not_x, y, not_y, c, q,
-    after_one, after_zero, to_row, to_column, scratch,
+    xor, n, damping, likelihood, row_chances, column_chances, terms, after, to_row, to_column,
+    scratch,
 ):  # fmt: skip
     """Replace the messages of one chunk by their damped update.
 
-    like_one, like_zero: p(o|1) and p(o|0) up to a common scale, (n,). After it, scratch[1] and
-    scratch[2] hold P(z = 1) and P(z = 0) before o was seen, scratch[5] the change of each entry.
+    likelihood: p(o|1) and p(o|0) up to a common scale, (n,). After it, scratch[1] and scratch[2]
+    hold P(z = 1) and P(z = 0) before o was seen, scratch[5] the change of each entry.
 
         OR:  p(o | term k = 1) = p(o|1)
              p(o | term k = 0) = p(o|1)·P(rest = 1) + p(o|0)·P(rest = 0)
         XOR: p(o | term k = 1) = p(o|1)·P(rest = 0) + p(o|0)·P(rest = 1)
     """
+    like_one, like_zero = likelihood
+    x, not_x = row_chances
+    y, not_y = column_chances
+    c, q = terms
+    after_one, after_zero = after
     n_factors = x.shape[0]
     gain = scratch[0]
     before_one = scratch[1]
@@ -214,17 +229,16 @@ def _exchange(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def sum_product(
-    xor, indptr, columns, evidence, damping,
-    row_odds, column_odds, to_row, to_column, row_sum, column_sum, statistics,
-):  # fmt: skip
+def sum_product(xor, entries, damping, odds, messages, sums, expected_ones):
     """One iteration of sum-product over one block of rows.
 
-    As `kernels.max_sum`, with odds e^Ξ and e^Υ in place of beliefs and ratios e^Φ and e^Ψ in place
-    of messages; row_sum and column_sum are sums of logarithms. Added to statistics (2,): the sum of
-    P(z = 1 | o) over the entries with L > 0, and over those with L < 0. Returns the largest change
-    of a message, in log-odds.
+    As `max_sum.max_sum`, with odds e^Ξ and e^Υ in place of beliefs and ratios e^Φ and e^Ψ in place
+    of messages; sums are of logarithms. Added to expected_ones (2,): the sum of P(z = 1 | o) over
+    the entries with L > 0, and over those with L < 0. Returns the largest change of a message, in
+    log-odds.
     """
+    indptr, columns, evidence = entries
+    to_row, to_column = messages
     n_chunks, n_factors, size = to_row.shape
     n_entries = columns.shape[0]
     x = np.empty((n_factors, size), np.float32)
@@ -238,6 +252,9 @@ def sum_product(
     scratch = np.empty((8, size), np.float32)
     like_one = scratch[6]
     like_zero = scratch[7]
+    likelihood = Chances(like_one, like_zero)
+    row_chances, column_chances = Chances(x, not_x), Chances(y, not_y)
+    terms, after = Chances(c_one, c_zero), Chances(after_one, after_zero)
     part = np.empty(size, np.float32)
     part_bits = part.view(np.int32)
     residual = np.float32(0)
@@ -252,27 +269,27 @@ def sum_product(
             like_one[j] = np.float32(1) if evidence[start + j] > 0 else other
             like_zero[j] = other if evidence[start + j] > 0 else np.float32(1)
         first_row = row
-        row = _spread_rows(indptr, first_row, start, n, row_odds, x)
-        _spread_columns(columns[start:], n, column_odds, y)
+        row = _spread_rows(indptr, first_row, start, n, odds.rows, x)
+        _spread_columns(columns[start:], n, odds.columns, y)
         _probabilities(n, x, not_x, phi)
         _probabilities(n, y, not_y, psi)
         _terms(n, x, not_x, y, not_y, c_one, c_zero)
         _chains(xor, n, c_one, c_zero, after_one, after_zero)
         _exchange(
-            xor, n, damping, like_one, like_zero, x, not_x, y, not_y, c_one, c_zero,
-            after_one, after_zero, phi, psi, scratch,
+            xor, n, damping, likelihood, row_chances, column_chances, terms, after, phi, psi,
+            scratch,
         )  # fmt: skip
         for j in range(n):
             one = like_one[j] * scratch[1, j]
             posterior = one / max(one + like_zero[j] * scratch[2, j], SMALLEST)
             if evidence[start + j] > 0:
-                statistics[0] += posterior
+                expected_ones[0] += posterior
             else:
-                statistics[1] += posterior
+                expected_ones[1] += posterior
             residual = max(residual, np.float32(2) * scratch[5, j])
         for k in range(n_factors):
             _logarithm(n, phi[k], phi[k].view(np.int32), part, part_bits, x[k])
             _logarithm(n, psi[k], psi[k].view(np.int32), part, part_bits, y[k])
-        _scatter_rows(indptr, first_row, start, n, x, row_sum)
-        _scatter_columns(columns[start:], n, y, column_sum)
+        _scatter_rows(indptr, first_row, start, n, x, sums.rows)
+        _scatter_columns(columns[start:], n, y, sums.columns)
     return residual

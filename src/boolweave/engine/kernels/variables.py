@@ -1,12 +1,15 @@
-"""The loops over variables, beside those over messages: from sums to what is told, and to bits.
+"""The loops over variables, beside those over messages: from sums to beliefs, and to bits.
 
 The belief of a variable is its prior log-odds plus the sum of its messages. For the next iteration
-it is told in whole units, cut to 16 bits; its sign is the decoded bit. Rows and columns are alike
-here: n of them with K variables each, one after another.
+it is quantised to whole units, cut to 16 bits; its sign is the decoded bit. Rows and columns are
+alike here: n of them with K variables each, one after another.
 """
+
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from boolweave.engine.kernels.groups import Block, Variables, arrays_apart
 from boolweave.engine.kernels.jit import njit
 from boolweave.engine.kernels.max_sum import COARSE, FINE, LARGEST_PRIOR
 from boolweave.engine.kernels.vectors import (
@@ -23,6 +26,7 @@ from boolweave.engine.kernels.vectors import (
     store,
     where,
 )
+from boolweave.runtime.types import Array, Floats, Integers
 
 _i32 = np.int32
 _i64 = np.int64
@@ -30,15 +34,38 @@ _u64 = np.uint64
 _f32 = np.float32
 
 
-def scratch(n_factors):
-    """The scratch arrays of `settle`: counts, news and ones."""
-    size = n_factors * LANES
-    masks = [np.zeros(size // 64 + 2, np.uint64) for _ in range(2)]
-    return np.zeros(size, np.int32), *masks
+class Prior(NamedTuple):
+    """Prior log-odds of the variables of rows or columns."""
+
+    log_odds: Floats  # flat float32, of all rows or columns, or of 16 where they are all the same
+    stride: int  # K, or 0 where they are all the same
+
+
+class Scale(NamedTuple):
+    """How log-odds and units go together."""
+
+    unit: np.float32  # in log-odds
+    per_odds: np.float32  # units in 1 of log-odds
+    limit: np.float32  # the largest belief, in units
+
+
+class DecodingScratch(NamedTuple):
+    """Arrays of one thread."""
+
+    counts: Integers  # (16 · K,) int32, how many of the variables are 1
+    changed: Array  # uint64, masks: which beliefs of 16 rows or columns differ from those before
+    ones: Array  # uint64, masks: which of them are positive
+
+    @classmethod
+    def of(cls, n_factors: int) -> "DecodingScratch":
+        """Scratch for K factors."""
+        size = n_factors * LANES
+        masks = (size // 64 + 2, np.uint64)
+        return cls(*arrays_apart([(size, np.int32), masks, masks]))
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _cut(masks, first, n):
+def _cut(masks: Any, first: int, n: int) -> Any:
     """Bits from first to first + n of a row of masks, n ≤ 64."""
     shift = _u64(first & 63)
     low = masks[first >> 6] >> shift
@@ -47,25 +74,29 @@ def _cut(masks, first, n):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def settle(
-    n, n_factors, prior, prior_step, sums, unit, scale, limit, units, moved, words,
-    counts, news, ones, news_bits, ones_bits,
-):  # fmt: skip
-    """What n rows or columns tell next, and their bits, from their sums; how many bits changed.
+def quantise_and_decode(
+    variables: Variables, words: Array, prior: Prior, scale: Scale, scratch: DecodingScratch
+) -> np.int64:
+    """Turn the sums of rows or columns into beliefs, quantise them and decode bits.
 
-    All arrays are flat, those of variables (n · K,) with slack behind. prior: of all of them,
-    and prior_step is K; or of 16, the same for all, and it is 0. Updated: units int16; moved (n,)
-    uint8, whether they differ; words, ⌈K/64⌉ for each, uint64; counts (16 · K,) int32, how many are
-    1. news and ones are scratch, uint16, and the same memory as uint64.
+    Updated: beliefs, and which rows or columns they changed for; words (n, ⌈K/64⌉) uint64, the
+    bits. Added to: the counts of `scratch`. Returns how many bits changed.
 
-    16 rows are K vectors; what differs, and what is 1, are masks of 16 bits one after another, from
+    16 rows are K vectors; what changed, and what is 1, are masks of 16 bits one after another, from
     which those of a row are cut.
     """
-    n_words = -(-n_factors // 64)
-    prior, sums, units, moved = pointer(prior), pointer(sums), pointer(units), pointer(moved)
-    words, counts = pointer(words), pointer(counts)
-    news, ones = pointer(news), pointer(ones)
-    news_bits, ones_bits = pointer(news_bits), pointer(ones_bits)
+    n, n_factors, n_words = variables.changed.shape[0], variables.stride, words.shape[1]
+    prior_odds, sums, beliefs = (
+        pointer(prior.log_odds),
+        pointer(variables.sums),
+        pointer(variables.beliefs),
+    )
+    counts, changed_bits, ones_bits = (
+        pointer(scratch.counts),
+        pointer(scratch.changed),
+        pointer(scratch.ones),
+    )
+    changed, ones = scratch.changed.view(np.uint16), scratch.ones.view(np.uint16)
     lowest = splat(_f32(-3e38))
     none, one = splat(_i32(0)), splat(_i32(1))
     n_changed = _i64(0)
@@ -74,14 +105,16 @@ def settle(
         for v in range(-(-n_here * n_factors // LANES)):
             at = first * n_factors + v * LANES
             # The maximum does nothing, but keeps product and sum from being rounded as one.
-            total = maximum(as_float32(load(sums, at)) * splat(unit), lowest)
-            odds = load(prior, first * prior_step + v * LANES) + total
-            value = minimum(maximum(odds * splat(scale), splat(-limit)), splat(limit))
+            total = maximum(as_float32(load(sums, at)) * splat(scale.unit), lowest)
+            odds = load(prior_odds, first * prior.stride + v * LANES) + total
+            value = minimum(
+                maximum(odds * splat(scale.per_odds), splat(-scale.limit)), splat(scale.limit)
+            )
             value = value + splat(_f32(0.5))
             whole = as_int32(value)
             new = as_int16(where(as_float32(whole) > value, whole - one, whole))
-            news[v] = ~mask_bits(new == load(units, at))
-            store(units, at, new)
+            changed[v] = ~mask_bits(new == load(beliefs, at))
+            store(beliefs, at, new)
             positive = odds > splat(_f32(0))
             ones[v] = mask_bits(positive)
             if n_here == LANES:
@@ -92,15 +125,14 @@ def settle(
             for w in range(n_words):
                 begin = i * n_factors + w * 64
                 size = min(64, n_factors - w * 64)
-                differs |= _cut(news_bits, begin, size)
+                differs |= _cut(changed_bits, begin, size)
                 word = _cut(ones_bits, begin, size)
-                place = (first + i) * n_words + w
-                change = word ^ words[place]
+                change = word ^ words[first + i, w]
                 while change:
                     change &= change - _u64(1)
                     n_changed += 1
-                words[place] = word
-            moved[first + i] = differs != 0
+                words[first + i, w] = word
+            variables.changed[first + i] = differs != 0
         if n_here < LANES:  # a vector may have reached beyond the last
             for v in range(n_here * n_factors):
                 counts[v] += _i32((ones[v // LANES] >> (v % LANES)) & 1)
@@ -140,11 +172,18 @@ def add_records(part, stride, n_factors, total):
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _is_one(xor, n_words, row_words, row_at, column_words, column_at):
+def _is_one(
+    xor: Literal[True] | None,
+    n_words: int,
+    row_words: Any,
+    row: int,
+    column_words: Any,
+    column: int,
+) -> Any:
     """Whether the product of two rows of bits is 1: uint64, 0 if not."""
     folded = _u64(0)
     for w in range(n_words):
-        term = row_words[row_at + w] & column_words[column_at + w]
+        term = row_words[row * n_words + w] & column_words[column * n_words + w]
         folded = folded | term if xor is None else folded ^ term
     if xor is not None:  # the parity of the bits
         for shift in (32, 16, 8, 4, 2, 1):
@@ -154,26 +193,24 @@ def _is_one(xor, n_words, row_words, row_at, column_words, column_at):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def covered(xor, dense, indptr, columns, codes, n_words, row_words, column_words):
+def count_covered(
+    xor: Literal[True] | None, block: Block, row_words: Array, column_words: Array
+) -> tuple[np.int64, np.int64]:
     """How many entries seen as 0, and as 1, the decoded product makes 1.
 
-    row_words, column_words: the decoded bits of rows and columns, 64 to a word, n_words for each.
+    row_words (rows, W), column_words (N, W): the decoded bits of rows and columns, 64 to a word.
     """
-    n_rows = indptr.shape[0] - 1
-    indptr, columns, codes = pointer(indptr), pointer(columns), pointer(codes)
-    row_words, column_words = pointer(row_words), pointer(column_words)
+    n_rows, n_words = row_words.shape
+    entries, x, y = pointer(block), pointer(row_words), pointer(column_words)
     seen_as_one, seen_as_zero = _i64(0), _i64(0)
     for row in range(n_rows):
-        start = indptr[row]
-        for i in range(start, indptr[row + 1]):
-            column = i - start if dense is not None else _i64(columns[i])
+        start = entries.indptr[row]
+        for i in range(start, entries.indptr[row + 1]):
+            column = i - start if block.dense is not None else _i64(entries.columns[i])
             if n_words == 1:
-                hit = _is_one(xor, 1, row_words, row, column_words, column)
+                one = _i64(_is_one(xor, 1, x, row, y, column) != 0)
             else:
-                hit = _is_one(
-                    xor, n_words, row_words, row * n_words, column_words, column * n_words
-                )
-            one = _i64(hit != 0)
-            seen_as_one += one & _i64(codes[i] == 1)
-            seen_as_zero += one & _i64(codes[i] == 0)
+                one = _i64(_is_one(xor, n_words, x, row, y, column) != 0)
+            seen_as_one += one & _i64(entries.codes[i] == 1)
+            seen_as_zero += one & _i64(entries.codes[i] == 0)
     return seen_as_zero, seen_as_one

@@ -3,8 +3,9 @@
 LLVM vectorises loops over arrays by itself, but reads and writes memory for what would stay in
 registers, and cannot turn rows into columns. Here a vector is a value: `load` it from the
 `pointer` of an array, use operators, `store` it. (Pointers, unlike arrays, are not counted when
-they are passed on to functions, which in inner loops takes longer than the work.) Without numba's
-compiler (NUMBA_DISABLE_JIT=1) the same kernels run on NumPy arrays of 16.
+they are passed on to functions, which in inner loops takes longer than the work; the `pointer` of
+a named tuple of arrays is a named tuple of pointers.) Without numba's compiler
+(NUMBA_DISABLE_JIT=1) the same kernels run on NumPy arrays of 16.
 """
 
 from __future__ import annotations
@@ -99,12 +100,33 @@ _comparison(operator.eq, "==")
 # ---------------------------------------------------------------- functions in compiled kernels
 
 
-@intrinsic
-def _pointer(typing: Any, array: Any) -> Any:
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return cgutils.create_struct_proxy(array)(context, builder, value=args[0]).data
+def _with_pointers(kind: Any) -> Any:
+    """The type of what `pointer` makes of a value of some type."""
+    if isinstance(kind, types.Array):
+        return types.CPointer(kind.dtype)
+    if isinstance(kind, types.BaseNamedTuple):
+        parts: Any = kind
+        return types.BaseTuple.from_types([*map(_with_pointers, parts)], parts.instance_class)
+    return kind
 
-    return types.CPointer(array.dtype)(array), generate
+
+def _to_pointers(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    if isinstance(kind, types.Array):
+        return cgutils.create_struct_proxy(kind)(context, builder, value=value).data
+    if isinstance(kind, types.BaseNamedTuple):
+        kinds: Any = kind
+        parts = zip(kinds, cgutils.unpack_tuple(builder, value), strict=True)
+        pointers = [_to_pointers(context, builder, *part) for part in parts]
+        return context.make_tuple(builder, _with_pointers(kind), pointers)
+    return value
+
+
+@intrinsic
+def _pointer(typing: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return _to_pointers(context, builder, value, args[0])
+
+    return _with_pointers(value)(value), generate
 
 
 def _place(builder: Any, data: Any, index: Any, vector: Any) -> Any:
