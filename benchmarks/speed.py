@@ -80,7 +80,8 @@ def draw_observations(rows: int, columns: int, per_row: int, seed: int = 0):
 
 def make_state(observations, K: int):
     from boolweave.engine import integers, loop
-    from boolweave.model.model import Channel, Model
+    from boolweave.model.channel import Channel
+    from boolweave.model.model import Model
 
     model = Model(K, Channel.symmetric(FLIP))
     problem = loop.make_problem(observations, model, code=integers.code_for(model))

@@ -22,7 +22,8 @@ def one(task: dict) -> dict:
     """Counts of messages at each iteration asked for, as shares."""
     from boolweave.datasets import make_boolean
     from boolweave.engine import loop as engine
-    from boolweave.model.model import Channel, Model
+    from boolweave.model.channel import Channel
+    from boolweave.model.model import Model
 
     planted = make_boolean(task["size"], task["size"], 2, random_state=task["seed"])
     model = Model(n_components=2, channel=Channel.symmetric(0.1), row_prior=0.5, column_prior=0.5)

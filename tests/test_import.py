@@ -24,7 +24,7 @@ def loaded_by(module):
 
 
 @pytest.mark.parametrize(
-    "module", ["boolweave", "boolweave.model.model", "boolweave.data.observations"]
+    "module", ["boolweave", "boolweave.model.channel", "boolweave.data.observations"]
 )
 def test_importing_loads_nothing_heavy(module):
     assert loaded_by(module) == "[]"

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from boolweave.data.observations import Observations
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.functions import complete, factorize, load, select_rank
-    from boolweave.model.model import Channel
+    from boolweave.model.channel import Channel
 
 __version__ = "0.1.0"
 
 _HOME = {
     "BooleanMatrixFactorization": "boolweave.estimator",
-    "Channel": "boolweave.model.model",
+    "Channel": "boolweave.model.channel",
     "Observations": "boolweave.data.observations",
     "complete": "boolweave.functions",
     "factorize": "boolweave.functions",

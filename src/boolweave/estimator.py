@@ -16,13 +16,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from boolweave import cautions, new_rows, recommend, saving
 from boolweave.data.labels import check_order, positions
 from boolweave.data.observations import Observations
-from boolweave.engine.prediction import counts, decoded_at, latent_at
+from boolweave.engine.prediction import counts, latent_at
 from boolweave.engine.result import numbered
 from boolweave.fit import learn, memory, rank
 from boolweave.fit.resuming import whole_number
 from boolweave.fit.settings import PAPER_FLIP, PAPER_PRIOR, Settings
-from boolweave.model.model import Channel
-from boolweave.model.products import boolean_product
+from boolweave.model.channel import Channel
+from boolweave.model.products import boolean_product, product_at
 from boolweave.runtime.checkpoint import Recorder
 from boolweave.runtime.progress import progress
 
@@ -417,7 +417,7 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
         if self.marginal_:
             p = latent_at(self.row_log_odds_, self.column_log_odds_, m, n, self.product)
             return (p > 0.5).astype(np.uint8)
-        return decoded_at(self.row_log_odds_, self.column_log_odds_, m, n, self.product)
+        return product_at(self.row_log_odds_, self.column_log_odds_, m, n, self.product)
 
     def predict_proba(
         self,

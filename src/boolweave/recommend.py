@@ -10,6 +10,7 @@ import numpy as np
 
 from boolweave.data.labels import positions
 from boolweave.engine.prediction import decoded_rows, latent_rows
+from boolweave.model.odds import sigmoid
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -197,7 +198,7 @@ def explain(model: Any, row: Any, column: Any) -> Explanation:
     n = int(positions([column], model.observations_, "column")[0])
     value = int(model.predict([m], [n])[0])
     chance = float(model.predict_proba([m], [n])[0])
-    both = probability(model.row_log_odds_[m]) * probability(model.column_log_odds_[:, n])
+    both = sigmoid(model.row_log_odds_[m]) * sigmoid(model.column_log_odds_[:, n])
     member = (model.row_log_odds_[m] > 0) & (model.components_[:, n] > 0)
     weight = both if model.product == "xor" else -np.log1p(-np.minimum(both, 1 - 1e-12))
     if value and not member.any():  # several factors that are each unlikely, but not together
@@ -253,8 +254,3 @@ def some(names: tuple[str, ...]) -> str:
     if len(names) <= NAMES_IN_SENTENCE + 1:
         return ", ".join(names)
     return f"{', '.join(names[:NAMES_IN_SENTENCE])} and {len(names) - NAMES_IN_SENTENCE} more"
-
-
-def probability(log_odds: NDArray[Any]) -> NDArray[np.float64]:
-    """P(1) of log-odds."""
-    return 0.5 * (1 + np.tanh(0.5 * np.asarray(log_odds, dtype=np.float64)))

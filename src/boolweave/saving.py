@@ -12,7 +12,7 @@ import numpy as np
 from boolweave.data.observations import Observations
 from boolweave.fit.rank import RankSelection
 from boolweave.io.files import FileError
-from boolweave.model.model import Channel
+from boolweave.model.channel import Channel
 from boolweave.runtime.archives import CHECKSUM, Archive, write_arrays
 from boolweave.runtime.atomic import replacing
 from boolweave.saving_check import CHANNEL, HISTORY, channel_of, check_model

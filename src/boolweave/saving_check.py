@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from boolweave.model.model import Channel
+from boolweave.model.channel import Channel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

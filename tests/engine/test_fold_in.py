@@ -13,7 +13,8 @@ from boolweave import Channel, Observations
 from boolweave.datasets import make_boolean
 from boolweave.engine import fold_in
 from boolweave.engine.fold_in import Known
-from boolweave.model.model import Model, sigmoid
+from boolweave.model.model import Model
+from boolweave.model.odds import sigmoid
 from boolweave.model.products import boolean_product
 
 NAN = np.nan

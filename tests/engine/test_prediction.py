@@ -9,7 +9,9 @@ import pytest
 from boolweave import Channel, Observations
 from boolweave.engine import prediction
 from boolweave.engine.result import Result
+from boolweave.model import products
 from boolweave.model.model import Model
+from boolweave.model.products import product_at
 
 
 def factors(n_rows, n_columns, K, seed, dtype=np.float32):
@@ -54,16 +56,17 @@ def test_pairs(product, n, monkeypatch):
     random = np.random.default_rng(2)
     m, j = random.integers(0, 9, n), random.integers(0, 7, n)
     latent = prediction.latent_at(rows_odds, columns_odds, m, j, product)
-    decoded = prediction.decoded_at(rows_odds, columns_odds, m, j, product)
+    decoded = product_at(rows_odds, columns_odds, m, j, product)
     pairs = list(zip(m, j, strict=True))
     expected = [slow_latent(rows_odds, columns_odds, *pair, product) for pair in pairs]
     assert latent == pytest.approx(expected, abs=1e-12)
     expected = [slow_decoded(rows_odds, columns_odds, *pair, product) for pair in pairs]
     assert decoded.tolist() == expected
     monkeypatch.setattr(prediction, "PIECE", 10)
+    monkeypatch.setattr(products, "PAIRS_AT_ONCE", 10)
     same = prediction.latent_at(rows_odds, columns_odds, m, j, product)
     np.testing.assert_array_equal(same, latent)
-    same = prediction.decoded_at(rows_odds, columns_odds, m, j, product)
+    same = product_at(rows_odds, columns_odds, m, j, product)
     np.testing.assert_array_equal(same, decoded)
 
 
@@ -90,7 +93,7 @@ def test_counts_are_those_of_the_pairs(product, share, K, monkeypatch):
         rows_odds = rows_odds - 4
     at = seen.rows_of_entries(), seen.indices.astype(np.int64)
     likely = prediction.latent_at(rows_odds, columns_odds, *at, product) > 0.5
-    decoded = prediction.decoded_at(rows_odds, columns_odds, *at, product)
+    decoded = product_at(rows_odds, columns_odds, *at, product)
     for predicted, marginal in ((likely, True), (decoded, False)):
         expected = [
             [int(np.sum((seen.values == o) & (predicted == z))) for z in (0, 1)] for o in (0, 1)
@@ -135,7 +138,7 @@ def peak_of(function):
 def test_one_pair_needs_nothing_of_the_others(product):
     rows_odds, columns_odds = factors(20_000, 10_000, 8, seed=8)
     pair = np.array([17]), np.array([23])
-    for at in (prediction.latent_at, prediction.decoded_at):
+    for at in (prediction.latent_at, product_at):
         assert peak_of(lambda at=at: at(rows_odds, columns_odds, *pair, product)) < 20_000
 
 

@@ -11,7 +11,8 @@ from boolweave.engine import integers
 from boolweave.engine import loop as engine
 from boolweave.engine.kernels import max_sum
 from boolweave.engine.scoring import Parts, Scorer
-from boolweave.model.model import HARD_BELIEF, Model
+from boolweave.model.model import Model
+from boolweave.model.odds import HARD_BELIEF
 
 
 def test_sums_of_priors_are_exact():

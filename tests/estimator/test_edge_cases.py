@@ -11,7 +11,8 @@ from boolweave import BooleanMatrixFactorization
 from boolweave.data.observations import Observations
 from boolweave.datasets import make_boolean
 from boolweave.engine.loop import make_problem
-from boolweave.model.model import Channel, Model
+from boolweave.model.channel import Channel
+from boolweave.model.model import Model
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -12,7 +12,8 @@ from boolweave.engine.ordering import factor_order
 from boolweave.engine.result import Result, numbered
 from boolweave.functions import factorize
 from boolweave.io.write import factor_table
-from boolweave.model.model import Channel, Model
+from boolweave.model.channel import Channel
+from boolweave.model.model import Model
 from boolweave.report.contents import factor_facts, make_grid
 
 SIZES = [(4, 3), (12, 9), (8, 5)]  # rows and columns of three tiles

@@ -10,7 +10,8 @@ from boolweave import BooleanMatrixFactorization, complete
 from boolweave.datasets import make_boolean
 from boolweave.engine.loop import make_problem
 from boolweave.fit import learn, memory, xor_starts
-from boolweave.model.model import Channel, Model
+from boolweave.model.channel import Channel
+from boolweave.model.model import Model
 
 
 def fitted(planted, n_components, **parameters):

@@ -11,7 +11,7 @@ from reference import boolean_product_by_definition
 
 from boolweave.engine import integers
 from boolweave.engine.loop import init, make_problem, messages_of, step, to_sum_product
-from boolweave.model.model import sigmoid
+from boolweave.model.odds import sigmoid
 
 PRODUCTS = ["or", "xor"]
 SEMIRINGS = ["max-sum", "sum-product"]

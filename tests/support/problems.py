@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from boolweave.data.observations import Observations
 from boolweave.engine.loop import init, make_problem, pack, run, state_from_messages
-from boolweave.model.model import HARD_EVIDENCE, Channel, Model
+from boolweave.model.channel import Channel
+from boolweave.model.model import Model
+from boolweave.model.odds import HARD_EVIDENCE
 
 
 @dataclass(frozen=True, eq=False)

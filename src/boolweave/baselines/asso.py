@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from boolweave.baselines.base import Baseline, Entries, entries_of, hold_out, rates
 from boolweave.data.observations import Observations
-from boolweave.model.products import boolean_product
+from boolweave.model.products import boolean_product, product_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,7 +82,7 @@ class BooleanFactors(TransformerMixin, Baseline):
         raise NotImplementedError
 
     def _decoded(self, rows: NDArray[Any], columns: NDArray[Any]) -> NDArray[np.bool_]:
-        return (self.row_factors_[rows] & self.components_[:, columns].T).any(axis=1)
+        return product_at(self.row_factors_, self.components_, rows, columns) > 0
 
     def _score(self, rows: NDArray[Any], columns: NDArray[Any]) -> NDArray[np.float64]:
         return np.where(self._decoded(rows, columns), 1.0, -1.0)
@@ -263,7 +263,7 @@ def prefix_accuracies(
 
 def covered(X: NDArray[np.uint8], Y: NDArray[np.uint8], where: Entries) -> NDArray[np.bool_]:
     """Which entries the Boolean product of the factors makes one."""
-    return np.asarray((X[where.rows] & Y[:, where.columns].T).any(axis=1), dtype=bool)
+    return product_at(X, Y, where.rows, where.columns) > 0
 
 
 def matrix_of(seen: Observations, entries: NDArray[Any]) -> Any:

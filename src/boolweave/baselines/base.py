@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from boolweave.data.observations import Observations
 from boolweave.metrics import log_loss
+from boolweave.model.odds import sigmoid
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -141,13 +142,6 @@ def entries_of(seen: Observations) -> Entries:
 
 
 # ---------------------------------------------------------------- probabilities
-
-
-def sigmoid(log_odds: ArrayLike) -> Floats:
-    """1 / (1 + e^−v)."""
-    from scipy.special import expit
-
-    return np.asarray(expit(np.asarray(log_odds, dtype=np.float64)), dtype=np.float64)
 
 
 def logit_of_share(values: NDArray[np.uint8]) -> float:

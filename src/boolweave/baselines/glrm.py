@@ -17,8 +17,8 @@ from boolweave.baselines.base import (
     log_loss_of_scores,
     logit_of_share,
     platt,
-    sigmoid,
 )
+from boolweave.model.odds import sigmoid
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -14,8 +14,8 @@ from boolweave.baselines.base import (
     hold_out,
     log_loss_of_scores,
     logit_of_share,
-    sigmoid,
 )
+from boolweave.model.odds import sigmoid
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

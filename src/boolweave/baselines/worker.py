@@ -19,7 +19,7 @@ import numpy as np
 from boolweave import baselines, metrics
 from boolweave.data.observations import Observations
 from boolweave.estimator import BooleanMatrixFactorization
-from boolweave.model.model import Channel
+from boolweave.model.channel import Channel
 
 
 def main() -> None:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from boolweave.model.odds import log_odds
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
@@ -32,9 +34,8 @@ def bsc_llr(received: ArrayLike, flip: float) -> NDArray[np.float64]:
     if not 0 <= flip <= 1:
         raise ValueError(f"flip must be a probability between 0 and 1, got {flip}")
     bits = _bits(received)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        strength = np.log1p(-flip) - np.log(flip)
-        return np.where(np.isnan(bits), 0.0, np.where(bits == 1, -strength, strength))
+    strength = -log_odds(flip, limit=np.inf)
+    return np.where(np.isnan(bits), 0.0, np.where(bits == 1, -strength, strength))
 
 
 def bec_llr(received: ArrayLike) -> NDArray[np.float64]:

@@ -9,7 +9,8 @@ import numpy as np
 
 from boolweave.data.observations import Observations
 from boolweave.decoding.tanner import CERTAIN, Settings, TannerGraph, propagate
-from boolweave.model.model import Channel
+from boolweave.model.channel import Channel
+from boolweave.model.odds import log_odds, sigmoid
 from boolweave.model.products import Product, check_product
 
 if TYPE_CHECKING:
@@ -39,13 +40,7 @@ class FactorResult:
     @property
     def probabilities(self) -> NDArray[np.float64]:
         """P(y = 1), (K, N)."""
-        return probability(self.log_odds)
-
-
-def probability(log_odds: NDArray[Any]) -> NDArray[np.float64]:
-    """1 / (1 + e^−x), without overflow."""
-    e = np.exp(-np.abs(log_odds.astype(np.float64)))
-    return np.where(log_odds > 0, 1.0, e) / (1.0 + e)
+        return sigmoid(self.log_odds)
 
 
 def infer_factor(
@@ -115,10 +110,8 @@ def infer_factor(
     p = np.asarray(prior, dtype=np.float64)
     if not ((p >= 0) & (p <= 1)).all():
         raise ValueError("prior must hold probabilities between 0 and 1")
-    with np.errstate(divide="ignore"):
-        odds = np.log(p) - np.log1p(-p)
     try:
-        odds = np.broadcast_to(odds, (graph.n_variables, n_columns))
+        odds = np.broadcast_to(log_odds(p, limit=np.inf), (graph.n_variables, n_columns))
     except ValueError:
         raise ValueError(
             f"prior must be a number or broadcast to (K, N) = ({graph.n_variables}, {n_columns}), "
@@ -131,9 +124,9 @@ def infer_factor(
         max_iter=max_iter, tol=tol,
     )  # fmt: skip
     found = propagate(graph, odds.T, evidence.T, settings, n_jobs)
-    log_odds = found.log_odds.T.copy()
-    log_odds[np.abs(log_odds) >= CERTAIN / 2] *= np.inf
-    return FactorResult(found.bits.T.copy(), log_odds, found.converged, found.n_iter)
+    beliefs = found.log_odds.T.copy()
+    beliefs[np.abs(beliefs) >= CERTAIN / 2] *= np.inf
+    return FactorResult(found.bits.T.copy(), beliefs, found.converged, found.n_iter)
 
 
 def _observations(observed: Any, n_rows: int) -> Observations:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from boolweave.decoding.factor import probability
 from boolweave.decoding.pools import as_design, as_outcomes
 from boolweave.decoding.tanner import (
     CERTAIN,
@@ -18,6 +17,7 @@ from boolweave.decoding.tanner import (
     log_ratio,
     propagate,
 )
+from boolweave.model.odds import sigmoid
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -226,7 +226,7 @@ def group_testing(
         prior = _prior(prevalence, graph.n_variables, results.shape[1])
     _refuse_impossible(matrix, results, prior, sens, spec)
     found = propagate(graph, prior.T, evidence.T, settings, n_jobs)
-    probabilities = probability(found.log_odds.T)
+    probabilities = sigmoid(found.log_odds.T)
     most_likely = most_likely_sets(graph, prior, evidence, probabilities)
     likely_items = probabilities > 0.5
     worse = _doubt(most_likely == 1, probabilities).sum(axis=0)
@@ -323,7 +323,7 @@ def _learn(
     for _ in range(LEARNING_ROUNDS):
         prior = np.broadcast_to(log_ratio(p, 1 - p), (graph.n_variables, n_columns))
         found = propagate(graph, prior.T, evidence.T, settings, n_jobs)
-        mean = float(np.clip(probability(found.log_odds).mean(), 1e-9, 1 - 1e-9))
+        mean = float(np.clip(sigmoid(found.log_odds).mean(), 1e-9, 1 - 1e-9))
         done = abs(mean - p) <= LEARNING_TOL * p
         p = mean
         if done:

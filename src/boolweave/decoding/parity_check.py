@@ -11,6 +11,7 @@ import numpy as np
 from boolweave.decoding import gf2
 from boolweave.decoding.alist import read_alist
 from boolweave.decoding.tanner import CERTAIN, METHODS, Settings, TannerGraph, propagate
+from boolweave.model.odds import log_odds
 
 if TYPE_CHECKING:
     import os
@@ -249,9 +250,7 @@ class ParityCheckCode:
             raise ValueError(f"flip must be a number or have shape ({self.n},), got {p.shape}")
         if not ((p >= 0) & (p <= 1)).all():
             raise ValueError("flip must hold probabilities between 0 and 1")
-        with np.errstate(divide="ignore"):
-            odds = np.log(p) - np.log1p(-p)
-        prior = np.broadcast_to(odds, (len(target), self.n))
+        prior = np.broadcast_to(log_odds(p, limit=np.inf), (len(target), self.n))
         settings = _settings(method, schedule, max_iter, scale, damping)
         return self._run(prior, target, settings, n_jobs, single=np.ndim(syndrome) == 1)
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boolweave.model.model import HARD_EVIDENCE, Model
+from boolweave.model.model import Model
+from boolweave.model.odds import HARD_EVIDENCE, log_probability
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,8 +82,7 @@ def _add_missing(
             "whatever its true value is, but it is; leave missing_given_zero and missing_given_one "
             "out or raise them"
         )
-    with np.errstate(divide="ignore"):
-        base += float(np.maximum(np.log(given_zero[gone]), -HARD_EVIDENCE).sum())
+    base += float(log_probability(given_zero[gone]).sum())
     full[rows, observations.indices] = evidence
     indptr = np.arange(shape[0] + 1, dtype=np.int64) * shape[1]
     return indptr, np.tile(np.arange(shape[1]), shape[0]), full.ravel(), base

@@ -17,7 +17,8 @@ from boolweave.data.observations import PIECE_OF_ROWS
 from boolweave.engine import prediction
 from boolweave.engine.evidence import evidence_of
 from boolweave.engine.kernels import folding_in, max_sum
-from boolweave.model.model import HARD_BELIEF
+from boolweave.model.odds import with_infinities
+from boolweave.model.products import product_at
 from boolweave.runtime.storage import release_pages
 from boolweave.runtime.threads import run_all, threads
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from boolweave.model.model import Model
 
     Floats = NDArray[np.floating[Any]]
-    Answer = tuple[NDArray[np.uint8], NDArray[np.float64]]
+    Answer = tuple[NDArray[np.uint8], Floats]
 
 # To judge predictions, the entries of a row are dealt in turn into so many parts, and each part is
 # predicted from the others.
@@ -104,14 +105,14 @@ def n_right(observations: Observations, known: Known, n_jobs: int | None = None)
 
 
 def _predicted(
-    known: Known, bits: NDArray[np.uint8], odds: NDArray[np.float64], rows: Any, columns: Any
+    known: Known, bits: NDArray[np.uint8], odds: Floats, rows: Any, columns: Any
 ) -> NDArray[np.bool_]:
     """Predicted values at pairs of rows and columns."""
     product = known.model.product
     if known.column_log_odds is not None:
         return prediction.latent_at(odds, known.column_log_odds, rows, columns, product) > 0.5
     column_bits = np.asarray(known.model.column_prior)
-    return prediction.decoded_at(bits, column_bits, rows, columns, product) > 0
+    return product_at(bits, column_bits, rows, columns, product) > 0
 
 
 def _each_piece(function: Any, observations: Observations, model: Model, n_jobs: Any) -> list[Any]:
@@ -157,5 +158,4 @@ def _decode(piece: Observations, known: Known, rows: slice, all_priors: Floats) 
     max_sum.improve_rows(*entries, known.column_bits, bits)
     if known.column_chance is not None:
         folding_in.sum_product(*entries, known.column_chance, known.damping, bits, belief)
-    certain = np.abs(belief) >= HARD_BELIEF / 2
-    return bits, np.where(certain, np.copysign(np.inf, belief), belief)
+    return bits, with_infinities(belief)

@@ -18,7 +18,7 @@ from boolweave.engine.kernels import integer_sum_product as sum_product_kernels
 from boolweave.engine.kernels.max_sum import COARSE, FINE, LARGEST_PRIOR
 from boolweave.engine.kernels.vectors import LANES
 from boolweave.engine.lazy import Later
-from boolweave.model.model import HARD_BELIEF
+from boolweave.model.odds import HARD_BELIEF
 from boolweave.runtime.storage import iterate_blocks
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ from boolweave.engine.field import Field
 from boolweave.engine.kernels import max_sum, sum_product
 from boolweave.engine.result import Ending, Result
 from boolweave.engine.scoring import Scorer, log_posterior
-from boolweave.model.model import HARD_BELIEF, Model
+from boolweave.model.model import Model
+from boolweave.model.odds import HARD_BELIEF, with_infinities
 from boolweave.runtime.checkpoint import Recorder
 from boolweave.runtime.storage import Memory
 from boolweave.runtime.threads import run_all, threads
@@ -542,8 +543,8 @@ def run(
     return Result(
         model=problem.model,
         observations=observations,
-        row_log_odds=open_ended(best[1]),
-        column_log_odds=open_ended(best[2]),
+        row_log_odds=with_infinities(best[1]),
+        column_log_odds=with_infinities(best[2]),
         log_posterior=best[0],
         ending=ending,
         n_iter=len(at.scores),
@@ -561,11 +562,3 @@ def _kept(belief: Any, before: Any) -> Any:
     if isinstance(belief, integer_sums.Beliefs):
         return belief.written_to(before)
     return belief  # of floats, and on a cluster, a step makes new ones
-
-
-def open_ended(belief: Floats) -> Floats:
-    """Show the stand-ins for certainty as what they stand for, ±∞."""
-    belief = np.asarray(belief)
-    if belief.min(initial=0) > -HARD_BELIEF / 2 and belief.max(initial=0) < HARD_BELIEF / 2:
-        return belief
-    return np.where(np.abs(belief) >= HARD_BELIEF / 2, np.copysign(np.inf, belief), belief)

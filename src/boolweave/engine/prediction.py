@@ -13,7 +13,7 @@ import numpy as np
 
 from boolweave.engine.kernels import predicting, variables
 from boolweave.engine.kernels.groups import Block
-from boolweave.model.model import sigmoid
+from boolweave.model.odds import sigmoid
 from boolweave.model.products import boolean_product
 
 if TYPE_CHECKING:
@@ -51,25 +51,6 @@ def latent_at(
             out[start:stop],
         )  # fmt: skip
     return out
-
-
-def decoded_at(
-    row_log_odds: NDArray[Any], column_log_odds: NDArray[Any], rows: Indices, columns: Indices,
-    product: Product,
-) -> NDArray[np.uint8]:  # fmt: skip
-    """The product of the decoded factors at pairs of rows and columns, (n,).
-
-    Factors that are decoded already, of zeros and ones, will do as well as log-odds.
-    """
-    z = np.empty(len(rows), dtype=np.uint8)
-    for start, stop in _cuts(len(rows), len(column_log_odds)):
-        x = row_log_odds[rows[start:stop]] > 0
-        both = x & (column_log_odds[:, columns[start:stop]] > 0).T
-        if product == "xor":
-            z[start:stop] = np.count_nonzero(both, axis=1) % 2
-        else:
-            z[start:stop] = both.any(axis=1)
-    return z
 
 
 def latent_rows(
@@ -111,7 +92,7 @@ def counts(
     """How often 0 was seen where z is predicted to be 0 and where 1, and 1 likewise: (2, 2).
 
     With `marginal` a 1 is predicted where P(z = 1) > ½, as by `latent_at`; without, where the
-    product of the decoded factors is 1, as by `decoded_at`. Beside the factors it needs memory for
+    product of the decoded factors is 1, as by `product_at`. Beside the factors it needs memory for
     the columns only: 8 bytes for each factor and column, or for every 64 factors.
     """
     covered = np.zeros(2, dtype=np.int64)

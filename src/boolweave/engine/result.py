@@ -11,7 +11,7 @@ import numpy as np
 from boolweave.engine import prediction
 from boolweave.engine.ordering import factor_order
 from boolweave.model.model import Model
-from boolweave.model.products import boolean_product
+from boolweave.model.products import boolean_product, product_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,7 +128,7 @@ class Result:
         if self.marginal:
             latent = prediction.latent_at(*factors, rows, columns, self.model.product)
             return (latent > 0.5).astype(np.uint8)
-        return prediction.decoded_at(*factors, rows, columns, self.model.product)
+        return product_at(*factors, rows, columns, self.model.product)
 
     def counts(self, observations: Observations) -> NDArray[np.int64]:
         """How often 0 was seen where `Z` is 0 and where it is 1, and 1 likewise: (2, 2)."""

@@ -10,7 +10,7 @@ import numpy as np
 from boolweave.engine import integers
 from boolweave.engine.integer_sums import Beliefs
 from boolweave.engine.kernels import max_sum
-from boolweave.model.model import HARD_BELIEF
+from boolweave.model.odds import HARD_BELIEF
 from boolweave.runtime.threads import run_all
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from boolweave.engine.prediction import decoded_at
+from boolweave.model.odds import log_odds
+from boolweave.model.products import product_at
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -82,7 +83,7 @@ def with_tiles(
     """
     seen, at = sample.seen, sample.row_of
     here = row_log_odds[sample.rows]
-    product_is = decoded_at(here, column_log_odds, at, seen.indices, product)
+    product_is = product_at(here, column_log_odds, at, seen.indices, product)
     new_rows, new_columns = [], []
     for _ in range(n):
         gains = _gains(seen, product_is, product, least_share)
@@ -112,7 +113,7 @@ def _gains(
     if product == "xor":  # a tile turns what is wrong into right, and the other way round
         wrong = values != product_is
         flip = (np.count_nonzero(wrong) + 1) / (len(wrong) + 10)
-        each = max(0.1, np.log1p(-flip) - np.log(flip))
+        each = max(0.1, -float(log_odds(flip)))
         return np.where(wrong, each, -each).astype(np.float32)
     counts = np.bincount(2 * values.astype(np.intp) + product_is, minlength=4).reshape(2, 2)
     one_given_zero = (counts[1, 0] + 1) / (counts[:, 0].sum() + 10)

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boolweave.model.model import Channel, Model, sigmoid
+from boolweave.model.channel import Channel
+from boolweave.model.model import Model
+from boolweave.model.odds import sigmoid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from boolweave.model.model import Channel, Model
+from boolweave.model.channel import Channel
+from boolweave.model.model import Model
 from boolweave.model.products import Product
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import numpy as np
 
 from boolweave.engine import loop as engine
 from boolweave.engine.kernels import elimination
-from boolweave.model.model import sigmoid
+from boolweave.model.odds import sigmoid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

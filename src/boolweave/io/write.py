@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from boolweave.model.odds import sigmoid
 from boolweave.runtime.atomic import into_stream, is_stream, replacing
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def factor_table(model: Any, *, full: bool) -> pl.DataFrame:
         labels = np.array(names, dtype=object)
         for k in range(len(odds)):
             chosen = np.arange(len(labels)) if full else np.flatnonzero(inside[k])
-            chance = 0.5 * (1 + np.tanh(0.5 * odds[k, chosen].astype(np.float64)))
+            chance = sigmoid(odds[k, chosen])
             parts.append(
                 pl.DataFrame(
                     {

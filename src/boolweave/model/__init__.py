@@ -1,4 +1,5 @@
-"""What is believed beforehand: the Boolean product, the channel and the priors, as log-odds.
+"""What is believed before looking: the Boolean product, the channel, the priors and their log-odds.
 
-Formulas that need no messages belong here; iterations and learning do not. Start with `model.py`.
+Formulas that need no messages belong here. Messages, iterations and learning do not: they are in
+`boolweave.engine` and `boolweave.fit`. Start reading with `model.py`, then `channel.py`.
 """

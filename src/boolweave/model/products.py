@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from boolweave.runtime.types import Array, Integers
 
 Product = Literal["or", "xor"]
 
@@ -13,6 +15,9 @@ PRODUCTS: tuple[Product, ...] = ("or", "xor")
 
 # Rows are multiplied in chunks whose float32 sums take at most this many bytes.
 CHUNK_BYTES = 16 * 2**20
+
+# Terms of products at pairs that are worked out at once.
+PAIRS_AT_ONCE = 1 << 16
 
 
 def check_product(product: str) -> None:
@@ -35,7 +40,7 @@ def as_bits(array: ArrayLike, name: str) -> NDArray[np.uint8]:
     -------
     ndarray of shape (A, B), uint8
     """
-    given: NDArray[Any] = np.asarray(array)
+    given: Array = np.asarray(array)
     if given.ndim != 2:
         raise ValueError(f"{name} must have 2 dimensions, got {given.ndim}; reshape it to 2-D")
     if given.dtype == np.bool_:
@@ -102,3 +107,19 @@ def boolean_product(X: ArrayLike, Y: ArrayLike, product: Product = "or") -> NDAr
         else:
             out[start : start + step] = np.mod(sums, 2)
     return out
+
+
+def product_at(
+    X: Array, Y: Array, rows: Integers, columns: Integers, product: Product = "or"
+) -> NDArray[np.uint8]:
+    """The Boolean product at pairs of rows and columns, (n,).
+
+    What is positive in X (M, K) and Y (K, N) counts as 1, so that log-odds will do as well as bits.
+    """
+    z = np.empty(len(rows), dtype=np.uint8)
+    step = max(1, PAIRS_AT_ONCE // max(1, len(Y)))
+    for start in range(0, len(rows), step):
+        pairs = slice(start, start + step)
+        both = (X[rows[pairs]] > 0) & (Y[:, columns[pairs]] > 0).T
+        z[pairs] = both.any(axis=1) if product == "or" else np.count_nonzero(both, axis=1) % 2
+    return z

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from boolweave.data.observations import Observations
     from boolweave.estimator import BooleanMatrixFactorization
-    from boolweave.model.model import Channel
+    from boolweave.model.channel import Channel
     from boolweave.runtime.types import Floats, Integers
 
     Bits = NDArray[np.uint8]

@@ -18,7 +18,7 @@ import numpy as np
 
 from boolweave import __version__
 from boolweave.metrics import Agreement, agreement
-from boolweave.model.model import Channel
+from boolweave.model.channel import Channel
 from boolweave.plot import FACTOR_COLOURS
 from boolweave.report.contents import (
     calibration,

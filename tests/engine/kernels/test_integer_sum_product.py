@@ -28,7 +28,7 @@ from boolweave.engine.kernels import integer_sum_product as kernels
 from boolweave.engine.kernels.jit import njit
 from boolweave.engine.kernels.vectors import LANES, load, pointer, store
 from boolweave.engine.loop import init, step, to_sum_product
-from boolweave.model.model import sigmoid
+from boolweave.model.odds import sigmoid
 
 # A message is a whole number of steps; its new value comes from 32-bit floats.
 STEP = twin.STEP

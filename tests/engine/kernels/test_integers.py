@@ -38,7 +38,9 @@ from boolweave.engine import integers, loop
 from boolweave.engine.integer_sums import Prior, Side, settle, tell
 from boolweave.engine.kernels import max_sum, variables
 from boolweave.engine.loop import log_posterior, make_problem, step, threads, with_model
-from boolweave.model.model import HARD_BELIEF, Channel, Model
+from boolweave.model.channel import Channel
+from boolweave.model.model import Model
+from boolweave.model.odds import HARD_BELIEF
 
 # ---------------------------------------------------------------- max-sum against its twin
 

@@ -17,7 +17,7 @@ from trees import assert_same_log_odds, trees
 from boolweave.engine import loop
 from boolweave.engine.kernels import sum_product
 from boolweave.engine.loop import pack, step, to_sum_product, unpack
-from boolweave.model.model import sigmoid
+from boolweave.model.odds import sigmoid
 
 few_examples = settings(
     max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture]

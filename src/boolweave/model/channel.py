@@ -1,0 +1,192 @@
+"""The channel: the six-number noise model of every entry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from boolweave.model.odds import log_probability
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from boolweave.data.observations import Observations
+    from boolweave.model.odds import Doubles
+    from boolweave.runtime.types import Integers
+
+_PROBABILITIES = ("one_given_zero", "one_given_one", "missing_given_zero", "missing_given_one")
+
+
+def probability_array(name: str, value: ArrayLike) -> Doubles:
+    """A read-only copy of probabilities; ValueError unless they are between 0 and 1."""
+    array = np.array(value, dtype=np.float64)
+    if array.ndim > 2:
+        raise ValueError(
+            f"{name} must be a number or an array that broadcasts to (rows, columns), "
+            f"got {array.ndim} dimensions"
+        )
+    bad = ~((array >= 0) & (array <= 1))
+    if bad.any():
+        raise ValueError(f"{name} must hold probabilities between 0 and 1, got {array[bad][0]}")
+    array.setflags(write=False)
+    return array
+
+
+@dataclass(frozen=True, eq=False)
+class Channel:
+    """How an entry z of the true matrix becomes what is seen: 1, 0 or nothing.
+
+    Six probabilities per entry, p(1|z), p(0|z) and p(missing|z) for z = 0, 1; the two of p(0|z)
+    follow from the others. Each is a number or an array that broadcasts to (M, N).
+
+    Parameters
+    ----------
+    one_given_zero : float or array, default=0.1
+        p(1|0), the false positives.
+    one_given_one : float or array, default=0.9
+        p(1|1), the true positives.
+    missing_given_zero, missing_given_one : float or array, optional
+        p(missing|0) and p(missing|1). Left out, a missing entry says nothing about its value, and
+        p(0|z) = 1 − p(1|z). Given, p(0|z) = 1 − p(1|z) − p(missing|z); where the two differ, a
+        missing entry is evidence.
+
+    Examples
+    --------
+    >>> from boolweave import Channel
+    >>> Channel.symmetric(0.1)
+    Channel(one_given_zero=0.1, one_given_one=0.9)
+    >>> votes = Channel(
+    ...     one_given_zero=0.05, one_given_one=0.6, missing_given_zero=0.1, missing_given_one=0.3
+    ... )
+    """
+
+    one_given_zero: ArrayLike = 0.1
+    one_given_one: ArrayLike = 0.9
+    missing_given_zero: ArrayLike | None = None
+    missing_given_one: ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        if (self.missing_given_zero is None) != (self.missing_given_one is None):
+            raise ValueError(
+                "missing_given_zero and missing_given_one go together: give both or neither"
+            )
+        for name in _PROBABILITIES:
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, probability_array(name, getattr(self, name)))
+        for value in ("zero", "one"):
+            one = np.asarray(getattr(self, f"one_given_{value}"))
+            missing = getattr(self, f"missing_given_{value}")
+            if missing is not None and (one + np.asarray(missing) > 1 + 1e-12).any():
+                raise ValueError(
+                    f"one_given_{value} + missing_given_{value} must not exceed 1: "
+                    f"the rest is the probability of seeing 0"
+                )
+
+    @classmethod
+    def symmetric(cls, flip: ArrayLike) -> Channel:
+        """The channel that flips an entry with probability `flip`, whatever it is."""
+        p = probability_array("flip", flip)
+        p = np.where(p < np.finfo(np.float64).eps, 0.0, p)  # 1 − p would be 1, and lopsided
+        return cls(one_given_zero=p, one_given_one=1 - p)
+
+    def __repr__(self) -> str:
+        parts = []
+        for name in _PROBABILITIES:
+            value = getattr(self, name)
+            if value is not None:
+                shown = f"{float(value):g}" if value.ndim == 0 else f"<array {value.shape}>"
+                parts.append(f"{name}={shown}")
+        return f"Channel({', '.join(parts)})"
+
+    def broadcasts_to(self, shape: tuple[int, int]) -> None:
+        """Raise ValueError unless every probability broadcasts to `shape` (M, N)."""
+        for name in _PROBABILITIES:
+            value = getattr(self, name)
+            if value is None:
+                continue
+            try:
+                np.broadcast_to(value, shape)
+            except ValueError:
+                raise ValueError(
+                    f"{name} must broadcast to the matrix {shape[0]} × {shape[1]}, "
+                    f"got an array of shape {value.shape}"
+                ) from None
+
+    def of_rows(self, rows: slice, n_rows: int) -> Channel:
+        """The channel of some rows of a matrix that has `n_rows`."""
+        own = {
+            name: value[rows]
+            for name in _PROBABILITIES
+            if np.ndim(value := getattr(self, name)) == 2 and len(value) == n_rows > 1
+        }
+        return replace(self, **own) if own else self
+
+    def _at(
+        self, name: str, rows: Integers, columns: Integers, shape: tuple[int, int]
+    ) -> Doubles | float:
+        """One of the probabilities at pairs of rows and columns; 0 if it was left out."""
+        value = getattr(self, name)
+        return 0.0 if value is None else np.broadcast_to(value, shape)[rows, columns]
+
+    def log_probabilities(
+        self, rows: Integers, columns: Integers, values: NDArray[np.uint8], shape: tuple[int, int]
+    ) -> tuple[Doubles, Doubles]:
+        """Logs of p(o|0) and p(o|1) for entries seen as `values` (0 or 1); each (n,)."""
+        logs = []
+        for given in ("zero", "one"):
+            one = self._at(f"one_given_{given}", rows, columns, shape)
+            zero = 1 - one - self._at(f"missing_given_{given}", rows, columns, shape)
+            logs.append(log_probability(np.where(values == 1, one, np.maximum(zero, 0.0))))
+        return logs[0], logs[1]
+
+    def log_probabilities_by_value(self) -> tuple[Doubles, Doubles] | None:
+        """Logs of p(o|0) and p(o|1) for o = 0 and 1, each (2,), if the same for every entry."""
+        if any(np.ndim(getattr(self, name)) for name in _PROBABILITIES):
+            return None
+        index = np.zeros(2, dtype=np.intp)
+        return self.log_probabilities(index, index, np.array([0, 1], dtype=np.uint8), (1, 1))
+
+    def missing_log_likelihood_ratio(self) -> Doubles:
+        """What a missing entry says: log p(missing|1) − log p(missing|0); broadcasts to (M, N)."""
+        if self.missing_given_zero is None or self.missing_given_one is None:
+            return np.zeros(())
+        return log_probability(self.missing_given_one) - log_probability(self.missing_given_zero)
+
+    def log_likelihood_ratio(self, observations: Observations) -> Doubles:
+        """What each observed entry says: L = log p(o|1) − log p(o|0).
+
+        Parameters
+        ----------
+        observations : Observations
+
+        Returns
+        -------
+        ratio : (n_observed,) array
+            In the order of ``observations.values``. A noiseless channel gives ±500 in place of ±∞.
+            What the entries not observed say is `missing_log_likelihood_ratio`.
+
+        Examples
+        --------
+        >>> from boolweave import Channel, Observations
+        >>> seen = Observations.from_dense([[1, 0], [float("nan"), 1]])
+        >>> Channel.symmetric(0.1).log_likelihood_ratio(seen).round(2)
+        array([ 2.2, -2.2,  2.2])
+        """
+        self.broadcasts_to(observations.shape)
+        given_zero, given_one = self.log_probabilities(
+            observations.rows_of_entries(), observations.indices, observations.values,
+            observations.shape,
+        )  # fmt: skip
+        return given_one - given_zero
+
+    def seen_one(
+        self, latent: Doubles, rows: Integers, columns: Integers, shape: tuple[int, int]
+    ) -> Doubles:
+        """P(o = 1 | o is not missing) for entries whose P(z = 1) is `latent` (n,)."""
+        one, visible = np.zeros_like(latent), np.zeros_like(latent)
+        for given, weight in (("zero", 1 - latent), ("one", latent)):
+            one += weight * self._at(f"one_given_{given}", rows, columns, shape)
+            visible += weight * (1.0 - self._at(f"missing_given_{given}", rows, columns, shape))
+        return np.divide(one, visible, out=np.full_like(one, 0.5), where=visible > 0)
