@@ -15,6 +15,9 @@ from boolweave.fit.learn import UninformativeWarning, fit, with_stability
 from boolweave.fit.settings import Settings
 from boolweave.model.model import Model
 
+# With many factors the messages of real tables never come to rest.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
 
 def wrong(model, seen):
     """Wrong entries of the product of the decoded factors."""
