@@ -11,6 +11,7 @@ import warnings
 
 import numpy as np
 import pytest
+from crashing import stopped
 from fitted import assert_same
 
 from boolweave import BooleanMatrixFactorization, Channel, Observations
@@ -18,7 +19,6 @@ from boolweave.datasets import make_boolean
 from boolweave.engine import loop as engine
 from boolweave.fit import memory
 from boolweave.runtime import storage
-from boolweave.runtime.checkpoint import Recorder
 from boolweave.runtime.storage import Files
 
 needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="reads /proc")
@@ -161,7 +161,7 @@ def test_a_killed_run_goes_on_in_files(planted, made, monkeypatch, tmp_path):
     how = {"n_components": 3, "random_state": 0, "max_iter": 50, "n_init": 2, "tol": 0.0}
     here = BooleanMatrixFactorization(**how).fit(planted)
     out_of_core = {**how, "checkpoint": tmp_path, "max_memory": tight((90, 60), 3, n_init=2)}
-    stopped(planted, **out_of_core)
+    stopped(planted, n_steps=30, **out_of_core)
     made.clear()
     monkeypatch.setattr(Files, "LEAST", 1)
     monkeypatch.setattr("boolweave.runtime.checkpoint.LARGE", 1)
@@ -170,24 +170,6 @@ def test_a_killed_run_goes_on_in_files(planted, made, monkeypatch, tmp_path):
     there = BooleanMatrixFactorization(**out_of_core).fit(planted)
     assert_same(here, there)
     assert made[0][0] > 32  # what was read from the checkpoint
-
-
-def stopped(observations, **parameters):
-    """Leave a checkpoint behind, as a crash does."""
-    with pytest.MonkeyPatch.context() as patch:
-        step, left = engine.step, 30
-
-        def failing_step(*arguments):
-            nonlocal left
-            left -= 1
-            if left == 0:
-                raise ZeroDivisionError
-            step(*arguments)
-
-        patch.setattr(engine, "step", failing_step)
-        patch.setattr(Recorder, "save_if_due", Recorder.save)
-        with pytest.raises(ZeroDivisionError):
-            BooleanMatrixFactorization(**parameters).fit(observations)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -212,7 +194,7 @@ def test_a_run_in_files_goes_on_with_another_number_of_threads(
 
     monkeypatch.setattr(memory, "store_for", noted)
     how |= {"max_memory": limit, "checkpoint": tmp_path}
-    stopped(planted, **how, n_jobs=before)
+    stopped(planted, n_steps=30, n_jobs=before, **how)
     (_, first), = asked  # fmt: skip
     n_blocks = first.n_blocks
     there = BooleanMatrixFactorization(**how, n_jobs=after).fit(planted)

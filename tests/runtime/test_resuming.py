@@ -5,10 +5,10 @@ import warnings
 
 import numpy as np
 import pytest
+from crashing import Crash, fail_at
 
 from boolweave import BooleanMatrixFactorization
 from boolweave.datasets import make_boolean
-from boolweave.engine import loop as engine
 from boolweave.runtime.archives import write_arrays
 from boolweave.runtime.checkpoint import Recorder
 
@@ -19,10 +19,6 @@ RUNS = {
     "decimation": {"method": "sum-product", "decimation": 0.3},
     "auto": {"method": "auto"},
 }
-
-
-class Crash(Exception):
-    """What stands for a kill."""
 
 
 @pytest.fixture(scope="module")
@@ -40,18 +36,9 @@ def run(observations, name, place):
 
 def stop(observations, name, place, n_steps):
     """Arrays and header of the checkpoint of a run after some steps."""
-    step, left = engine.step, n_steps
-
-    def crashing(*arguments):
-        nonlocal left
-        left -= 1
-        if left == 0:
-            raise Crash
-        step(*arguments)
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Recorder, "save_if_due", Recorder.save)
-        patch.setattr(engine, "step", crashing)
+        fail_at(patch, [n_steps])
         with pytest.raises(Crash):
             run(observations, name, place)
     with np.load(max(place.iterdir())) as stored:
@@ -74,7 +61,7 @@ def put(place, arrays, header):
 
 def fields_of(header, kind):
     """The fields of the objects of a class, as the header holds them."""
-    return [parts for name, parts in header["objects"] if name.endswith(f":{kind}")]
+    return [parts for name, parts in header["objects"] if name == kind]
 
 
 def nodes(node, kind):

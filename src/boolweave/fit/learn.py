@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from boolweave.engine import loop as engine
+from boolweave.engine.field import Field
+from boolweave.engine.integer_sums import Side, Sums
 from boolweave.engine.result import Result
 from boolweave.fit import float_finish
 from boolweave.fit.judging import (
@@ -44,6 +46,8 @@ from boolweave.fit.starts import (
 )
 from boolweave.fit.steps import FIRST_UPDATE, UPDATE_EVERY, Steps
 from boolweave.metrics import match_factors
+from boolweave.model.channel import Channel
+from boolweave.model.model import Model
 from boolweave.runtime.checkpoint import Recorder
 from boolweave.runtime.threads import effective_jobs
 
@@ -72,6 +76,13 @@ N_FINISHED = 3
 
 # A factor comes back in another start if the tiles overlap by this Jaccard similarity.
 SAME_FACTOR = 0.5
+
+
+# What the frames of a checkpoint consist of.
+FRAME_TYPES = (
+    Attempts, Starts, Learning, Decimation, Candidate, Result, Model, Channel,
+    engine.Run, engine.State, Field, Sums, Side,
+)  # fmt: skip
 
 
 class UninformativeWarning(UserWarning):
@@ -147,6 +158,7 @@ class _Fit(Steps):
 
     def _check_frames(self) -> None:
         """Tell the recorder what the frames of a checkpoint have to be."""
+        self.recorder.register(*FRAME_TYPES)
         most = max(self.settings.max_iter, FIRST_UPDATE, UPDATE_EVERY)
         for name, kind in (
             ("attempts", Attempts), ("starts", Starts), ("max-sum", Learning),

@@ -17,6 +17,8 @@ from boolweave.fit.learn import UninformativeWarning, check_memory, fit
 from boolweave.fit.resuming import search_of
 from boolweave.fit.settings import Settings
 from boolweave.fit.steps import STRIDE as LONGER_STEPS
+from boolweave.model.channel import Channel
+from boolweave.model.model import Model
 from boolweave.runtime.checkpoint import Recorder
 
 if TYPE_CHECKING:
@@ -133,6 +135,7 @@ def search(
     fit, of the best rank. Ctrl-C ends the search with what was tried.
     """
     recorder = recorder or Recorder()
+    recorder.register(Judged, Result, Model, Channel)
     recorder.checks["ranks"] = search_of(Judged, observations.shape)
     interrupted = False
     with recorder.frame("ranks", Judged) as judged:

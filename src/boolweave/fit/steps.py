@@ -22,7 +22,7 @@ from boolweave.fit.maximisation import distance, model_from_beliefs, model_from_
 from boolweave.fit.settings import Settings
 from boolweave.fit.starts import Candidate, Decimation, Learning, joined
 from boolweave.model.model import Model
-from boolweave.runtime.checkpoint import Recorder, Unrecorded
+from boolweave.runtime.checkpoint import Recorder
 from boolweave.runtime.storage import Memory
 from boolweave.runtime.threads import effective_jobs
 
@@ -215,7 +215,7 @@ class Steps:
         if result.interrupted:
             return result
         floats, state = float_finish.to_floats(problem, candidate.state, seen)
-        after = self._run(floats, state, n_more, Unrecorded())
+        after = self._run(floats, state, n_more, Recorder())
         if after.log_posterior >= result.log_posterior:
             return joined(result, after)
         return result.as_interrupted() if after.interrupted else result

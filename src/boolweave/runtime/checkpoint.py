@@ -1,16 +1,15 @@
-"""What a long run needs to go on after a crash, written every few minutes.
+"""Writes every few minutes what a long run needs to go on after a crash.
 
 A fit is a nest of loops: ranks, starts, learning, iterations. Each keeps its variables in a frame,
 a dataclass that it opens with `Recorder.frame`. The open frames, from the outermost loop to the
 innermost, are all that a run needs to go on, so that is what a checkpoint holds. On the way back a
-loop finds its frame as it was and goes on from there; everything else is worked out again from the
+loop finds its frame as it was and goes on from there; everything else is computed again from the
 same data and the same seed, so the end is the same bit for bit.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import time
 import warnings
@@ -19,12 +18,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 
 from boolweave.runtime.archives import Archive
-from boolweave.runtime.checkpoint_files import Directory, Remote, store_at
+from boolweave.runtime.checkpoint_files import Directory, Remote, files_at
 from boolweave.runtime.storage import LazyArray, Memory
 
 if TYPE_CHECKING:
@@ -41,13 +40,16 @@ FIRST_SEALED = 2
 INTERVAL = 120.0
 SHARE = 0.03
 
-# Bytes of an array that is read only when it is needed.
+# Arrays with at least this many bytes are read only when they are needed.
 LARGE = 1 << 20
 
-# So many are kept: should the newest turn out to be damaged, the one before it serves.
+# The number of checkpoints that are kept: if the newest is damaged, the one before it is read.
 KEPT = 2
 
 Frame = TypeVar("Frame")
+
+# JSON: null, a number, a text, a list or a dictionary.
+Node: TypeAlias = Any
 
 
 class Identified(Protocol):
@@ -59,13 +61,22 @@ class Identified(Protocol):
         ...
 
 
+@runtime_checkable
+class Lazy(Protocol):
+    """Stands for arrays that are kept elsewhere."""
+
+    def to_local(self) -> object:
+        """Fetch the arrays."""
+        ...
+
+
 class CheckpointWarning(UserWarning):
-    """A checkpoint could not be written or removed; the run itself is none the worse for it."""
+    """A checkpoint could not be written or removed; the run itself goes on."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where and how often a long run keeps what it needs to go on.
+    """Says where and how often a long run writes checkpoints.
 
     Parameters
     ----------
@@ -101,39 +112,49 @@ class Checkpoint:
 
 
 class Recorder:
-    """The open frames of a run; `save` writes them down, `frame` finds them again.
+    """Keeps the open frames of a run: `save` writes them, and `frame` finds them again.
 
     Parameters
     ----------
     checkpoint : Checkpoint, optional
-        None: nothing is written.
+        Without one, nothing is written.
     identity : dict of str
         What tells this problem from others, as `identity_of` makes it.
     given : dict
-        Objects that are not written, because who resumes has them too, by name.
+        Objects by name that are not written, because the run that resumes has them too.
+
+    Attributes
+    ----------
+    store : Memory
+        Where large arrays of frames are kept.
+    classes : dict
+        The classes that frames may consist of, by name; see `register`.
+    checks : dict
+        By the name of a frame, a function that raises if the frame does not fit the run.
     """
 
     def __init__(
         self,
         checkpoint: Checkpoint | None = None,
         identity: dict[str, str] | None = None,
-        given: dict[str, Any] | None = None,
+        given: dict[str, object] | None = None,
     ) -> None:
         self.n_saved = 0
-        self._checkpoint = checkpoint
+        self.store = Memory()
+        self.classes: dict[str, type] = {}
+        self.checks: dict[str, Callable[[Any], None]] = {}
         self._identity = identity or {}
         self._given = given or {}
-        self.store = Memory()  # where large arrays of frames are kept
-        # What raises where a frame, by its name, does not fit the run that is to go on with it.
-        self.checks: dict[str, Callable[[Any], None]] = {}
-        self._open: list[tuple[str, Any]] = []
-        self._waiting: list[tuple[str, Any]] = []  # names, and nodes for the reader
+        self._open: list[tuple[str, object]] = []
+        self._waiting: list[tuple[str, Node]] = []
         self._reader: _Reader | None = None
-        self._store = None if checkpoint is None else store_at(str(checkpoint.path))
-        if self._store is not None:
-            self._store.sweep()
-            self._waiting = self._load(self._store)
-            self._due = time.monotonic() + self._interval
+        self._checkpoint = checkpoint or Checkpoint("")
+        self._path = self._checkpoint.path
+        self._files = None if checkpoint is None else files_at(str(self._path))
+        if self._files is not None:
+            self._files.remove_abandoned()
+            self._waiting = self._load(self._files)
+            self._due = time.monotonic() + self._checkpoint.interval
 
     @classmethod
     def at(
@@ -142,12 +163,16 @@ class Recorder:
         observations: Identified,
         parameters: dict[str, Any],
     ) -> Recorder:
-        """The recorder of a fit; one that writes nothing where no place is given."""
+        """Make the recorder of a fit; it writes nothing where no place is given."""
         if place is None:
             return cls()
         checkpoint = place if isinstance(place, Checkpoint) else Checkpoint(place)
         identity = identity_of(observations, parameters)
         return cls(checkpoint, identity, {"observations": observations})
+
+    def register(self, *classes: type) -> None:
+        """Allow dataclasses as parts of frames; checkpoints know them by their bare names."""
+        self.classes |= {kind.__name__: kind for kind in classes}
 
     @property
     def resuming(self) -> bool:
@@ -156,13 +181,13 @@ class Recorder:
 
     @contextmanager
     def frame(self, name: str, fresh: Callable[[], Frame]) -> Iterator[Frame]:
-        """The variables of a loop: as they were, on the way back into it, or `fresh` ones."""
+        """Open the variables of a loop: as they were, on the way back into it, or `fresh` ones."""
         if self._waiting:
             stored, node = self._waiting.pop(0)
             if stored != name:
                 raise ValueError(
                     f"the checkpoint was in {stored!r} where this run is in {name!r}: it does not "
-                    f"fit this version of boolweave; remove it from {self._where} to begin again"
+                    f"fit this version of boolweave; remove it from {self._path} to begin again"
                 )
             value = self._value(node, self.checks.get(name))
         else:
@@ -173,10 +198,11 @@ class Recorder:
         finally:
             self._open.pop()
 
-    def _value(self, node: Any, check: Callable[[Any], None] | None) -> Any:
+    def _value(self, node: Node, check: Callable[[Any], None] | None) -> Any:
         assert self._reader is not None
+        self._reader.store, self._reader.classes = self.store, self.classes
         try:
-            value = self._reader.value(node, self.store)
+            value = self._reader.value(node)
             if check is not None:
                 check(value)
         except (OSError, MemoryError):
@@ -184,7 +210,7 @@ class Recorder:
         except Exception as error:  # what was written by others fails anywhere
             what = " ".join(str(error).split())[:200]
             raise ValueError(
-                f"the checkpoint in {self._where} does not fit this version of boolweave "
+                f"the checkpoint in {self._path} does not fit this version of boolweave "
                 f"({what}); remove it to begin again"
             ) from None
         if not self._waiting:
@@ -192,17 +218,17 @@ class Recorder:
         return value
 
     def save_if_due(self) -> None:
-        """Save, if it is time to; the frames must be such that the innermost loop can go on.
+        """Save if the interval has passed; the innermost loop must be able to go on from its frame.
 
-        Where that fails, as on a full disk, the run goes on without, and tries again later.
+        Where that fails, as on a full disk, the run goes on and tries again later.
         """
-        if self._store is None or time.monotonic() < self._due:
+        if self._files is None or time.monotonic() < self._due:
             return
         try:
             self.save()
         except (OSError, MemoryError) as error:
             warnings.warn(
-                f"the checkpoint in {self._where} could not be written ({error}); the run goes on, "
+                f"the checkpoint in {self._path} could not be written ({error}); the run goes on, "
                 "and tries again later. Make room there, or be prepared to begin again after a "
                 "crash.",
                 CheckpointWarning,
@@ -210,11 +236,11 @@ class Recorder:
             )
 
     def save(self) -> None:
-        """Write the open frames, and drop all checkpoints but the last `KEPT`."""
-        assert self._store is not None
-        assert self._checkpoint is not None
+        """Write the open frames, and remove all checkpoints but the last `KEPT`."""
+        if self._files is None:
+            return
         began = time.monotonic()
-        writer = _Writer(self._given)
+        writer = _Writer(self._given, self.classes)
         header = {
             "format": FORMAT,
             "version": VERSION,
@@ -224,96 +250,80 @@ class Recorder:
         }
         arrays = {"header": np.array(json.dumps(header)), **writer.arrays}
         try:
-            numbers = self._store.numbers()
-            self._store.write(max(numbers, default=0) + 1, arrays)
+            numbers = self._files.numbers()
+            self._files.write(max(numbers, default=0) + 1, arrays)
             self.n_saved += 1
             for old in numbers[: len(numbers) + 1 - KEPT]:
                 with suppress(OSError):  # the next one tries again
-                    self._store.remove(old)
+                    self._files.remove(old)
         finally:
             now = time.monotonic()
-            self._due = now + max(self._interval, (now - began) / self._checkpoint.share)
+            least = (now - began) / self._checkpoint.share
+            self._due = now + max(self._checkpoint.interval, least)
 
     def finish(self) -> None:
         """Remove the checkpoints: the run is at its end."""
-        if self._store is None:
+        if self._files is None:
             return
         try:
-            for number in self._store.numbers():
-                self._store.remove(number)
+            for number in self._files.numbers():
+                self._files.remove(number)
         except OSError as error:  # no reason to lose the result
             warnings.warn(
-                f"the checkpoints in {self._where} could not be removed ({error}); the run is "
+                f"the checkpoints in {self._path} could not be removed ({error}); the run is "
                 "finished and does not need them: remove them before another run is kept there",
                 CheckpointWarning,
                 stacklevel=2,
             )
 
-    @property
-    def _interval(self) -> float:
-        return 0.0 if self._checkpoint is None else self._checkpoint.interval
-
-    @property
-    def _where(self) -> str:
-        return "" if self._checkpoint is None else str(self._checkpoint.path)
-
-    def _load(self, store: Directory | Remote) -> list[tuple[str, Any]]:
-        """The frames of the newest checkpoint that can be read; none if there is no checkpoint."""
-        numbers = store.numbers()
+    def _load(self, files: Directory | Remote) -> list[tuple[str, Node]]:
+        """Read the frames of the newest checkpoint that is whole; none if there is none."""
+        numbers = files.numbers()
         for number in reversed(numbers):
             try:
-                header, arrays = _read(store, number)
+                header, arrays = _read(files, number)
             except (FileNotFoundError, PermissionError):
                 raise
             except Exception:  # damage shows anywhere: in zip, the arrays' headers, the JSON
                 warnings.warn(
-                    f"{store.name(number)} is damaged; trying the checkpoint before it",
+                    f"{files.name(number)} is damaged; trying the checkpoint before it",
                     stacklevel=4,
                 )
                 continue
             if header["version"] > VERSION:
                 raise ValueError(
-                    f"{store.name(number)} was written by a newer boolweave (checkpoint version "
+                    f"{files.name(number)} was written by a newer boolweave (checkpoint version "
                     f"{header['version']}, this one reads up to {VERSION}); upgrade boolweave, or "
                     "remove it to begin again"
                 )
-            self._same_problem(store.name(number), header["identity"])
+            self._check_identity(files.name(number), header["identity"])
             self._reader = _Reader(self._given, header["objects"], arrays)
             return [(name, node) for name, node in header["frames"]]
         if numbers:
             raise ValueError(
-                f"every checkpoint in {self._where} is damaged; remove them to begin again"
+                f"every checkpoint in {self._path} is damaged; remove them to begin again"
             )
         return []
 
-    def _same_problem(self, name: str, stored: dict[str, str]) -> None:
-        here = self._identity
-        different = [key for key in here if stored.get(key) != here[key]]
-        if different:
-            key = different[0]
-            old, new = stored.get(key, "missing"), here[key]
-            what = "other data" if key == "data" else f"{key}={old}, not {new}"
-            raise ValueError(
-                f"{name} is a checkpoint of another problem ({what}); give another place for "
-                "checkpoint=, or remove it to begin again"
-            )
-
-
-class Unrecorded(Recorder):
-    """Keeps nothing: for a short run that is done again rather than resumed."""
-
-    def save_if_due(self) -> None:
-        """Do nothing."""
+    def _check_identity(self, name: str, stored: dict[str, str]) -> None:
+        for key, here in self._identity.items():
+            if stored.get(key) != here:
+                old = stored.get(key, "missing")
+                what = "other data" if key == "data" else f"{key}={old}, not {here}"
+                raise ValueError(
+                    f"{name} is a checkpoint of another problem ({what}); give another place for "
+                    "checkpoint=, or remove it to begin again"
+                )
 
 
 def identity_of(observations: Identified, parameters: dict[str, Any]) -> dict[str, str]:
-    """What tells a problem from others: a hash of its data, and its parameters as text."""
+    """Tell a problem from others by a hash of its data and by its parameters as text."""
     texts = {name: _text(value) for name, value in parameters.items()}
     return {"data": observations.fingerprint, **texts}
 
 
 def _text(value: Any) -> str:
-    """A parameter as text, an array by its hash."""
+    """Write a parameter as text, an array as its hash."""
     if is_dataclass(value) and not isinstance(value, type):
         return repr({field.name: _text(getattr(value, field.name)) for field in fields(value)})
     if np.ndim(value) and not isinstance(value, str):
@@ -326,71 +336,73 @@ def _text(value: Any) -> str:
 
 
 class _Writer:
-    """Frames as JSON nodes and arrays; what is shared is written once."""
+    """Turns frames into JSON nodes and arrays; what is shared is written once."""
 
-    def __init__(self, given: dict[str, Any]) -> None:
-        self.arrays: dict[str, Any] = {}
-        self.objects: list[Any] = []
-        self._alive: list[Any] = []  # an id tells objects apart only as long as they live
-        self._nodes: dict[int, Any] = {id(value): {"given": name} for name, value in given.items()}
+    def __init__(self, given: dict[str, object], classes: dict[str, type]) -> None:
+        self.arrays: dict[str, NDArray[Any] | np.generic] = {}
+        self.objects: list[tuple[str, dict[str, Node]]] = []
+        self._classes = classes
+        self._alive: list[object] = []  # an id tells objects apart only as long as they live
+        self._nodes: dict[int, Node] = {id(value): {"given": name} for name, value in given.items()}
 
-    def node(self, value: Any) -> Any:
+    def node(self, value: object) -> Node:
         if value is None or type(value) in (bool, int, float):
             return value
         if isinstance(value, str):  # of an enumeration its text
             return str(value)
-        if id(value) in self._nodes:
-            return self._nodes[id(value)]
-        local = value.to_local() if hasattr(value, "to_local") else value
-        if local is not value:  # arrays that are kept elsewhere
+        if isinstance(value, list | tuple):
+            return {type(value).__name__: [self.node(item) for item in value]}
+        if isinstance(value, dict):
+            return {"dict": {name: self.node(item) for name, item in value.items()}}
+        if id(value) not in self._nodes:
+            self._nodes[id(value)] = self._new_node(value)
+        return self._nodes[id(value)]
+
+    def _new_node(self, value: object) -> Node:
+        local = value.to_local() if isinstance(value, Lazy) else value
+        if local is not value:
             self._alive += [local, value]
-            self._nodes[id(value)] = self.node(local)
-            return self._nodes[id(value)]
-        node: dict[str, Any]
+            return self.node(local)
         if isinstance(value, np.ndarray | np.generic):
             name = f"array-{len(self.arrays)}"
             self.arrays[name] = value
-            node = {"array" if isinstance(value, np.ndarray) else "number": name}
-        elif isinstance(value, list | tuple):
-            return {type(value).__name__: [self.node(item) for item in value]}
-        elif isinstance(value, dict):
-            return {"dict": {name: self.node(item) for name, item in value.items()}}
-        elif is_dataclass(value) and not isinstance(value, type):
-            kind = type(value)
-            parts = {field.name: self.node(getattr(value, field.name)) for field in fields(value)}
-            self.objects.append([f"{kind.__module__}:{kind.__qualname__}", parts])
-            node = {"object": len(self.objects) - 1}
-        else:
-            raise TypeError(f"a checkpoint cannot hold a {type(value).__name__}")
-        self._nodes[id(value)] = node
-        return node
+            return {"array" if isinstance(value, np.ndarray) else "number": name}
+        kind = type(value).__name__
+        if self._classes.get(kind) is not type(value) or not is_dataclass(value):
+            raise TypeError(f"a checkpoint cannot hold a {kind}")
+        parts = {field.name: self.node(getattr(value, field.name)) for field in fields(value)}
+        self.objects.append((kind, parts))
+        return {"object": len(self.objects) - 1}
 
 
 class _Reader:
-    """Inverse of `_Writer`; only dataclasses of this package are made."""
+    """Turns JSON nodes and arrays into frames again; makes objects of registered classes only."""
 
     def __init__(
-        self, given: dict[str, Any], objects: list[Any], arrays: dict[str, LazyArray]
+        self,
+        given: dict[str, object],
+        objects: list[tuple[str, dict[str, Node]]],
+        arrays: dict[str, LazyArray],
     ) -> None:
+        self.store = Memory()
+        self.classes: dict[str, type] = {}
         self._given = given
         self._objects = objects
         self._arrays = arrays
-        self._made: dict[int, Any] = {}
-        self._read: dict[str, Any] = {}
-        self._store = Memory()
+        self._made: dict[int, object] = {}
+        self._loaded: dict[str, NDArray[Any]] = {}
 
-    def value(self, node: Any, store: Memory | None = None) -> Any:
-        """What a node stands for; the arrays of lists go to the store."""
-        self._store = store or self._store
+    def value(self, node: Node) -> Any:
+        """Make what a node stands for; the arrays of lists go to the store."""
         if not isinstance(node, dict):
             return node
         ((kind, content),) = node.items()
         if kind == "given":
             return self._given[content]
         if kind == "array":
-            if content not in self._read:
-                self._read[content] = self._arrays[content].read()
-            return self._read[content]
+            if content not in self._loaded:
+                self._loaded[content] = self._arrays[content].read()
+            return self._loaded[content]
         if kind == "number":
             return self._arrays[content].read()[()]
         if kind == "dict":
@@ -400,34 +412,31 @@ class _Reader:
                 self._made[content] = self._make(*self._objects[content])
             return self._made[content]
         names = [item["array"] for item in content if isinstance(item, dict) and "array" in item]
-        new = [name for name in names if name not in self._read]
+        new = [name for name in names if name not in self._loaded]
         if kind == "list" and content and len(new) == len(content):
-            kept = self._store.load([self._arrays[name] for name in new])
-            self._read |= dict(zip(new, kept, strict=True))
+            loaded = self.store.load([self._arrays[name] for name in new])
+            self._loaded |= dict(zip(new, loaded, strict=True))
         return {"list": list, "tuple": tuple}[kind](self.value(item) for item in content)
 
-    def _make(self, name: str, parts: dict[str, Any]) -> Any:
-        module, _, qualified = name.partition(":")
-        if not module.startswith("boolweave."):
-            raise TypeError(f"unexpected {name}")
-        kind = getattr(importlib.import_module(module), qualified)
-        if not (isinstance(kind, type) and is_dataclass(kind)):
+    def _make(self, name: str, parts: dict[str, Node]) -> object:
+        kind = self.classes.get(name.rpartition(":")[2])  # "module:Name" in older checkpoints
+        if kind is None:
             raise TypeError(f"unexpected {name}")
         return kind(**{field: self.value(node) for field, node in parts.items()})
 
 
-def _read(store: Directory | Remote, number: int) -> tuple[dict[str, Any], dict[str, LazyArray]]:
-    """The header, and the arrays: large ones are read to see that they are whole, and again later.
+def _read(files: Directory | Remote, number: int) -> tuple[dict[str, Any], dict[str, LazyArray]]:
+    """Read the header and the arrays; large ones are only checked, and read again when needed.
 
     So no more than one of them is in memory before it is known where it is to be kept.
     """
 
     def again(name: str) -> NDArray[Any]:
-        with store.open(number) as file, Archive(file) as stored:
+        with files.open(number) as file, Archive(file) as stored:
             return stored[name]
 
     arrays = {}
-    with store.open(number) as file, Archive(file) as stored:
+    with files.open(number) as file, Archive(file) as stored:
         for name in stored.names:
             array = stored[name]
             small = array.nbytes < LARGE
@@ -446,7 +455,7 @@ def _read(store: Directory | Remote, number: int) -> tuple[dict[str, Any], dict[
 
 
 def _check_header(header: dict[str, Any]) -> None:
-    """Raise ValueError unless frames and objects are such as `_Writer` makes them."""
+    """Raise ValueError unless frames and objects look as `_Writer` makes them."""
     named = [*header["frames"], *header["objects"]]
     if not all(type(pair) is list and len(pair) == 2 and type(pair[0]) is str for pair in named):
         raise ValueError("frames and objects must have names")

@@ -12,14 +12,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from boolweave.runtime import atomic
 from boolweave.runtime.archives import write_arrays
-from boolweave.runtime.atomic import remove_abandoned, replacing
 
 _NAME = re.compile(r"checkpoint-(\d{6,})\.npz")
 _HALF = r"\.?checkpoint-\d{6,}\.npz\.(\d+\.)*part"
 
 
-def store_at(path: str) -> Directory | Remote:
+def files_at(path: str) -> Directory | Remote:
     """The checkpoints in a directory, or under an fsspec URL."""
     return Remote(path) if "://" in path else Directory(path)
 
@@ -35,9 +35,9 @@ class Directory:
         """Of the checkpoints that are there, the oldest first."""
         return _numbers(os.listdir(self._path) if self._path.exists() else [])
 
-    def sweep(self) -> None:
+    def remove_abandoned(self) -> None:
         """Remove what a run left half-written when it was killed."""
-        remove_abandoned(self._path, _HALF)
+        atomic.remove_abandoned(self._path, _HALF)
 
     def name(self, number: int) -> str:
         """Of the file of a checkpoint."""
@@ -50,7 +50,7 @@ class Directory:
     def write(self, number: int, arrays: dict[str, Any]) -> None:
         """Write a checkpoint, whole or not at all."""
         self._path.mkdir(parents=True, exist_ok=True)  # somebody may have tidied up
-        with replacing(self.name(number)) as file:
+        with atomic.replacing(self.name(number)) as file:
             write_arrays(file, arrays)
 
     def remove(self, number: int) -> None:
@@ -82,7 +82,7 @@ class Remote:
         with _os_errors():
             return _numbers(self._names())
 
-    def sweep(self) -> None:
+    def remove_abandoned(self) -> None:
         """Remove what a run left half-written when it was killed."""
         for name in self._names():
             if re.fullmatch(_HALF, name):
