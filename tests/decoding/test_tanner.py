@@ -7,12 +7,18 @@ from decoding_reference import enumerate_words, propagate_reference, random_tree
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from boolweave.decoding import infer_factor, kernels, rules, tanner
-from boolweave.decoding.tanner import Settings, TannerGraph, log_ratio, propagate
+from boolweave.decoding import check_nodes, infer_factor, set_search, tanner
+from boolweave.decoding.tanner import DecoderSettings, TannerGraph, propagate
 
 PRODUCTS = ("or", "xor")
 METHODS = ("max-sum", "sum-product")
 SCHEDULES = ("flooding", "serial")
+
+
+def log_ratio(above, below):
+    """log(above / below) of probabilities, ±∞ where one is 0."""
+    with np.errstate(divide="ignore"):
+        return np.log(above) - np.log(below)
 
 
 def random_problem(rng, matrix, product, certain=0.0):
@@ -49,7 +55,7 @@ def test_trees_are_exact(product, method, schedule, seed, certain):
         TannerGraph.from_matrix(matrix),
         log_ratio(prior, 1 - prior)[None],
         log_ratio(evidence[:, 1], evidence[:, 0])[None],
-        Settings(product=product, method=method, schedule=schedule, max_iter=60, tol=0.0),
+        DecoderSettings(product=product, method=method, schedule=schedule, max_iter=60, tol=0.0),
     )
     wanted = by_sum if method == "sum-product" else by_max
     # 32-bit floats; past ±20 a certain bit and a nearly certain one need not be told apart
@@ -72,8 +78,8 @@ def test_equal_to_the_slow_twin(product, method, schedule, damping, n_words):
     scale = 0.8 if method == "max-sum" else 1.0
     found = propagate(
         TannerGraph.from_matrix(matrix), prior, ratios,
-        Settings(product=product, method=method, schedule=schedule, damping=damping, scale=scale,
-                 max_iter=6, tol=0.0),
+        DecoderSettings(product=product, method=method, schedule=schedule, damping=damping,
+                        scale=scale, max_iter=6, tol=0.0),
     )  # fmt: skip
     for word in range(n_words):
         twin = propagate_reference(
@@ -92,7 +98,7 @@ def test_neither_threads_nor_tiles_change_a_bit(monkeypatch, product, method, sc
     graph = TannerGraph.from_matrix((rng.random((20, 50)) < 0.12).astype(np.uint8))
     prior = rng.normal(-2, 1.5, (70, 50))
     evidence = np.where(rng.random((70, 20)) < 0.2, 2.0, -2.0)
-    how = Settings(
+    how = DecoderSettings(
         product=product, method=method, schedule=schedule, max_iter=15, tol=0.05, damping=0.9,
         stop_on_checks=on_checks,
     )  # fmt: skip
@@ -114,7 +120,7 @@ def test_large_pools_neither_overflow_nor_stall():
             for level in (-30.0, -5.0, 0.0, 5.0, 300.0):
                 found = propagate(
                     graph, np.full((1, 3000), level), np.array([[4.0, -np.inf]]),
-                    Settings(product=product, method=method, max_iter=10, damping=0.5),
+                    DecoderSettings(product=product, method=method, max_iter=10, damping=0.5),
                 )  # fmt: skip
                 assert np.isfinite(found.log_odds).all(), (product, method, level)
 
@@ -124,19 +130,19 @@ def test_large_pools_neither_overflow_nor_stall():
 
 def test_exp_and_log_are_those_of_numpy():
     a = np.linspace(0, 80, 5001, dtype=np.float32)
-    found = np.array([rules.exp_minus(x) for x in a])
+    found = np.array([check_nodes.exp_minus(x) for x in a])
     np.testing.assert_allclose(found, np.exp(-a.astype(float)), rtol=3e-7)
     x = np.exp(np.linspace(-85, 85, 5001)).astype(np.float32)
-    found = np.array([rules.log_of(value) for value in x])
+    found = np.array([check_nodes.log_of(value) for value in x])
     np.testing.assert_allclose(found, np.log(x.astype(float)), rtol=3e-7, atol=2e-7)
-    assert rules.log_of(np.float32(1)) == 0
+    assert check_nodes.log_of(np.float32(1)) == 0
 
 
 def test_the_prior_breaks_ties():
     # One check of two bits, one says 0 and the other 1, equally loud: the beliefs are zero.
     found = propagate(
         TannerGraph.from_matrix([[1, 1]]), np.array([[2.0, -2.0]]), np.array([[-np.inf]]),
-        Settings(product="xor", method="max-sum", max_iter=1),
+        DecoderSettings(product="xor", method="max-sum", max_iter=1),
     )  # fmt: skip
     np.testing.assert_array_equal(found.log_odds, [[0, 0]])
     np.testing.assert_array_equal(found.bits, [[1, 0]])
@@ -145,7 +151,7 @@ def test_the_prior_breaks_ties():
 def test_words_leave_when_they_are_done():
     graph = TannerGraph.from_matrix([[1, 1, 1]])
     prior = np.array([[-1.0, -1, -1], [1, -3, -2], [-1, 0, 0]])
-    how = Settings(product="xor", method="max-sum", max_iter=5, stop_on_checks=True)
+    how = DecoderSettings(product="xor", method="max-sum", max_iter=5, stop_on_checks=True)
     found = propagate(graph, prior, np.array([[-np.inf]]), how)
     np.testing.assert_array_equal(found.n_iter, [0, 1, 5])
     np.testing.assert_array_equal(found.converged, [True, True, False])
@@ -157,12 +163,11 @@ def test_the_set_search_finds_the_best_set():
         matrix = (rng.random((8, 9)) < 0.35).astype(np.uint8)
         odds, evidence = rng.normal(-2, 1, 9), rng.normal(0, 3, 8)
         graph = TannerGraph.from_matrix(matrix)
-        by_item = graph.transposed()
+        posterior = set_search.Posterior(
+            graph, graph.transposed(), odds, evidence, np.ones(9, dtype=bool)
+        )
         chosen = np.zeros(9, np.uint8)
-        score = kernels.improve_set(
-            graph.indptr, graph.variables, by_item.indptr, by_item.variables, odds, evidence,
-            np.ones(9, dtype=bool), 10, chosen,
-        )  # fmt: skip
+        score = set_search.improve_set(posterior, chosen, 10)
 
         def score_of(x, matrix=matrix, odds=odds, evidence=evidence):
             return odds @ x + evidence @ (matrix @ x > 0)
@@ -228,7 +233,7 @@ def test_bad_matrices(matrix, error, says):
 )
 def test_bad_settings(option, says):
     with pytest.raises(ValueError, match=says):
-        Settings(**option)
+        DecoderSettings(**option)
 
 
 # ---------------------------------------------------------------- the general case

@@ -165,6 +165,7 @@ def decode(
 
     Example: boolweave decode wifi.alist received.npy -o bits.csv
     """
+    import numpy as np
     import polars as pl
 
     from boolweave.decoding import ParityCheckCode
@@ -189,15 +190,15 @@ def decode(
         put_json(
             {
                 "bits": found.bits.tolist(),
-                "converged": found.converged.tolist(),
-                "n_iter": found.n_iter.tolist(),
-                "syndrome_weight": found.syndrome_weight.tolist(),
+                "converged": np.asarray(found.converged).tolist(),
+                "n_iter": np.asarray(found.n_iter).tolist(),
+                "syndrome_weight": np.asarray(found.syndrome_weight).tolist(),
             }
         )
     if not writing.json or writing.output is not None:
         frame = pl.DataFrame({f"bit {j + 1}": found.bits[:, j] for j in range(parity.n)})
         write_table(frame, writing.output, kind)
-    talk(f"{int(found.converged.sum())} of {len(found.bits)} words decoded", writing.quiet)
+    talk(f"{np.count_nonzero(found.converged)} of {len(found.bits)} words decoded", writing.quiet)
 
 
 def _numbers(path: Path, name: str) -> Any:

@@ -16,13 +16,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse
 
+from boolweave.decoding.tanner import as_sparse_bits, ones_at
 from boolweave.io.dialect import not_utf8
 from boolweave.io.files import FileError, shortened
 
 if TYPE_CHECKING:
     import os
+
+    import scipy.sparse
+
+    from boolweave.decoding.tanner import Matrix
 
 
 class _Numbers:
@@ -62,17 +66,16 @@ class _Numbers:
             raise self.wrong(f"the file ends in {what}: expected {count} numbers, got {len(found)}")
         return found
 
-    def take_nonzero(self, count: int, what: str) -> list[int]:
-        found: list[int] = []
-        while len(found) < count:
-            value = self.take(1, what)[0]
-            if value:
-                found.append(value)
-        return found
-
     def skip_zeros(self) -> None:
         while self.next < len(self.values) and self.values[self.next] == 0:
             self.next += 1
+
+    def take_nonzero(self, count: int, what: str) -> list[int]:
+        found: list[int] = []
+        while len(found) < count:
+            self.skip_zeros()
+            found += self.take(1, what)
+        return found
 
 
 def read_alist(path: str | os.PathLike[str]) -> scipy.sparse.csr_array:
@@ -121,12 +124,9 @@ def read_alist(path: str | os.PathLike[str]) -> scipy.sparse.csr_array:
     numbers.skip_zeros()
     if numbers.next < len(numbers.values):
         raise numbers.wrong("numbers are left over after the last row", back=0)
-    rows = np.concatenate([*map(np.asarray, by_column), []]).astype(np.int64)
+    rows = np.array([row for listed in by_column for row in listed], dtype=np.int64)
     columns = np.repeat(np.arange(n_columns), column_weights)
-    matrix = scipy.sparse.csr_array(
-        (np.ones(len(rows), np.uint8), (rows, columns)), shape=(n_rows, n_columns)
-    )
-    matrix.sort_indices()
+    matrix = ones_at(rows, columns, (n_rows, n_columns))
     for row, listed in enumerate(by_row):
         start, stop = matrix.indptr[row], matrix.indptr[row + 1]
         if sorted(listed) != matrix.indices[start:stop].tolist():
@@ -149,7 +149,7 @@ def _read_lists(numbers: _Numbers, name: str, weights: list[int], size: int) -> 
     return lists
 
 
-def write_alist(path: str | os.PathLike[str], matrix: object) -> None:
+def write_alist(path: str | os.PathLike[str], matrix: Matrix) -> None:
     """Write a binary matrix as an alist file, short lists filled up with zeros.
 
     Parameters
@@ -157,10 +157,8 @@ def write_alist(path: str | os.PathLike[str], matrix: object) -> None:
     path : path
     matrix : (rows, columns) array or sparse matrix of 0 and 1
     """
-    from boolweave.decoding.tanner import as_sparse_bits
-
     by_row = as_sparse_bits(matrix, "matrix")
-    by_column = scipy.sparse.csr_array(by_row.T)
+    by_column = by_row.T.tocsr()
     lines = [f"{by_row.shape[1]} {by_row.shape[0]}"]
     weights = [np.diff(lists.indptr) for lists in (by_column, by_row)]
     lines.append(" ".join(str(int(each.max())) for each in weights))

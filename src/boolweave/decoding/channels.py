@@ -33,7 +33,13 @@ def bsc_llr(received: ArrayLike, flip: float) -> NDArray[np.float64]:
     """
     if not 0 <= flip <= 1:
         raise ValueError(f"flip must be a probability between 0 and 1, got {flip}")
-    bits = _bits(received)
+    bits = np.asarray(received, dtype=np.float64)
+    wrong = ~(np.isnan(bits) | (bits == 0) | (bits == 1))
+    if wrong.any():
+        raise ValueError(
+            f"received must hold 0, 1 or NaN (erased), got {bits[wrong][0]}; for real values "
+            f"use awgn_llr"
+        )
     strength = -log_odds(flip, limit=np.inf)
     return np.where(np.isnan(bits), 0.0, np.where(bits == 1, -strength, strength))
 
@@ -107,14 +113,3 @@ def ebn0_to_sigma(ebn0_db: float, rate: float) -> float:
     if not 0 < rate <= 1:
         raise ValueError(f"rate must be above 0 and at most 1, got {rate}")
     return float(np.sqrt(1.0 / (2.0 * rate * 10.0 ** (ebn0_db / 10.0))))
-
-
-def _bits(received: ArrayLike) -> NDArray[np.float64]:
-    bits = np.asarray(received, dtype=np.float64)
-    wrong = ~(np.isnan(bits) | (bits == 0) | (bits == 1))
-    if wrong.any():
-        raise ValueError(
-            f"received must hold 0, 1 or NaN (erased), got {bits[wrong][0]}; for real values "
-            f"use awgn_llr"
-        )
-    return bits

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from boolweave.data.observations import Observations
-from boolweave.decoding.tanner import CERTAIN, Settings, TannerGraph, propagate
+from boolweave.decoding.tanner import DecoderSettings, TannerGraph, as_probabilities, propagate
 from boolweave.model.channel import Channel
-from boolweave.model.odds import log_odds, sigmoid
+from boolweave.model.odds import log_odds, sigmoid, with_infinities
 from boolweave.model.products import Product, check_product
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+
+    from boolweave.decoding.tanner import Matrix
+    from boolweave.runtime.types import Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +36,7 @@ class FactorResult:
     """
 
     bits: NDArray[np.uint8]
-    log_odds: NDArray[np.float32] = field(repr=False)
+    log_odds: Floats = field(repr=False)
     converged: NDArray[np.bool_]
     n_iter: NDArray[np.int64]
 
@@ -44,8 +47,8 @@ class FactorResult:
 
 
 def infer_factor(
-    X: Any,
-    observed: Any,
+    X: Matrix,
+    observed: ArrayLike | Observations,
     noise: float | Channel = 0.1,
     prior: ArrayLike = 0.5,
     *,
@@ -104,37 +107,30 @@ def infer_factor(
     """
     check_product(product)
     graph = TannerGraph.from_matrix(X, "X")
-    seen = _observations(observed, graph.n_checks)
-    channel = noise if isinstance(noise, Channel) else Channel.symmetric(noise)
-    n_columns = seen.shape[1]
-    p = np.asarray(prior, dtype=np.float64)
-    if not ((p >= 0) & (p <= 1)).all():
-        raise ValueError("prior must hold probabilities between 0 and 1")
+    if not isinstance(observed, Observations):
+        array = np.asarray(observed)
+        observed = Observations.from_dense(array[:, None] if array.ndim == 1 else array)
+    if observed.shape[0] != graph.n_checks:
+        raise ValueError(
+            f"observed must have a row for each of the {graph.n_checks} rows of X, got "
+            f"{observed.shape[0]}"
+        )
+    p = as_probabilities("prior", prior)
+    shape = graph.n_variables, observed.shape[1]
     try:
-        odds = np.broadcast_to(log_odds(p, limit=np.inf), (graph.n_variables, n_columns))
+        odds = np.broadcast_to(log_odds(p, limit=np.inf), shape)
     except ValueError:
         raise ValueError(
-            f"prior must be a number or broadcast to (K, N) = ({graph.n_variables}, {n_columns}), "
-            f"got an array of shape {p.shape}"
+            f"prior must be a number or broadcast to (K, N) = {shape}, got an array of shape "
+            f"{p.shape}"
         ) from None
-    evidence = np.broadcast_to(channel.missing_log_likelihood_ratio(), seen.shape).copy()
-    evidence[seen.rows_of_entries(), seen.indices] = channel.log_likelihood_ratio(seen)
-    settings = Settings(
+    channel = noise if isinstance(noise, Channel) else Channel.symmetric(noise)
+    evidence = np.broadcast_to(channel.missing_log_likelihood_ratio(), observed.shape).copy()
+    evidence[observed.rows_of_entries(), observed.indices] = channel.log_likelihood_ratio(observed)
+    settings = DecoderSettings(
         product=product, method=method, schedule=schedule, damping=damping, scale=scale,
         max_iter=max_iter, tol=tol,
     )  # fmt: skip
     found = propagate(graph, odds.T, evidence.T, settings, n_jobs)
-    beliefs = found.log_odds.T.copy()
-    beliefs[np.abs(beliefs) >= CERTAIN / 2] *= np.inf
+    beliefs = with_infinities(found.log_odds.T.copy())
     return FactorResult(found.bits.T.copy(), beliefs, found.converged, found.n_iter)
-
-
-def _observations(observed: Any, n_rows: int) -> Observations:
-    if not isinstance(observed, Observations):
-        array = np.asarray(observed)
-        observed = Observations.from_dense(array[:, None] if array.ndim == 1 else array)
-    if observed.shape[0] != n_rows:
-        raise ValueError(
-            f"observed must have a row for each of the {n_rows} rows of X, got {observed.shape[0]}"
-        )
-    return observed

@@ -4,31 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from boolweave.decoding.pools import as_design, as_outcomes
-from boolweave.decoding.tanner import (
-    CERTAIN,
-    CERTAIN_OR,
-    Settings,
-    TannerGraph,
-    log_ratio,
-    propagate,
-)
-from boolweave.model.odds import sigmoid
+from boolweave.decoding.tanner import DecoderSettings, TannerGraph, as_probabilities, propagate
+from boolweave.model.odds import log_odds, sigmoid
 
 if TYPE_CHECKING:
+    import scipy.sparse
     from numpy.typing import ArrayLike, NDArray
 
-    Rate = float | ArrayLike | Callable[[NDArray[np.int64]], ArrayLike]
+    from boolweave.decoding.pools import Design
 
-# Items less probable than this do not take part in the search for the most likely set.
-CANDIDATE = 1e-4
-
-# The search for the most likely set goes through the exchanges of items at most so often.
-SEARCH_PASSES = 10
+    Doubles: TypeAlias = NDArray[np.float64]
+    Items: TypeAlias = NDArray[np.int64] | list[NDArray[np.int64]]  # a list of several columns
+    Rate: TypeAlias = ArrayLike | Callable[[NDArray[np.int64]], ArrayLike]
 
 # The most likely set is reported unless it is expected to have so many wrong items more than the
 # items above one half, which have the fewest.
@@ -53,9 +45,9 @@ class Report:
         Expected number of negative items among them.
     """
 
-    items: Any
-    expected_missed: Any
-    expected_false: Any
+    items: Items
+    expected_missed: float | Doubles
+    expected_false: float | Doubles
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,17 +77,17 @@ class GroupTestingResult:
     probabilities: NDArray[np.float64]
     positive: NDArray[np.uint8]
     most_likely: NDArray[np.uint8]
-    prevalence: Any
-    converged: Any
-    n_iter: Any
+    prevalence: float | Doubles
+    converged: bool | NDArray[np.bool_]
+    n_iter: int | NDArray[np.int64]
 
     @property
-    def items(self) -> Any:
+    def items(self) -> Items:
         """The items to report (see `positive`), ascending; for several columns a list of arrays."""
         return _numbers(self.positive == 1)
 
     @property
-    def expected_errors(self) -> Any:
+    def expected_errors(self) -> float | Doubles:
         """Expected number of wrong items, missed and false together, if `items` is reported."""
         return _plain(_doubt(self.positive == 1, self.probabilities).sum(axis=0))
 
@@ -120,7 +112,7 @@ class GroupTestingResult:
             _plain(np.where(above, 1 - self.probabilities, 0.0).sum(axis=0)),
         )
 
-    def retest(self, n: int = 10) -> Any:
+    def retest(self, n: int = 10) -> Items:
         """Which items to test singly: those most likely to be on the wrong side.
 
         Parameters
@@ -141,7 +133,7 @@ class GroupTestingResult:
 
 
 def group_testing(
-    design: Any,
+    design: Design,
     outcomes: ArrayLike,
     prevalence: ArrayLike | Literal["learn"],
     sensitivity: Rate = 1.0,
@@ -203,28 +195,34 @@ def group_testing(
     >>> diluted.items, round(diluted.expected_errors, 3)
     (array([1]), 0.016)
     """
+    from boolweave.decoding.set_search import most_likely_sets  # numba loads when it is needed
+
     if n_items is None and isinstance(design, list | tuple) and np.ndim(prevalence) > 0:
         n_items = np.shape(prevalence)[0]
     matrix = as_design(design, n_items)
-    results = as_outcomes(outcomes, matrix.shape[0])
-    single = np.ndim(outcomes) == 1
     graph = TannerGraph.from_matrix(matrix)
-    sens = pool_rate("sensitivity", sensitivity, graph.degrees)
-    spec = pool_rate("specificity", specificity, graph.degrees)
-    evidence = pool_evidence(results, sens, spec)
-    settings = Settings(
+    tests = PoolTests(
+        matrix,
+        as_outcomes(outcomes, matrix.shape[0]),
+        pool_rate("sensitivity", sensitivity, graph.degrees),
+        pool_rate("specificity", specificity, graph.degrees),
+    )
+    evidence = tests.evidence()
+    settings = DecoderSettings(
         product="or", method="sum-product", schedule=schedule, damping=damping,
         max_iter=max_iter, tol=tol,
     )  # fmt: skip
+    shape = graph.n_variables, evidence.shape[1]
     if isinstance(prevalence, str):
         if prevalence != "learn":
             raise ValueError(
                 f'prevalence must be a number, an array or "learn", got {prevalence!r}'
             )
-        prior, prevalence = _learn(graph, evidence, results, sens, spec, settings, n_jobs)
+        p = _learn(graph, tests, settings, n_jobs)
     else:
-        prior = _prior(prevalence, graph.n_variables, results.shape[1])
-    _refuse_impossible(matrix, results, prior, sens, spec)
+        p = as_probabilities("prevalence", prevalence, (), shape[:1], shape, each="item")
+    prior = np.broadcast_to(log_odds(p[:, None] if p.ndim == 1 else p, limit=np.inf), shape)
+    _refuse_impossible(tests, prior)
     found = propagate(graph, prior.T, evidence.T, settings, n_jobs)
     probabilities = sigmoid(found.log_odds.T)
     most_likely = most_likely_sets(graph, prior, evidence, probabilities)
@@ -232,74 +230,57 @@ def group_testing(
     worse = _doubt(most_likely == 1, probabilities).sum(axis=0)
     worse -= _doubt(likely_items, probabilities).sum(axis=0)
     positive = np.where(worse > WORSE, likely_items, most_likely).astype(np.uint8)
-    shown = np.asarray(prevalence, dtype=np.float64)
-    return GroupTestingResult(
-        probabilities[:, 0] if single else probabilities,
-        positive[:, 0] if single else positive,
-        most_likely[:, 0] if single else most_likely,
-        float(shown) if shown.ndim == 0 else shown,
-        bool(found.converged[0]) if single else found.converged,
-        int(found.n_iter[0]) if single else found.n_iter,
-    )
+    if np.ndim(outcomes) == 1:
+        arrays = probabilities[:, 0], positive[:, 0], most_likely[:, 0]
+        converged, n_iter = bool(found.converged[0]), int(found.n_iter[0])
+        return GroupTestingResult(*arrays, _plain(p), converged, n_iter)
+    arrays = probabilities, positive, most_likely
+    return GroupTestingResult(*arrays, _plain(p), found.converged, found.n_iter)
 
 
 # ---------------------------------------------------------------- the problem
 
 
-def pool_rate(name: str, value: Any, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+class PoolTests(NamedTuple):
+    """Tests on pools: which items are in them, what was seen, and how often a test errs."""
+
+    design: scipy.sparse.csr_array  # (pools, items)
+    outcomes: Doubles  # (pools, columns) of 0, 1 and NaN
+    sensitivity: Doubles  # (pools, 1)
+    specificity: Doubles  # (pools, 1)
+
+    def evidence(self) -> Doubles:
+        """L = log p(outcome | pool positive) − log p(outcome | negative), (pools, columns)."""
+        _, outcomes, sens, spec = self
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if_positive = np.log(sens) - np.log(1 - spec)
+            if_negative = np.log(1 - sens) - np.log(spec)
+        evidence = np.where(outcomes == 1, if_positive, if_negative)
+        impossible = np.isnan(evidence) & ~np.isnan(outcomes)
+        if impossible.any():
+            pool = int(np.argwhere(impossible)[0, 0])
+            raise ValueError(
+                f"pool {pool} cannot have its outcome whatever its items are: sensitivity "
+                f"{sens[pool, 0]:g}, specificity {spec[pool, 0]:g}; correct one of them"
+            )
+        return np.where(np.isnan(outcomes), 0.0, evidence)
+
+
+def pool_rate(name: str, value: Rate, sizes: NDArray[np.int64]) -> Doubles:
     """A sensitivity or specificity in any form as (pools, 1)."""
-    rate = np.asarray(value(sizes) if callable(value) else value, dtype=np.float64)
-    if rate.ndim > 1 or (rate.ndim == 1 and len(rate) != len(sizes)):
-        raise ValueError(
-            f"{name} must be a number, have shape ({len(sizes)},), one for each pool, or be a "
-            f"function of the pool sizes; got shape {rate.shape}"
-        )
-    if not ((rate >= 0) & (rate <= 1)).all():
-        raise ValueError(f"{name} must lie between 0 and 1, got {rate.min()} to {rate.max()}")
+    given = value(sizes) if callable(value) else value
+    rate = as_probabilities(name, given, (), sizes.shape, each="pool")
     return np.broadcast_to(rate, sizes.shape)[:, None]
 
 
-def pool_evidence(
-    results: NDArray[np.float64], sens: NDArray[np.float64], spec: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """L = log p(outcome | pool positive) − log p(outcome | negative), (pools, columns)."""
-    positive, negative = log_ratio(sens, 1 - spec), log_ratio(1 - sens, spec)
-    evidence = np.where(results == 1, positive, negative)
-    impossible = np.isnan(evidence) & ~np.isnan(results)
-    if impossible.any():
-        pool = int(np.argwhere(impossible)[0, 0])
-        raise ValueError(
-            f"pool {pool} cannot have its outcome whatever its items are: sensitivity "
-            f"{sens[pool, 0]:g}, specificity {spec[pool, 0]:g}; correct one of them"
-        )
-    return np.where(np.isnan(results), 0.0, evidence)
-
-
-def _prior(prevalence: ArrayLike, n_items: int, n_columns: int) -> NDArray[np.float64]:
-    """Prior log-odds, (items, columns)."""
-    p = np.asarray(prevalence, dtype=np.float64)
-    if p.shape not in ((), (n_items,), (n_items, n_columns)):
-        raise ValueError(
-            f"prevalence must be a number or have shape ({n_items},), one for each item, or "
-            f"({n_items}, {n_columns}), got {p.shape}"
-        )
-    if not ((p >= 0) & (p <= 1)).all():
-        raise ValueError("prevalence must lie between 0 and 1; a percentage is divided by 100")
-    odds = log_ratio(p, 1 - p)
-    return np.broadcast_to(odds[:, None] if p.ndim == 1 else odds, (n_items, n_columns))
-
-
-def _refuse_impossible(
-    matrix: Any, results: NDArray[np.float64], prior: NDArray[np.float64],
-    sens: NDArray[np.float64], spec: NDArray[np.float64],
-) -> None:  # fmt: skip
+def _refuse_impossible(tests: PoolTests, prior: Doubles) -> None:
     """Refuse outcomes that contradict each other where tests never err."""
-    counts = matrix.astype(np.int64)
-    cleared_by = (results == 0) & (sens == 1)
+    counts = tests.design.astype(np.int64)
+    cleared_by = (tests.outcomes == 0) & (tests.sensitivity == 1)
     cleared = (counts.T @ cleared_by.astype(np.int64) > 0) | np.isneginf(prior)
     possible = counts @ (~cleared).astype(np.int64)
     known = counts @ np.isposinf(prior).astype(np.int64)
-    without = (results == 1) & (spec == 1) & (possible == 0)
+    without = (tests.outcomes == 1) & (tests.specificity == 1) & (possible == 0)
     against = cleared_by & (known > 0)
     for wrong, says in (
         (without, "is positive, but every one of its items is certainly negative"),
@@ -314,94 +295,56 @@ def _refuse_impossible(
 
 
 def _learn(
-    graph: TannerGraph, evidence: NDArray[np.float64], results: NDArray[np.float64],
-    sens: NDArray[np.float64], spec: NDArray[np.float64], settings: Settings, n_jobs: int | None,
-) -> tuple[NDArray[np.float64], float]:  # fmt: skip
+    graph: TannerGraph, tests: PoolTests, settings: DecoderSettings, n_jobs: int | None
+) -> Doubles:
     """Expectation-maximisation: the prevalence is the mean of the probabilities it leads to."""
-    n_columns = results.shape[1]
-    p = _first_prevalence(graph.degrees, results, sens, spec)
+    evidence = tests.evidence()
+    p = _first_prevalence(graph.degrees, tests)
     for _ in range(LEARNING_ROUNDS):
-        prior = np.broadcast_to(log_ratio(p, 1 - p), (graph.n_variables, n_columns))
-        found = propagate(graph, prior.T, evidence.T, settings, n_jobs)
+        prior = np.full((evidence.shape[1], graph.n_variables), log_odds(p))
+        found = propagate(graph, prior, evidence.T, settings, n_jobs)
         mean = float(np.clip(sigmoid(found.log_odds).mean(), 1e-9, 1 - 1e-9))
         done = abs(mean - p) <= LEARNING_TOL * p
         p = mean
         if done:
             break
-    return np.broadcast_to(log_ratio(p, 1 - p), (graph.n_variables, n_columns)), p
+    return np.asarray(p)
 
 
-def _first_prevalence(
-    sizes: NDArray[np.int64], results: NDArray[np.float64],
-    sens: NDArray[np.float64], spec: NDArray[np.float64],
-) -> float:  # fmt: skip
+def _first_prevalence(sizes: NDArray[np.int64], tests: PoolTests) -> float:
     """The prevalence at which the share of positive pools is expected that was seen."""
-    seen = ~np.isnan(results)
-    if not seen.any():
+    _, outcomes, sens, spec = tests
+    count = (~np.isnan(outcomes)).sum(axis=1)
+    if not count.any():
         raise ValueError('prevalence="learn" needs outcomes, but every one of them is NaN')
-    count = seen.sum(axis=1)
-    shown = np.nansum(results) / count.sum()
+    seen = np.nansum(outcomes) / count.sum()
     low, high = 1e-6, 0.5
     for _ in range(40):
         p = np.sqrt(low * high)
         truly = 1 - (1 - p) ** sizes
         expected = truly * sens[:, 0] + (1 - truly) * (1 - spec[:, 0])
-        if (expected * count).sum() / count.sum() < shown:
+        if (expected * count).sum() / count.sum() < seen:
             low = p
         else:
             high = p
     return float(p)
 
 
-# ---------------------------------------------------------------- the most likely set
-
-
-def most_likely_sets(
-    graph: TannerGraph,
-    prior: NDArray[np.float64],
-    evidence: NDArray[np.float64],
-    probabilities: NDArray[np.float64],
-) -> NDArray[np.uint8]:
-    """Search the set with the highest posterior in each column, (items, columns) uint8.
-
-    Two climbs, from the items above one half and from the empty set; the higher end is kept.
-    """
-    from boolweave.decoding import kernels
-
-    by_item = graph.transposed()
-    odds = np.clip(prior, -CERTAIN, CERTAIN)
-    weights = np.clip(evidence, -CERTAIN_OR, CERTAIN_OR)
-    sets = np.zeros(probabilities.shape, dtype=np.uint8)
-    for column in range(probabilities.shape[1]):
-        p, a = probabilities[:, column], np.ascontiguousarray(odds[:, column])
-        known = a >= CERTAIN
-        free = (p > CANDIDATE) & (np.abs(a) < CERTAIN)
-        best = -np.inf
-        for start in (p > 0.5, known):
-            chosen = (start | known).astype(np.uint8)
-            score = kernels.improve_set(
-                graph.indptr, graph.variables, by_item.indptr, by_item.variables,
-                a, np.ascontiguousarray(weights[:, column]), free, SEARCH_PASSES, chosen,
-            )  # fmt: skip
-            if score > best:
-                best = score
-                sets[:, column] = chosen
-    return sets
-
-
 # ---------------------------------------------------------------- shapes
 
 
-def _numbers(mask: NDArray[np.bool_]) -> Any:
+def _numbers(mask: NDArray[np.bool_]) -> Items:
+    """The items of a mask (items,), or a list of those of each column."""
     if mask.ndim == 1:
         return np.flatnonzero(mask)
     return [np.flatnonzero(column) for column in mask.T]
 
 
-def _doubt(reported: NDArray[np.bool_], probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+def _doubt(reported: NDArray[np.bool_], probabilities: Doubles) -> Doubles:
     """The probability that an item is on the wrong side."""
     return np.where(reported, 1 - probabilities, probabilities)
 
 
-def _plain(values: NDArray[np.float64]) -> Any:
+def _plain(values: Doubles) -> float | Doubles:
+    """An array without dimensions as a number."""
     return float(values) if values.ndim == 0 else values

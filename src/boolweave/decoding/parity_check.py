@@ -4,20 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from boolweave.decoding import gf2
 from boolweave.decoding.alist import read_alist
-from boolweave.decoding.tanner import CERTAIN, METHODS, Settings, TannerGraph, propagate
-from boolweave.model.odds import log_odds
+from boolweave.decoding.tanner import (
+    METHODS,
+    DecoderSettings,
+    TannerGraph,
+    as_probabilities,
+    propagate,
+)
+from boolweave.model.odds import HARD_BELIEF, log_odds, with_infinities
+from boolweave.model.products import boolean_product
 
 if TYPE_CHECKING:
     import os
 
     import scipy.sparse
     from numpy.typing import ArrayLike, NDArray
+
+    from boolweave.decoding.tanner import Matrix
+    from boolweave.runtime.types import Array, Floats
 
 # Plain min-sum is overconfident. This factor on its messages is the usual remedy; it brings the
 # word error rate of regular codes close to that of product-sum.
@@ -47,10 +56,10 @@ class DecodingResult:
     """
 
     bits: NDArray[np.uint8]
-    converged: Any
-    n_iter: Any
-    syndrome_weight: Any
-    llr: NDArray[np.float32] = field(repr=False)
+    converged: NDArray[np.bool_] | bool
+    n_iter: NDArray[np.int64] | int
+    syndrome_weight: NDArray[np.int64] | int
+    llr: Floats = field(repr=False)
 
 
 class ParityCheckCode:
@@ -93,7 +102,7 @@ class ParityCheckCode:
     (True, True)
     """
 
-    def __init__(self, parity_check: Any) -> None:
+    def __init__(self, parity_check: Matrix) -> None:
         self._graph = TannerGraph.from_matrix(parity_check, "parity_check")
         self.parity_check: scipy.sparse.csr_array = self._graph.to_sparse()
         self.n_checks, self.n = self.parity_check.shape
@@ -109,8 +118,8 @@ class ParityCheckCode:
     # ------------------------------------------------------------ encoding
 
     @cached_property
-    def _echelon(self) -> gf2.Echelon:
-        return gf2.eliminate(self.parity_check.toarray())
+    def _echelon(self) -> Echelon:
+        return eliminate(self.parity_check.toarray())
 
     @property
     def k(self) -> int:
@@ -144,10 +153,12 @@ class ParityCheckCode:
         (n,) or (words, n) uint8 array
             The message stands at `information_positions`.
         """
-        message = self._as_words(bits, self.k, "bits", "k, the number of message bits")
+        message = _as_words(bits, self.k, "bits", "k, the number of message bits")
         words = np.zeros((len(message), self.n), dtype=np.uint8)
         words[:, self._echelon.free] = message
-        words[:, self._echelon.pivots] = gf2.multiply(message, self._echelon.parity.T)
+        words[:, self._echelon.pivots] = boolean_product(
+            message, self._echelon.parity.T, product="xor"
+        )
         return words[0] if np.ndim(bits) == 1 else words
 
     def syndrome(self, bits: ArrayLike) -> NDArray[np.uint8]:
@@ -161,7 +172,7 @@ class ParityCheckCode:
         -------
         (n_checks,) or (words, n_checks) uint8 array
         """
-        words = self._as_words(bits, self.n, "bits", "n, the length of a code word")
+        words = _as_words(bits, self.n, "bits", "n, the length of a code word")
         sums = self.parity_check.astype(np.int32) @ words.T.astype(np.int32)
         found = np.ascontiguousarray(np.mod(sums, 2).astype(np.uint8).T)
         return found[0] if np.ndim(bits) == 1 else found
@@ -203,10 +214,9 @@ class ParityCheckCode:
         -------
         DecodingResult
         """
-        ratios = self._as_llr(llr)
         zero = np.zeros((1, self.n_checks), dtype=np.uint8)
         settings = _settings(method, schedule, max_iter, scale, damping)
-        return self._run(-ratios, zero, settings, n_jobs, single=np.ndim(llr) == 1)
+        return self._run(-_as_llr(llr, self.n), zero, settings, n_jobs, single=np.ndim(llr) == 1)
 
     def decode_syndrome(
         self,
@@ -244,77 +254,72 @@ class ParityCheckCode:
         >>> code.decode_syndrome([1, 1], flip=0.1).bits
         array([0, 1, 0], dtype=uint8)
         """
-        target = self._as_words(syndrome, self.n_checks, "syndrome", "the number of checks")
-        p = np.asarray(flip, dtype=np.float64)
-        if p.ndim > 1 or (p.ndim == 1 and len(p) != self.n):
-            raise ValueError(f"flip must be a number or have shape ({self.n},), got {p.shape}")
-        if not ((p >= 0) & (p <= 1)).all():
-            raise ValueError("flip must hold probabilities between 0 and 1")
+        target = _as_words(syndrome, self.n_checks, "syndrome", "the number of checks")
+        p = as_probabilities("flip", flip, (), (self.n,), each="bit")
         prior = np.broadcast_to(log_odds(p, limit=np.inf), (len(target), self.n))
         settings = _settings(method, schedule, max_iter, scale, damping)
         return self._run(prior, target, settings, n_jobs, single=np.ndim(syndrome) == 1)
 
     def _run(
         self,
-        log_odds: NDArray[Any],
+        log_odds: Floats,
         target: NDArray[np.uint8],
-        settings: Settings,
+        settings: DecoderSettings,
         n_jobs: int | None,
         single: bool,
     ) -> DecodingResult:
+        """Decode from prior log-odds (words, n) to a syndrome (words or 1, checks)."""
         if settings.method == "max-sum":
             log_odds = _rounded(log_odds)
-        evidence = np.where(target == 1, CERTAIN, -CERTAIN)
+        evidence = np.where(target == 1, HARD_BELIEF, -HARD_BELIEF)
         found = propagate(self._graph, log_odds, evidence, settings, n_jobs)
         weight = np.zeros(len(found.bits), dtype=np.int64)
-        open_words = np.flatnonzero(~found.converged)
-        if len(open_words):
-            wanted = target if len(target) == 1 else target[open_words]
-            weight[open_words] = (self.syndrome(found.bits[open_words]) != wanted).sum(axis=1)
-        llr = -found.log_odds
-        llr[np.abs(llr) >= CERTAIN / 2] *= np.inf
+        failed = np.flatnonzero(~found.converged)
+        if len(failed):
+            wanted = target if len(target) == 1 else target[failed]
+            weight[failed] = (self.syndrome(found.bits[failed]) != wanted).sum(axis=1)
+        llr = with_infinities(-found.log_odds)
         if single:
-            return DecodingResult(
-                found.bits[0],
-                bool(found.converged[0]),
-                int(found.n_iter[0]),
-                int(weight[0]),
-                llr[0],
-            )
+            plain = bool(found.converged[0]), int(found.n_iter[0]), int(weight[0])
+            return DecodingResult(found.bits[0], *plain, llr[0])
         return DecodingResult(found.bits, found.converged, found.n_iter, weight, llr)
 
-    # ------------------------------------------------------------ input
 
-    def _as_llr(self, llr: ArrayLike) -> NDArray[np.float32]:
-        ratios = np.asarray(llr)
-        if ratios.dtype.kind not in "biuf":
-            raise TypeError(f"llr must hold numbers, got dtype {ratios.dtype}")
-        if ratios.ndim not in (1, 2) or ratios.shape[-1] != self.n:
-            raise ValueError(
-                f"llr must have shape (words, {self.n}) or ({self.n},), got {ratios.shape}: "
-                f"one row per word, one number for each of the n = {self.n} bits"
-            )
-        ratios = np.atleast_2d(ratios)
-        if np.isnan(ratios).any():
-            word, bit = (int(i) for i in np.argwhere(np.isnan(ratios))[0])
-            raise ValueError(f"llr is NaN at word {word}, bit {bit}; an erased bit has the ratio 0")
-        with np.errstate(over="ignore"):  # past the range of 32 bits is as good as certain
-            return ratios.astype(np.float32)
-
-    def _as_words(self, bits: ArrayLike, size: int, name: str, what: str) -> NDArray[np.uint8]:
-        words = np.asarray(bits)
-        if words.ndim not in (1, 2) or words.shape[-1] != size:
-            raise ValueError(
-                f"{name} must have shape (words, {size}) or ({size},), got {words.shape}: "
-                f"{size} is {what}"
-            )
-        words = np.atleast_2d(words)
-        if words.dtype.kind not in "biuf" or not ((words == 0) | (words == 1)).all():
-            raise ValueError(f"{name} must hold only 0 and 1")
-        return words.astype(np.uint8)
+# ---------------------------------------------------------------- input
 
 
-def _rounded(ratios: NDArray[Any]) -> NDArray[Any]:
+def _as_llr(llr: ArrayLike, size: int) -> NDArray[np.float32]:
+    """Check log-likelihood ratios and return them as (words, size)."""
+    ratios = np.asarray(llr)
+    if ratios.dtype.kind not in "biuf":
+        raise TypeError(f"llr must hold numbers, got dtype {ratios.dtype}")
+    _check_shape(ratios, size, "llr", "n, the number of bits of a word")
+    ratios = np.atleast_2d(ratios)
+    if np.isnan(ratios).any():
+        word, bit = (int(i) for i in np.argwhere(np.isnan(ratios))[0])
+        raise ValueError(f"llr is NaN at word {word}, bit {bit}; an erased bit has the ratio 0")
+    with np.errstate(over="ignore"):  # past the range of 32 bits is as good as certain
+        return ratios.astype(np.float32)
+
+
+def _as_words(bits: ArrayLike, size: int, name: str, what: str) -> NDArray[np.uint8]:
+    """Check 0/1 words and return them as (words, size)."""
+    words = np.asarray(bits)
+    _check_shape(words, size, name, what)
+    if words.dtype.kind not in "biuf" or not ((words == 0) | (words == 1)).all():
+        raise ValueError(f"{name} must hold only 0 and 1")
+    return np.atleast_2d(words).astype(np.uint8)
+
+
+def _check_shape(words: Array, size: int, name: str, what: str) -> None:
+    if words.ndim not in (1, 2) or words.shape[-1] != size:
+        raise ValueError(
+            f"{name} must have shape (words, {size}) or ({size},), got {words.shape}: one row per "
+            f"word, and {size} is {what}"
+        )
+
+
+def _rounded(ratios: Floats) -> Floats:
     """Keep 16 of the 24 bits of each ratio, so that sums of some hundred of them are exact.
 
     Over a symmetric channel all ratios are equal but for the sign, and min-sum adds and subtracts
@@ -327,7 +332,8 @@ def _rounded(ratios: NDArray[Any]) -> NDArray[Any]:
 
 def _settings(
     method: str, schedule: str, max_iter: int, scale: float | None, damping: float
-) -> Settings:
+) -> DecoderSettings:
+    """Settings for codes: a word is done when it meets every check; min-sum is scaled."""
     exact = METHODS.get(method) == "sum-product"
     if exact and scale is not None:
         raise ValueError(
@@ -335,7 +341,42 @@ def _settings(
         )
     if scale is None:
         scale = 1.0 if exact else DEFAULT_SCALE
-    return Settings(
+    return DecoderSettings(
         product="xor", method=method, schedule=schedule, damping=damping, scale=scale,
         max_iter=max_iter, stop_on_checks=True,
     )  # fmt: skip
+
+
+# ---------------------------------------------------------------- elimination
+
+
+class Echelon(NamedTuple):
+    """A parity-check matrix after elimination: ``bit[pivots] = parity @ bit[free] mod 2``."""
+
+    pivots: NDArray[np.int64]  # (rank,), the columns whose bit follows from the free ones
+    free: NDArray[np.int64]  # (columns − rank,), the other columns, ascending
+    parity: NDArray[np.uint8]  # (rank, columns − rank)
+
+
+def eliminate(matrix: NDArray[np.uint8]) -> Echelon:
+    """Reduce a 0/1 matrix (rows, columns) to echelon form, pivots as far right as possible.
+
+    A code whose message comes first in the word thus keeps it there.
+    """
+    n_columns = matrix.shape[1]
+    packed = np.packbits(matrix, axis=1, bitorder="little")  # a row is added eight bits at a time
+    pivots: list[int] = []
+    for column in reversed(range(n_columns)):
+        rank = len(pivots)
+        ones = packed[:, column // 8] >> column % 8 & 1 == 1
+        if not ones[rank:].any():
+            continue
+        pivot = rank + int(ones[rank:].argmax())
+        packed[[rank, pivot]] = packed[[pivot, rank]]
+        ones[[rank, pivot]] = ones[[pivot, rank]]
+        ones[rank] = False
+        packed[ones] ^= packed[rank]
+        pivots.append(column)
+    reduced = np.unpackbits(packed[: len(pivots)], axis=1, count=n_columns, bitorder="little")
+    free = np.setdiff1d(np.arange(n_columns), pivots)
+    return Echelon(np.array(pivots, dtype=np.int64), free, reduced[:, free])

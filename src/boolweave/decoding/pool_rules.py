@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     import scipy.sparse
     from numpy.typing import ArrayLike, NDArray
 
+    from boolweave.decoding.pools import Design
 
-def comp(design: Any, outcomes: ArrayLike) -> NDArray[np.uint8]:
+
+def comp(design: Design, outcomes: ArrayLike) -> NDArray[np.uint8]:
     """Every item is positive that no negative pool contains.
 
     Parameters
@@ -32,12 +34,11 @@ def comp(design: Any, outcomes: ArrayLike) -> NDArray[np.uint8]:
     >>> comp([[0, 1, 2], [2, 3]], outcomes=[1, 0])
     array([1, 1, 0, 0], dtype=uint8)
     """
-    matrix = as_design(design)
-    results = as_outcomes(outcomes, matrix.shape[0])
-    return _shaped(_possible(matrix, results), outcomes)
+    _, _, possible, _ = _classify(design, outcomes)
+    return _shaped(possible, outcomes)
 
 
-def definite_defectives(design: Any, outcomes: ArrayLike) -> NDArray[np.uint8]:
+def definite_defectives(design: Design, outcomes: ArrayLike) -> NDArray[np.uint8]:
     """DD: an item is positive if some positive pool has no other possible item (see `comp`).
 
     Parameters
@@ -55,12 +56,11 @@ def definite_defectives(design: Any, outcomes: ArrayLike) -> NDArray[np.uint8]:
     >>> definite_defectives([[0, 1, 2], [2, 3], [0, 3]], outcomes=[1, 0, 0])
     array([0, 1, 0, 0], dtype=uint8)
     """
-    matrix = as_design(design)
-    results = as_outcomes(outcomes, matrix.shape[0])
-    return _shaped(_definite(matrix, results, _possible(matrix, results)), outcomes)
+    _, _, _, definite = _classify(design, outcomes)
+    return _shaped(definite, outcomes)
 
 
-def scomp(design: Any, outcomes: ArrayLike) -> NDArray[np.uint8]:
+def scomp(design: Design, outcomes: ArrayLike) -> NDArray[np.uint8]:
     """SCOMP: DD, then the item that explains most of the open positive pools, until none is open.
 
     Parameters
@@ -78,35 +78,29 @@ def scomp(design: Any, outcomes: ArrayLike) -> NDArray[np.uint8]:
     >>> scomp([[0, 1, 2], [2, 3], [0, 3], [1, 3], [1, 2]], outcomes=[1, 0, 0, 1, 1])
     array([0, 1, 0, 0], dtype=uint8)
     """
-    matrix = as_design(design)
-    results = as_outcomes(outcomes, matrix.shape[0])
-    possible = _possible(matrix, results)
-    chosen = _definite(matrix, results, possible)
-    transposed = matrix.T.tocsr().astype(np.int32)
+    counts, results, possible, chosen = _classify(design, outcomes)
     for column in range(results.shape[1]):
-        candidates = possible[:, column].astype(bool)
         while True:
-            covered = matrix.astype(np.int32) @ chosen[:, column].astype(np.int32) > 0
+            covered = counts @ chosen[:, column] > 0
             open_pools = (results[:, column] == 1) & ~covered
-            explains = np.where(candidates, transposed @ open_pools.astype(np.int32), 0)
+            explains = np.where(possible[:, column], counts.T @ open_pools, 0)
             if not explains.any():
                 break
-            chosen[int(explains.argmax()), column] = 1
+            chosen[int(explains.argmax()), column] = True
     return _shaped(chosen, outcomes)
 
 
-def _possible(matrix: scipy.sparse.csr_array, results: NDArray[np.float64]) -> NDArray[np.uint8]:
-    negative = (results == 0).astype(np.int32)
-    return (matrix.T.astype(np.int32) @ negative == 0).astype(np.uint8)
+def _classify(
+    design: Design, outcomes: ArrayLike
+) -> tuple[scipy.sparse.csr_array, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+    """The design, the outcomes, which items no negative pool has, and which are alone in a pool."""
+    counts = as_design(design).astype(np.int32)
+    results = as_outcomes(outcomes, counts.shape[0])
+    possible = counts.T @ (results == 0) == 0
+    alone = (counts @ possible == 1) & (results == 1)
+    return counts, results, possible, (counts.T @ alone > 0) & possible
 
 
-def _definite(
-    matrix: scipy.sparse.csr_array, results: NDArray[np.float64], possible: NDArray[np.uint8]
-) -> NDArray[np.uint8]:
-    candidates = matrix.astype(np.int32) @ possible.astype(np.int32)
-    alone = ((candidates == 1) & (results == 1)).astype(np.int32)
-    return ((matrix.T.astype(np.int32) @ alone > 0) & (possible == 1)).astype(np.uint8)
-
-
-def _shaped(items: NDArray[np.uint8], outcomes: ArrayLike) -> NDArray[np.uint8]:
-    return items[:, 0] if np.ndim(outcomes) == 1 else items
+def _shaped(items: NDArray[np.bool_], outcomes: ArrayLike) -> NDArray[np.uint8]:
+    """As 0 and 1, (items,) where the outcomes had one dimension."""
+    return (items[:, 0] if np.ndim(outcomes) == 1 else items).astype(np.uint8)

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
-import scipy.sparse
 
-from boolweave.decoding.tanner import as_sparse_bits
+from boolweave.decoding.tanner import as_sparse_bits, check_count, ones_at
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import scipy.sparse
     from numpy.typing import ArrayLike, NDArray
 
+    from boolweave.decoding.tanner import Matrix
 
-def as_design(design: Any, n_items: int | None = None) -> scipy.sparse.csr_array:
+    Pools: TypeAlias = Sequence[Sequence[int]]  # the items of each pool, counted from 0
+    Design: TypeAlias = Matrix | Pools
+
+
+def as_design(design: Design, n_items: int | None = None) -> scipy.sparse.csr_array:
     """Read a design in any form as a sparse matrix (pools, items) of 0 and 1.
 
     A list of lists is taken as pools, each a list of item numbers from 0, or as a 0/1 matrix; what
     could be either is refused.
     """
     if isinstance(design, list | tuple) and not _is_nested_matrix(design):
-        return _from_lists(design, n_items)
+        return pools_to_matrix(design, n_items)
     matrix = as_sparse_bits(design, "design")
     if n_items is not None and matrix.shape[1] != n_items:
         raise ValueError(
@@ -29,7 +36,7 @@ def as_design(design: Any, n_items: int | None = None) -> scipy.sparse.csr_array
     return matrix
 
 
-def _is_nested_matrix(rows: Any) -> bool:
+def _is_nested_matrix(rows: Sequence[Sequence[int]]) -> bool:
     """Whether a list of lists is a 0/1 matrix. Then a row repeats a number, which a pool cannot."""
     try:
         lists = [list(row) for row in rows]
@@ -54,7 +61,7 @@ def _is_nested_matrix(rows: Any) -> bool:
     )
 
 
-def pools_to_matrix(pools: Any, n_items: int | None = None) -> scipy.sparse.csr_array:
+def pools_to_matrix(pools: Pools, n_items: int | None = None) -> scipy.sparse.csr_array:
     """Make the 0/1 matrix of pools that are given as lists of items.
 
     Parameters
@@ -75,10 +82,6 @@ def pools_to_matrix(pools: Any, n_items: int | None = None) -> scipy.sparse.csr_
     array([[1, 0, 1],
            [0, 1, 1]], dtype=uint8)
     """
-    return _from_lists(pools, n_items)
-
-
-def _from_lists(pools: Any, n_items: int | None) -> scipy.sparse.csr_array:
     rows, columns = [], []
     for number, pool in enumerate(pools):
         items = np.asarray(list(pool))
@@ -97,11 +100,8 @@ def _from_lists(pools: Any, n_items: int | None) -> scipy.sparse.csr_array:
     if not rows:
         raise ValueError("design has no pool with an item in it")
     flat = np.concatenate(columns)
-    shape = (len(pools), n_items if n_items is not None else int(flat.max()) + 1)
-    ones = np.ones(len(flat), np.uint8)
-    matrix = scipy.sparse.csr_array((ones, (np.concatenate(rows), flat)), shape=shape)
-    matrix.sort_indices()
-    return matrix
+    size = int(flat.max()) + 1 if n_items is None else n_items
+    return ones_at(np.concatenate(rows), flat, (len(pools), size))
 
 
 def as_outcomes(outcomes: ArrayLike, n_pools: int) -> NDArray[np.float64]:
@@ -164,18 +164,17 @@ def design_pools(
     >>> design.shape, int(design.sum(axis=0).max()), int(design.sum(axis=1).max())
     ((120, 1000), 8, 67)
     """
-    for name, value in (("items", items), ("pools", pools)):
-        if value != int(value) or value < 1:
-            raise ValueError(f"{name} must be a whole number from 1 on, got {value}")
+    check_count("items", items)
+    check_count("pools", pools)
     if kind not in ("constant", "random"):
         raise ValueError(f'kind must be "constant" or "random", got {kind!r}')
-    option, other = (
-        ("pools_per_item", "density") if kind == "constant" else ("density", "pools_per_item")
-    )
     given = {"pools_per_item": pools_per_item, "density": density}
-    if given[other] is not None:
-        raise ValueError(f'{other} does not go with kind="{kind}"; give {option} or prevalence')
-    if (given[option] is None) == (prevalence is None):
+    option = "pools_per_item" if kind == "constant" else "density"
+    value = given.pop(option)
+    for other, unwanted in given.items():
+        if unwanted is not None:
+            raise ValueError(f'{other} does not go with kind="{kind}"; give {option} or prevalence')
+    if (value is None) == (prevalence is None):
         raise ValueError(f"give either prevalence or {option}")
     if prevalence is not None and not 0 < prevalence < 1:
         raise ValueError(f"prevalence must lie between 0 and 1, got {prevalence}")
@@ -197,10 +196,7 @@ def design_pools(
             )
         rows = _constant_weight(items, pools, int(weight), rng).ravel()
         columns = np.repeat(np.arange(items), int(weight))
-    ones = np.ones(len(rows), np.uint8)
-    design = scipy.sparse.csr_array((ones, (rows, columns)), shape=(pools, items))
-    design.sort_indices()
-    return design
+    return ones_at(rows, columns, (pools, items))
 
 
 def _constant_weight(

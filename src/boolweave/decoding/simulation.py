@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from boolweave.decoding.group_testing import group_testing, pool_rate
 from boolweave.decoding.pool_rules import comp, definite_defectives, scomp
 from boolweave.decoding.pools import as_design
+from boolweave.decoding.tanner import as_probabilities, check_count
 from boolweave.metrics import expected_calibration_error
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from boolweave.decoding.group_testing import Rate
+    from boolweave.decoding.pools import Design
 
 RULES = {"COMP": comp, "DD": definite_defectives, "SCOMP": scomp}
 
@@ -46,7 +48,7 @@ class ErrorSummary:
         return self.missed + self.false
 
     @classmethod
-    def of(cls, truth: NDArray[Any], reported: NDArray[Any]) -> ErrorSummary:
+    def of(cls, truth: NDArray[np.uint8], reported: NDArray[np.uint8]) -> ErrorSummary:
         """Compare 0/1 arrays (items, trials)."""
         missed = ((truth == 1) & (reported == 0)).sum(axis=0)
         false = ((truth == 0) & (reported == 1)).sum(axis=0)
@@ -86,7 +88,7 @@ class SimulationResult:
 
 
 def simulate(
-    design: Any,
+    design: Design,
     prevalence: ArrayLike,
     sensitivity: Rate = 1.0,
     specificity: Rate = 1.0,
@@ -121,15 +123,10 @@ def simulate(
     >>> found.errors.exact > 0.8, found.errors.wrong < found.baselines["COMP"].wrong
     (True, True)
     """
-    if trials != int(trials) or trials < 1:
-        raise ValueError(f"trials must be a whole number from 1 on, got {trials}")
+    check_count("trials", trials)
     matrix = as_design(design)
     n_pools, n_items = matrix.shape
-    p = np.asarray(prevalence, dtype=np.float64)
-    if p.shape not in ((), (n_items,)) or not ((p >= 0) & (p <= 1)).all():
-        raise ValueError(
-            f"prevalence must be a number or have shape ({n_items},), all between 0 and 1"
-        )
+    p = as_probabilities("prevalence", prevalence, (), (n_items,), each="item")
     rng = np.random.default_rng(random_state)
     sizes = np.diff(matrix.indptr).astype(np.int64)
     sens = pool_rate("sensitivity", sensitivity, sizes)

@@ -1,27 +1,28 @@
 """The sparse graph of a known Boolean factor, and message passing on it.
 
 `TannerGraph` is fixed: the non-zeros of the known matrix, checks × variables. `propagate` runs a
-batch of words on it, each with its own priors and evidence, and returns `Beliefs`. Nothing here is
-larger than (words, edges of a tile).
+batch of words on it, each with its own priors and evidence, and returns `DecodedWords`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse
 
+from boolweave.model.odds import HARD_BELIEF, HARD_EVIDENCE
 from boolweave.model.products import Product, as_bits
-from boolweave.runtime.threads import effective_jobs, threads
+from boolweave.runtime.threads import effective_jobs, run_all, threads
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-Method = Literal["max-sum", "sum-product", "min-sum", "product-sum"]
-Schedule = Literal["flooding", "serial"]
+    from boolweave.runtime.types import Floats, Integers
+
+    Matrix: TypeAlias = ArrayLike | scipy.sparse.sparray | scipy.sparse.spmatrix
 
 # Each method has two names: that of inference and that of coding.
 METHODS = {
@@ -31,21 +32,13 @@ METHODS = {
     "product-sum": "sum-product",
 }
 
-# Stands for infinite log-odds. It absorbs whatever is added to it, and 32-bit floats leave room for
-# sums of a few hundred millions of them.
-CERTAIN = 1e30
-
-# In max-sum with OR, evidence is summed and subtracted again: this much stays exact enough.
-CERTAIN_OR = 500.0
-
 # The words that are worked on at once take about this much memory: part of a shared cache.
 TILE_BYTES = 5 * 2**20
 MAX_WIDTH = 128
 
 
-@dataclass(frozen=True, eq=False)
-class TannerGraph:
-    """Which variables each check touches, in CSR form; made by `from_matrix`."""
+class TannerGraph(NamedTuple):
+    """Which variable nodes each check node touches, in CSR form; made by `from_matrix`."""
 
     n_variables: int
     indptr: NDArray[np.uint64]  # (checks + 1,)
@@ -64,11 +57,10 @@ class TannerGraph:
     @property
     def degrees(self) -> NDArray[np.int64]:
         """Number of variables of each check, (checks,)."""
-        indptr = self.indptr.astype(np.int64)
-        return indptr[1:] - indptr[:-1]
+        return np.diff(self.indptr).astype(np.int64)
 
     @classmethod
-    def from_matrix(cls, matrix: Any, name: str = "matrix") -> TannerGraph:
+    def from_matrix(cls, matrix: Matrix, name: str = "matrix") -> TannerGraph:
         """From a 0/1 matrix (checks, variables), dense or `scipy.sparse`; `name` is for errors."""
         sparse = as_sparse_bits(matrix, name)
         return cls(
@@ -88,7 +80,7 @@ class TannerGraph:
         return TannerGraph.from_matrix(self.to_sparse().T)
 
 
-def as_sparse_bits(matrix: Any, name: str) -> scipy.sparse.csr_array:
+def as_sparse_bits(matrix: Matrix, name: str) -> scipy.sparse.csr_array:
     """Check that a matrix holds 0 and 1 and return it as CSR, sorted, without stored zeros."""
     if not scipy.sparse.issparse(matrix):
         matrix = as_bits(matrix, name)
@@ -108,8 +100,40 @@ def as_sparse_bits(matrix: Any, name: str) -> scipy.sparse.csr_array:
     return sparse.astype(np.uint8)
 
 
+def ones_at(rows: Integers, columns: Integers, shape: tuple[int, int]) -> scipy.sparse.csr_array:
+    """The 0/1 matrix with ones at the given places, uint8, sorted."""
+    ones = np.ones(len(rows), dtype=np.uint8)
+    matrix = scipy.sparse.csr_array((ones, (rows, columns)), shape=shape)
+    matrix.sort_indices()
+    return matrix
+
+
+def check_count(name: str, value: float) -> None:
+    """Refuse what is not a whole number from 1 on."""
+    if value != int(value) or value < 1:
+        raise ValueError(f"{name} must be a whole number from 1 on, got {value}")
+
+
+def as_probabilities(
+    name: str, values: ArrayLike, *shapes: tuple[int, ...], each: str = ""
+) -> NDArray[np.float64]:
+    """Check that values lie between 0 and 1 and have one of the shapes; return them as floats."""
+    p = np.asarray(values, dtype=np.float64)
+    if shapes and p.shape not in shapes:
+        others = " or ".join(str(shape) for shape in shapes if shape)
+        raise ValueError(
+            f"{name} must be a number or have shape {others}, one for each {each}, got {p.shape}"
+        )
+    if not ((p >= 0) & (p <= 1)).all():
+        raise ValueError(
+            f"{name} must lie between 0 and 1 (a percentage is divided by 100), got {p.min()} to "
+            f"{p.max()}"
+        )
+    return p
+
+
 @dataclass(frozen=True)
-class Settings:
+class DecoderSettings:
     """How messages are passed; checked when made.
 
     Parameters
@@ -154,15 +178,13 @@ class Settings:
             value = getattr(self, name)
             if not 0 < value <= 1:
                 raise ValueError(f"{name} must be above 0 and at most 1, got {value}")
-        if self.max_iter != int(self.max_iter) or self.max_iter < 1:
-            raise ValueError(f"max_iter must be a whole number from 1 on, got {self.max_iter}")
+        check_count("max_iter", self.max_iter)
         if not self.tol >= 0:
             raise ValueError(f"tol must not be negative, got {self.tol}")
 
 
-@dataclass(frozen=True, eq=False)
-class Beliefs:
-    """What a run of `propagate` found.
+class DecodedWords(NamedTuple):
+    """The beliefs and decisions of `propagate`.
 
     Attributes
     ----------
@@ -182,11 +204,11 @@ class Beliefs:
 
 def propagate(
     graph: TannerGraph,
-    prior: NDArray[Any],
-    evidence: NDArray[Any],
-    settings: Settings,
+    prior: Floats,
+    evidence: Floats,
+    settings: DecoderSettings,
     n_jobs: int | None = None,
-) -> Beliefs:
+) -> DecodedWords:
     """Pass messages for a batch of words.
 
     Parameters
@@ -196,41 +218,51 @@ def propagate(
         Prior log-odds of 1; ±∞ is certain knowledge.
     evidence : (words, checks) or (1, checks) array
         Log-likelihood ratio of each check, log p(seen | 1) − log p(seen | 0); one row serves all.
-    settings : Settings
+    settings : DecoderSettings
     n_jobs : int, optional
         Threads; each takes a share of the words. The result does not depend on it.
 
     Returns
     -------
-    Beliefs
+    DecodedWords
     """
-    from boolweave.decoding import kernels  # numba loads when it is needed
+    from boolweave.decoding import batches  # numba loads when it is needed
 
-    hard = CERTAIN_OR if settings.product == "or" and settings.method == "max-sum" else CERTAIN
-    prior = np.ascontiguousarray(np.clip(prior, -CERTAIN, CERTAIN), dtype=np.float32)
+    by_sum = settings.method == "sum-product"
+    # In max-sum with OR, evidence is summed and subtracted again: HARD_EVIDENCE stays exact.
+    hard = HARD_BELIEF if settings.product == "xor" or by_sum else HARD_EVIDENCE
+    prior = np.ascontiguousarray(np.clip(prior, -HARD_BELIEF, HARD_BELIEF), dtype=np.float32)
     evidence = np.ascontiguousarray(np.clip(evidence, -hard, hard), dtype=np.float32)
     n_words = len(prior)
-    found = Beliefs(
+    found = DecodedWords(
         np.empty(prior.shape, np.float32),
         np.empty(prior.shape, np.uint8),
         np.empty(n_words, np.bool_),
         np.empty(n_words, np.int64),
     )
+    update = batches.Update(
+        settings.product == "xor", by_sum, settings.schedule == "serial",
+        np.float32(settings.damping), np.float32(settings.scale),
+    )  # fmt: skip
+    stopping = batches.Stopping(
+        settings.stop_on_checks, np.float32(settings.tol), int(settings.max_iter)
+    )
 
-    def share(words: slice) -> None:
-        kernels.run_words(
-            graph.indptr, graph.variables,
-            settings.product == "xor", settings.method == "sum-product",
-            settings.schedule == "serial", settings.stop_on_checks,
-            np.float32(settings.damping), np.float32(settings.scale), np.float32(settings.tol),
-            int(settings.max_iter), np.uint64(_width(graph, words.stop - words.start)),
-            prior[words], evidence if len(evidence) == 1 else evidence[words],
-            found.log_odds[words], found.bits[words], found.converged[words], found.n_iter[words],
+    def decode(words: slice) -> None:
+        share = DecodedWords(
+            found.log_odds[words], found.bits[words], found.converged[words], found.n_iter[words]
+        )
+        batches.run_words(
+            graph, update, stopping, np.uint64(_width(graph, words.stop - words.start)),
+            prior[words], evidence if len(evidence) == 1 else evidence[words], share,
         )  # fmt: skip
 
+    # Two shares a thread, so that no thread waits long for another.
+    n_threads = effective_jobs(n_jobs)
+    n_shares = 1 if n_threads == 1 else 2 * n_threads
+    cuts = np.linspace(0, n_words, n_shares + 1, dtype=int).tolist()
     with threads(n_jobs) as pool:
-        shares = _shares(n_words, effective_jobs(n_jobs))
-        for _ in map(share, shares) if pool is None else pool.map(share, shares):
+        for _ in run_all(pool, decode, [slice(a, b) for a, b in pairwise(cuts) if a < b]):
             pass
     return found
 
@@ -240,18 +272,3 @@ def _width(graph: TannerGraph, n_words: int) -> int:
     a_word = 4 * (graph.n_edges + 4 * graph.n_variables + graph.n_checks)
     most = int(np.clip(TILE_BYTES // max(a_word, 1), 1, MAX_WIDTH))
     return 1 << (min(most, max(n_words, 1)).bit_length() - 1)
-
-
-def _shares(n_words: int, n_threads: int) -> list[slice]:
-    """Cut the words into two shares a thread, so that no thread waits long for another."""
-    if n_words == 0:
-        return []
-    n_shares = 1 if n_threads == 1 else min(n_words, 2 * n_threads)
-    cuts = np.linspace(0, n_words, n_shares + 1).astype(int)
-    return [slice(int(a), int(b)) for a, b in pairwise(cuts)]
-
-
-def log_ratio(above: ArrayLike, below: ArrayLike) -> NDArray[np.float64]:
-    """log(above / below) of probabilities, −∞ and +∞ where one is 0, NaN where both are."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.log(np.asarray(above, float)) - np.log(np.asarray(below, float))

@@ -19,7 +19,7 @@ from boolweave.engine.kernels import variables
 from boolweave.engine.kernels import integer_max_sum
 from boolweave.engine.kernels import max_sum
 from boolweave.engine.kernels import sum_product
-from boolweave.decoding import kernels as decoding_kernels
+from boolweave.decoding import batches, set_search
 assert boolweave.__file__.startswith({place!r}), boolweave.__file__
 
 import numpy as np

@@ -1,9 +1,8 @@
-"""What a check tells its variables: numba, one check, all words of a tile.
+"""The messages of check nodes: compiled loops over the edges of one check, all words of a batch.
 
-This file imports numpy and `_jit` only. `kernels` compiles it in: numba's cache does not notice a
-change here alone. The layout of the arrays is described there; `cavity` and `new` hold the edges of
-one check, (degree, width) and flat. All log-odds are those of 1. Indices are
-unsigned, so that no code for negative ones is made: it would stop vectorisation.
+This file imports numpy and `jit` only. `batches` compiles it in and describes the arrays; `cavity`
+and `new` hold the edges of one check, (degree, width) and flat. All log-odds are those of 1.
+Indices are unsigned, so that no code for negative ones is made: it would stop vectorisation.
 """
 
 import numpy as np
@@ -125,7 +124,7 @@ def replace(variables, start, degree, width, cavity, message, belief):
             belief[row + w] = cavity[here + w] + message[edge + w]
 
 
-# ---------------------------------------------------------------- rules: max-sum
+# ---------------------------------------------------------------- max-sum
 
 
 @njit(nogil=True, cache=True)
@@ -198,7 +197,7 @@ def max_sum_or(check, degree, width, scale, evidence, cavity, new, work):
             new[here + w] = scale * (if_one if evidence[first + w] > zero else if_zero)
 
 
-# ---------------------------------------------------------------- rules: sum-product
+# ---------------------------------------------------------------- sum-product
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -215,7 +214,7 @@ def _probabilities(first, n, log_odds, zero, one):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def sum_product_xor(check, degree, width, evidence, cavity, new, work, zero, one, a, b):
+def sum_product_xor(check, degree, width, evidence, cavity, new, work, edges):
     """new_k = 2 artanh( tanh(L/2) · Π_{j≠k} (−tanh(x_j/2)) ), x the cavities.
 
     In probabilities: the variables before k have an even or odd sum with probabilities a_k, b_k,
@@ -228,6 +227,10 @@ def sum_product_xor(check, degree, width, evidence, cavity, new, work, zero, one
     if_one = work[1]
     even = work[2]
     odd = work[3]
+    zero = edges[2]
+    one = edges[3]
+    a = edges[4]
+    b = edges[5]
     last = (degree - ONE) * width
     _probabilities(ZERO, degree * width, cavity, zero, one)
     _probabilities(check * width, width, evidence, if_zero, if_one)
@@ -258,7 +261,7 @@ def sum_product_xor(check, degree, width, evidence, cavity, new, work, zero, one
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def sum_product_or(check, degree, width, evidence, cavity, new, work, zero, one, a, b):
+def sum_product_or(check, degree, width, evidence, cavity, new, work, edges):
     """new_k = S + L − log(1 + e^L (e^S − 1)), S = Σ_{j≠k} log(1 + e^x_j), x the cavities.
 
     In probabilities: the variables before k are all zero with probability a_k, and b_k = 1 − a_k
@@ -268,19 +271,23 @@ def sum_product_or(check, degree, width, evidence, cavity, new, work, zero, one,
     """
     if_zero = work[0]
     if_one = work[1]
+    zero = edges[2]
+    one = edges[3]
     _probabilities(ZERO, degree * width, cavity, zero, one)
     _probabilities(check * width, width, evidence, if_zero, if_one)
     if width < MIN_WIDTH:
-        _scan_or_narrow(degree, width, if_zero, if_one, zero, one, a, b, new)
+        _scan_or_narrow(degree, width, if_zero, if_one, zero, one, edges[4], edges[5], new)
     else:
-        _scan_or(degree, width, if_zero, if_one, zero, one, a, b, work[2], work[3], new)
+        _scan_or(
+            degree, width, if_zero, if_one, zero, one, edges[4], edges[5], work[2], work[3], new
+        )
     for j in range(degree * width):
         new[j] = log_of(new[j])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _scan_or(degree, width, if_zero, if_one, zero, one, a, b, none, some, new):
-    """Both passes of the rule above, first to last and back, a row of words at a time."""
+    """Go over the edges of `sum_product_or` first to last and back, a row of words at a time."""
     last = (degree - ONE) * width
     for w in range(width):
         a[w] = np.float32(1)
@@ -307,7 +314,7 @@ def _scan_or(degree, width, if_zero, if_one, zero, one, a, b, none, some, new):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _scan_or_narrow(degree, width, if_zero, if_one, zero, one, a, b, new):
-    """The same numbers for few words: word by word, with what is carried on kept in registers."""
+    """The same as `_scan_or` for few words: word by word, with the running values in registers."""
     last = (degree - ONE) * width
     for w in range(width):
         none = np.float32(1)
