@@ -253,7 +253,7 @@ def test_duplicates_by_majority():
         (([0], [0], [1]), {"shape": (1, -1)}, ValueError, "shape must be two whole numbers"),
         (([0], [0], [1]), {"shape": 3}, ValueError, "shape must be two whole numbers"),
         (([0], [0], [1]), {"shape": (2.5, 1)}, ValueError, "shape must be two whole numbers"),
-        (([0], [0], [1]), {"shape": (2**40, 2**40)}, ValueError, "too large"),
+        (([0], [0], [1]), {"shape": (2**40, 2**40)}, ValueError, "too many to number"),
         ((["a"], [0], [1]), {"shape": (2, 1)}, ValueError, "asks for 2 rows.*name 1.*row_labels"),
         ((["a", "q"], [0, 0], [1, 1]), {"row_labels": ["a"]}, ValueError, "triple 1 has row 'q'"),
         ((["a"], [0], [1]), {"row_labels": []}, ValueError, "triple 0 has row 'a'"),

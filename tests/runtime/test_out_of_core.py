@@ -261,19 +261,19 @@ def test_chunks():
 
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
 def test_columns_are_checked_in_chunks(size, monkeypatch):
-    from boolweave.data import convert
+    from boolweave.data import entries
 
     monkeypatch.setattr(
-        convert,
+        entries,
         "iterate_chunks",
         lambda array, overlap: storage.iterate_chunks(array, overlap, size),
     )
     indptr = np.array([0, 2, 2, 5, 6])
     good = np.array([1, 3, 0, 2, 9, 4])
-    assert convert.look_at(indptr, good) == (0, 9, True)
+    assert entries.scan_columns(indptr, good) == (0, 9, True)
     for bad in ([3, 3, 0, 2, 9, 4], [1, 3, 0, 9, 9, 4], [1, 3, 2, 0, 9, 4]):
-        assert not convert.rows_increase(indptr, np.array(bad))
-    assert convert.look_at(np.array([0]), good[:0]) == (0, -1, True)
+        assert not entries.scan_columns(indptr, np.array(bad))[2]
+    assert entries.scan_columns(np.array([0]), good[:0]) == (0, -1, True)
 
 
 # ---------------------------------------------------------------- what can go wrong

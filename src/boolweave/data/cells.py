@@ -1,19 +1,20 @@
-"""Cells and labels: what may stand in a matrix, and the words for what may not."""
+"""Cells of a matrix: their codes, and the words for what may not stand in one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from numbers import Complex, Real
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from boolweave.runtime.types import Array
+
 MISSING = 2  # the code of a missing cell, beside 0 and 1
 CELLS = "cells must be 0, 1 or missing (NaN)"
 
-Labels = NDArray[np.str_]
 Place = Callable[[int], str]  # position of a cell in its array -> "row 3, column 'age'"
 
 
@@ -22,45 +23,6 @@ def check_option(name: str, value: object, options: Sequence[str]) -> None:
     if value not in options:
         expected = " or ".join(f'"{option}"' for option in options)
         raise ValueError(f"{name} must be {expected}, but got {value!r}")
-
-
-def check_labels(labels: Iterable[object] | None, length: int, axis: str) -> Labels | None:
-    """Return `labels` as a (length,) array of distinct strings; None stays None."""
-    if labels is None:
-        return None
-    if isinstance(labels, np.ndarray) and labels.ndim == 1 and labels.dtype.kind == "U":
-        names: Labels = labels
-    elif isinstance(labels, str):
-        raise TypeError(f"{axis} labels must be a sequence of names, but got one text, {labels!r}")
-    else:
-        listed = list(labels)
-        for position, label in enumerate(listed):
-            if is_missing(label):
-                raise ValueError(
-                    f"{axis} labels must be names, but the label of {axis} {position} is missing; "
-                    "name it or leave the labels out"
-                )
-        names = np.array([str(label) for label in listed], dtype=np.str_)
-    if len(names) != length:
-        raise ValueError(
-            f"expected {length} {axis} labels, one for each {axis}, but got {len(names)}; "
-            f"pass as many labels as there are {axis}s"
-        )
-    distinct, counts = np.unique(names, return_counts=True)
-    if len(distinct) < length:
-        repeated = int(np.argmax(counts > 1))
-        raise ValueError(
-            f"{axis} labels must differ, but {str(distinct[repeated])!r} occurs {counts[repeated]} "
-            "times; rename the repeats or leave the labels out"
-        )
-    return names
-
-
-def place_of(row: int, column: int, row_labels: Any, column_labels: Any) -> str:
-    """Name a cell, by its labels where there are any."""
-    row_name = int(row) if row_labels is None else repr(str(row_labels[row]))
-    column_name = int(column) if column_labels is None else repr(str(column_labels[column]))
-    return f"row {row_name}, column {column_name}"
 
 
 def is_missing(cell: object) -> bool:
@@ -73,7 +35,7 @@ def is_missing(cell: object) -> bool:
 # ---------------------------------------------------------------- cells
 
 
-def codes_of(cells: NDArray[Any], masked: NDArray[np.bool_] | None, place: Place) -> NDArray[Any]:
+def codes_of(cells: Array, masked: NDArray[np.bool_] | None, place: Place) -> Array:
     """Code cells as 0, 1 or MISSING, one byte each, in the shape of `cells`.
 
     The result may share the memory of `cells`. Masked cells are not looked at.
@@ -104,7 +66,7 @@ def codes_of(cells: NDArray[Any], masked: NDArray[np.bool_] | None, place: Place
 
 
 def _codes_of_objects(
-    cells: NDArray[Any], masked: NDArray[np.bool_] | None, place: Place
+    cells: Array, masked: NDArray[np.bool_] | None, place: Place
 ) -> NDArray[np.uint8]:
     codes = np.full(cells.size, MISSING, dtype=np.uint8)
     hidden = np.zeros(cells.size, dtype=bool) if masked is None else masked.ravel()
@@ -146,7 +108,7 @@ def _refuse_complex(kind: object) -> NoReturn:
     raise ValueError(f"Complex data not supported: {CELLS}, but got {kind}; pass `data.real`")
 
 
-def _refuse_dtype(cells: NDArray[Any], place: Place) -> NDArray[np.uint8]:
+def _refuse_dtype(cells: Array, place: Place) -> NDArray[np.uint8]:
     """Raise for text, dates and the like; an array without a cell offends nobody."""
     if cells.size == 0:
         return np.empty(cells.shape, dtype=np.uint8)

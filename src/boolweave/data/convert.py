@@ -2,79 +2,33 @@
 
 Every kind of input goes through the same two steps: `codes_of` turns cells into one byte
 each (0, 1 or MISSING) or names the first cell that is none of these, and then
-`entries_from_codes` or `entries_from_triples` puts the observed ones in order.
+`rows_from_codes` or `rows_from_packed` puts the observed ones in order.
 """
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Iterable
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from boolweave.data.cells import MISSING, Labels, check_labels, check_option, codes_of, place_of
-from boolweave.runtime.free_memory import free_memory, in_words
-from boolweave.runtime.storage import iterate_chunks
+from boolweave.data.cells import MISSING, check_option, codes_of
+from boolweave.data.entries import CompressedRows, Packed, pack, rows_from_codes, rows_from_packed
+from boolweave.data.labels import Labels, check_labels, find_labels, place_of
+from boolweave.runtime.types import Array, Integers
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
-class Entries(NamedTuple):
-    """The fields of `Observations`, in its order."""
-
-    shape: tuple[int, int]
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.signedinteger[Any]]
-    values: NDArray[np.uint8]
-    row_labels: Labels | None
-    column_labels: Labels | None
-
-
-def index_dtype(n_columns: int) -> type[np.int32] | type[np.int64]:
-    """Choose the type of column indices: 4 bytes wherever they suffice."""
-    return np.int32 if n_columns < 2**31 else np.int64
-
-
-def rows_increase(indptr: NDArray[Any], indices: NDArray[Any]) -> bool:
-    """Whether the columns of every row are strictly increasing."""
-    return look_at(indptr, indices)[2]
-
-
-def look_at(indptr: NDArray[Any], indices: NDArray[Any]) -> tuple[int, int, bool]:
-    """Smallest and largest column (0 and −1 if there is none), and `rows_increase`; in pieces."""
-    ends: list[int] = []
-    increase, first = True, 0
-    begins = indptr[1:-1]
-    for part in iterate_chunks(indices, overlap=1):
-        ends += [int(part.min()), int(part.max())]
-        increases = part[1:] > part[:-1]
-        here = begins[slice(*np.searchsorted(begins, [first + 1, first + len(part)]))]
-        increases[here - first - 1] = True  # a new row starts anew
-        increase = increase and bool(increases.all())
-        first += len(part) - 1
-    return min(ends, default=0), max(ends, default=-1), increase
-
-
-def entries_from_codes(
-    codes: NDArray[Any], row_labels: Labels | None, column_labels: Labels | None
-) -> Entries:
-    """Take the entries of a matrix of codes, (M, N)."""
-    n_rows, n_columns = codes.shape
-    columns: NDArray[Any] = np.arange(n_columns, dtype=index_dtype(n_columns))
-    observed = codes != MISSING
-    indptr = np.zeros(n_rows + 1, dtype=np.int64)
-    np.cumsum(np.count_nonzero(observed, axis=1), out=indptr[1:])
-    if observed.all():
-        indices, values = np.tile(columns, n_rows), codes.flatten()
-    else:
-        indices, values = np.broadcast_to(columns, codes.shape)[observed], codes[observed]
-    return Entries((n_rows, n_columns), indptr, indices, values, row_labels, column_labels)
+Names: TypeAlias = Iterable[object] | None
+Shape: TypeAlias = tuple[int, int]
 
 
 # ---------------------------------------------------------------- arrays
 
 
-def from_dense(array: Any, row_labels: Any, column_labels: Any) -> Entries:
+def from_dense(array: ArrayLike, row_labels: Names, column_labels: Names) -> CompressedRows:
     """Take the entries of a 0/1/NaN array, a masked array or nested lists."""
     try:
         cells = np.asarray(array)
@@ -97,37 +51,95 @@ def from_dense(array: Any, row_labels: Any, column_labels: Any) -> Entries:
             f"{type(array).__name__} and shape {cells.shape}; {remedy}"
         )
     n_rows, n_columns = cells.shape
-    row_labels = check_labels(row_labels, n_rows, "row")
-    column_labels = check_labels(column_labels, n_columns, "column")
+    labels = (
+        check_labels(row_labels, n_rows, "row"),
+        check_labels(column_labels, n_columns, "column"),
+    )
 
     def place(position: int) -> str:
         row, column = divmod(position, n_columns)
-        return place_of(row, column, row_labels, column_labels)
+        return place_of(row, column, *labels)
 
     masked = None
     if isinstance(array, np.ma.MaskedArray) and array.mask is not np.ma.nomask:
         masked = np.ma.getmaskarray(array)
-    return entries_from_codes(codes_of(cells, masked, place), row_labels, column_labels)
+    return rows_from_codes(codes_of(cells, masked, place), *labels)
+
+
+def from_codes(codes: Array, row_labels: Names, column_labels: Names) -> CompressedRows:
+    """Take the entries of a matrix of codes 0, 1 and MISSING, (M, N)."""
+    return rows_from_codes(
+        codes,
+        check_labels(row_labels, codes.shape[0], "row"),
+        check_labels(column_labels, codes.shape[1], "column"),
+    )
 
 
 # ---------------------------------------------------------------- triples
 
 
 def from_triples(
-    rows: Any,
-    columns: Any,
-    values: Any,
-    shape: tuple[int, int] | None,
-    row_labels: Any,
-    column_labels: Any,
+    rows: ArrayLike,
+    columns: ArrayLike,
+    values: ArrayLike,
+    shape: Shape | None,
+    row_labels: Names,
+    column_labels: Names,
     duplicates: str,
-) -> Entries:
+) -> CompressedRows:
     """Take the entries of three arrays of one length: rows, columns (indices or labels), values."""
     check_option("duplicates", duplicates, ("error", "majority"))
+    row, column, codes, shape, labels = _coded(
+        rows, columns, values, shape, row_labels, column_labels
+    )
+    return rows_from_packed(pack(row, column, codes, shape), shape, *labels, duplicates)
+
+
+def pack_triples(
+    triples: tuple[ArrayLike, ArrayLike, ArrayLike],
+    labels: tuple[Labels | None, Labels | None],
+    shape: Shape,
+) -> Packed:
+    """Pack the entries of three arrays, checked as in `from_triples`, for another process."""
+    row, column, codes, _, _ = _coded(*triples, shape, *labels)
+    return pack(row, column, codes, shape)
+
+
+def from_coded_triples(
+    rows: Integers,
+    columns: Integers,
+    codes: Array,
+    shape: Shape,
+    row_labels: Labels | None,
+    column_labels: Labels | None,
+    *,
+    duplicates: str = "error",
+    absent: str = "missing",
+) -> CompressedRows:
+    """Take the entries of indices and codes in any order, each (n,), and zeros where they lack."""
+    packed = pack(rows, columns, codes, shape)
+    entries = rows_from_packed(packed, shape, row_labels, column_labels, duplicates)
+    if absent == "missing":
+        return entries
+    cells = np.zeros(shape, dtype=np.uint8)
+    cells[rows, columns] = MISSING  # stays so where only NaN is stored, or a majority is a tie
+    cells[np.repeat(np.arange(shape[0]), np.diff(entries.indptr)), entries.indices] = entries.values
+    return rows_from_codes(cells, row_labels, column_labels)
+
+
+def _coded(
+    rows: ArrayLike,
+    columns: ArrayLike,
+    values: ArrayLike,
+    shape: Shape | None,
+    row_labels: Names,
+    column_labels: Names,
+) -> tuple[Integers, Integers, Array, Shape, tuple[Labels | None, Labels | None]]:
+    """Turn triples into indices and codes; tell the shape and the labels too."""
     cells = np.asarray(values)
     n_rows, n_columns = (None, None) if shape is None else check_shape(shape)
-    row, row_labels, n_rows = _positions(rows, row_labels, n_rows, "row")
-    column, column_labels, n_columns = _positions(columns, column_labels, n_columns, "column")
+    row, row_names, n_rows = _positions(rows, row_labels, n_rows, "row")
+    column, column_names, n_columns = _positions(columns, column_labels, n_columns, "column")
     if cells.ndim != 1 or not len(row) == len(column) == len(cells):
         raise ValueError(
             "rows, columns and values must be 1-D and of one length, but they have "
@@ -136,16 +148,14 @@ def from_triples(
         )
 
     def place(position: int) -> str:
-        return place_of(row[position], column[position], row_labels, column_labels)
+        return place_of(row[position], column[position], row_names, column_names)
 
     masked = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
     codes = codes_of(cells, masked, place)
-    return entries_from_triples(
-        row, column, codes, (n_rows, n_columns), row_labels, column_labels, duplicates
-    )
+    return row, column, codes, (n_rows, n_columns), (row_names, column_names)
 
 
-def check_shape(shape: Any) -> tuple[int, int]:
+def check_shape(shape: Iterable[Any]) -> Shape:
     """Return `shape` as two whole numbers from 0 on."""
     try:
         n_rows, n_columns = (int(length) for length in shape)
@@ -157,18 +167,19 @@ def check_shape(shape: Any) -> tuple[int, int]:
 
 
 def _positions(
-    index: Any, labels: Any, length: int | None, axis: str
-) -> tuple[NDArray[np.int64], Labels | None, int]:
+    index: ArrayLike, names: Names, length: int | None, axis: str
+) -> tuple[Integers, Labels | None, int]:
     """Turn indices or labels of one axis into indices; tell its labels and its length too."""
     array = np.asarray(index)
     if array.ndim != 1:
         raise ValueError(f"{axis}s must be 1-D, one for each triple, but got shape {array.shape}")
     if array.dtype.kind == "O" and all(isinstance(item, str) for item in array):
         array = array.astype(np.str_)
-    if labels is not None:
-        labels = labels if isinstance(labels, np.ndarray) else list(labels)
-        length = len(labels) if length is None else length
-        labels = check_labels(labels, length, axis)
+    labels = None
+    if names is not None:
+        names = names if isinstance(names, np.ndarray) else list(names)
+        length = len(names) if length is None else length
+        labels = check_labels(names, length, axis)
     if array.dtype.kind in "UT" and array.size:
         return _positions_of_labels(array.astype(np.str_), labels, length, axis)
     array = _whole_numbers(array, axis)
@@ -184,19 +195,20 @@ def _positions(
     return array.astype(np.int64, copy=False), labels, length
 
 
-def _whole_numbers(array: NDArray[Any], axis: str) -> NDArray[Any]:
-    if array.dtype.kind in "iu" or array.size == 0:
-        return array if array.size else np.empty(0, dtype=np.int64)
-    if array.dtype.kind == "O" and all(isinstance(item, Integral) for item in array):
-        return array.astype(np.int64)
+def _whole_numbers(array: Array, axis: str) -> Array:
+    """Return indices as they are, objects as integers; raise if one is no whole number."""
+    if array.dtype.kind in "iu":
+        return array
     if array.dtype.kind == "f":
-        broken = ~np.isfinite(array) | (np.floor(array) != array)
-        if not broken.any():
-            return array
-        position = int(np.argmax(broken))
+        whole = np.isfinite(array) & (np.floor(array) == array)
     else:
-        broken_items = (i for i, item in enumerate(array) if not isinstance(item, str | Integral))
-        position = next(broken_items, 0)
+        whole = np.array([isinstance(item, Integral) for item in array], dtype=bool)
+    if whole.all():
+        return array.astype(np.int64) if array.dtype.kind == "O" else array
+    others = ~whole
+    if array.dtype.kind == "O":  # a text is no offence among texts
+        others &= [not isinstance(item, str) for item in array]
+    position = int(np.argmax(others))
     error = ValueError if array.dtype.kind == "f" else TypeError
     raise error(
         f"{axis}s must be all whole numbers or all labels (text), but triple {position} has "
@@ -206,7 +218,7 @@ def _whole_numbers(array: NDArray[Any], axis: str) -> NDArray[Any]:
 
 def _positions_of_labels(
     names: Labels, labels: Labels | None, length: int | None, axis: str
-) -> tuple[NDArray[np.int64], Labels, int]:
+) -> tuple[Integers, Labels, int]:
     distinct, first, inverse = np.unique(names, return_index=True, return_inverse=True)
     if labels is None:  # numbered in the order of first appearance
         order = np.argsort(first)
@@ -219,10 +231,7 @@ def _positions_of_labels(
                 f"pass {axis}_labels with all {length} names, or no shape"
             )
         return number[inverse], labels, len(labels)
-    sorter = np.argsort(labels)
-    slot = np.searchsorted(labels, distinct, sorter=sorter)
-    number = sorter[np.minimum(slot, len(labels) - 1)] if len(labels) else slot
-    known = labels[number] == distinct if len(labels) else np.zeros(len(distinct), dtype=bool)
+    number, known = find_labels(distinct, labels)
     if not known.all():
         position = int(first[~known].min())
         raise ValueError(
@@ -230,205 +239,6 @@ def _positions_of_labels(
             f"{str(names[position])!r}; add it to {axis}_labels or leave them out"
         )
     return number[inverse], labels, len(labels)
-
-
-def entries_from_triples(
-    rows: NDArray[Any],
-    columns: NDArray[Any],
-    codes: NDArray[Any],
-    shape: tuple[int, int],
-    row_labels: Labels | None,
-    column_labels: Labels | None,
-    duplicates: str,
-) -> Entries:
-    """Take the entries of coded triples in any order, each (n,); missing ones are left out."""
-    n_rows, n_columns = shape
-    if 2 * n_rows * n_columns > np.iinfo(np.int64).max:
-        raise ValueError(f"a matrix of shape {shape} is too large to number its cells")
-    # One number holds row, column and value, so that one plain sort puts all three in order.
-    packed = (rows.astype(np.int64) * n_columns + columns) * 2 + codes
-    if (codes == MISSING).any():
-        packed = packed[codes != MISSING]
-    if not (packed[1:] >= packed[:-1]).all():
-        packed.sort()
-    cells, values = packed >> 1, (packed & 1).astype(np.uint8)
-    is_first = np.ones(len(cells), dtype=bool)
-    np.not_equal(cells[1:], cells[:-1], out=is_first[1:])
-    if not is_first.all():
-        starts = np.flatnonzero(is_first)
-        counts = np.diff(starts, append=len(cells))
-        ones = np.add.reduceat(values, starts, dtype=np.int64)
-        disagree = (ones > 0) & (ones < counts)
-        if duplicates == "error" and disagree.any():
-            group = int(np.argmax(disagree))
-            row, column = divmod(int(cells[starts[group]]), n_columns)
-            raise ValueError(
-                f"{place_of(row, column, row_labels, column_labels)} is given as both 0 and 1 "
-                f"({counts[group] - ones[group]} and {ones[group]} times); remove the wrong ones, "
-                'or pass duplicates="majority"'
-            )
-        decided = 2 * ones != counts
-        cells = cells[starts][decided]
-        values = (2 * ones > counts)[decided].astype(np.uint8)
-    indptr = np.searchsorted(cells, np.arange(n_rows + 1, dtype=np.int64) * n_columns)
-    if n_columns == 0:
-        indptr = np.zeros(n_rows + 1, dtype=np.int64)
-    indices = (cells % max(n_columns, 1)).astype(index_dtype(n_columns))
-    return Entries(shape, indptr.astype(np.int64), indices, values, row_labels, column_labels)
-
-
-# ---------------------------------------------------------------- sparse matrices
-
-
-def is_sparse(data: object) -> bool:
-    """Whether `data` comes from scipy.sparse; does not load scipy for anything else."""
-    if "scipy.sparse" not in sys.modules:
-        return False
-    from scipy.sparse import issparse
-
-    return bool(issparse(data))
-
-
-def from_sparse(
-    matrix: Any, absent: str, row_labels: Any, column_labels: Any, duplicates: str
-) -> Entries:
-    """Take the entries of a scipy.sparse array or matrix in any format."""
-    check_option("absent", absent, ("zero", "missing"))
-    check_option("duplicates", duplicates, ("error", "majority"))
-    if not is_sparse(matrix):
-        raise TypeError(
-            f"expected a scipy.sparse array or matrix, but got {type(matrix).__name__}; "
-            "use Observations.from_data for other kinds of input"
-        )
-    if matrix.ndim != 2:
-        raise ValueError(
-            f"expected a 2-D sparse array, but got shape {matrix.shape}; Reshape your data "
-            "with `.reshape(1, -1)` if it is one row"
-        )
-    shape = int(matrix.shape[0]), int(matrix.shape[1])
-    _check_stored(matrix, shape)
-    if absent == "zero":
-        check_room(shape, 'pass absent="missing" if only stored entries were observed')
-    row_labels = check_labels(row_labels, shape[0], "row")
-    column_labels = check_labels(column_labels, shape[1], "column")
-    if absent == "missing" and matrix.format == "csr":
-        entries = _from_tidy_csr(matrix, shape, row_labels, column_labels)
-        if entries is not None:
-            return entries
-    rows, columns, data = _stored(matrix)
-
-    def place(position: int) -> str:
-        return place_of(rows[position], columns[position], row_labels, column_labels)
-
-    codes = codes_of(data, None, place)
-    entries = entries_from_triples(
-        rows, columns, codes, shape, row_labels, column_labels, duplicates
-    )
-    if absent == "missing":
-        return entries
-    cells = np.zeros(shape, dtype=np.uint8)
-    cells[rows, columns] = MISSING  # stays so where only NaN is stored, or a majority is a tie
-    cells[np.repeat(np.arange(shape[0]), np.diff(entries.indptr)), entries.indices] = entries.values
-    return entries_from_codes(cells, row_labels, column_labels)
-
-
-def _check_stored(matrix: Any, shape: tuple[int, int]) -> None:
-    """Raise ValueError for indices out of range: the conversions of scipy would follow them."""
-    if matrix.format in ("csr", "csc", "bsr"):
-        height, width = matrix.blocksize if matrix.format == "bsr" else (1, 1)
-        sides = shape[0] // height, shape[1] // width
-        check_compressed(
-            matrix.indptr, matrix.indices, len(matrix.data),
-            sides[::-1] if matrix.format == "csc" else sides,
-        )  # fmt: skip
-    elif matrix.format == "coo":
-        check_coordinates(matrix.row, matrix.col, len(matrix.data), shape)
-
-
-def check_compressed(
-    indptr: NDArray[Any], indices: NDArray[Any], n_data: int, sides: tuple[int, int]
-) -> None:
-    """Raise ValueError unless runs of indices, one for each of `sides[0]`, are below `sides[1]`."""
-    if len(indptr) != sides[0] + 1 or indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any():
-        raise ValueError(
-            f"indptr of a sparse matrix must have {sides[0] + 1} numbers that begin with 0 and do "
-            "not decrease; make the matrix anew"
-        )
-    stored = int(indptr[-1])
-    if stored > len(indices) or stored > n_data:
-        raise ValueError(
-            f"indptr of a sparse matrix goes up to {stored}, but there are {len(indices)} indices "
-            f"and {n_data} values; make the matrix anew"
-        )
-    _check_range(indices[:stored], sides[1])
-
-
-def check_coordinates(
-    rows: NDArray[Any], columns: NDArray[Any], n_data: int, shape: tuple[int, int]
-) -> None:
-    """Raise ValueError unless every value has a row and a column of the matrix."""
-    if not len(rows) == len(columns) == n_data:
-        raise ValueError(
-            f"a sparse matrix has {len(rows)} rows, {len(columns)} columns and {n_data} values, "
-            "but must have as many of each; make it anew"
-        )
-    _check_range(rows, shape[0])
-    _check_range(columns, shape[1])
-
-
-def _check_range(indices: NDArray[Any], size: int) -> None:
-    if len(indices) and (indices.min() < 0 or indices.max() >= size):
-        raise ValueError(
-            f"indices of a sparse matrix must be from 0 to {size - 1}, but go from "
-            f"{indices.min()} to {indices.max()}; correct them or the shape"
-        )
-
-
-# Bytes of an entry while it is made, beside its column: code, value, whether it was observed.
-_MAKING = 3
-
-
-def check_room(shape: tuple[int, int], remedy: str) -> None:
-    """Raise MemoryError if a matrix whose absent entries are zeros would not fit into memory."""
-    n_bytes = shape[0] * shape[1] * (_MAKING + np.dtype(index_dtype(shape[1])).itemsize)
-    free = free_memory()
-    if free is not None and n_bytes > free:
-        raise MemoryError(
-            f"{shape[0]} rows × {shape[1]} columns take {in_words(n_bytes)} of memory if every "
-            f"absent entry is an observed zero, but {in_words(free)} are free; {remedy}, or take "
-            "fewer rows or columns"
-        )
-
-
-def _from_tidy_csr(
-    matrix: Any, shape: tuple[int, int], row_labels: Labels | None, column_labels: Labels | None
-) -> Entries | None:
-    """Take the entries of a CSR matrix as they stand, without a copy; None if not in order."""
-    indptr, stored = matrix.indptr, int(matrix.indptr[-1])
-    indices, data = matrix.indices[:stored], matrix.data[:stored]
-
-    def place(position: int) -> str:
-        row = int(np.searchsorted(indptr, position, side="right")) - 1
-        return place_of(row, indices[position], row_labels, column_labels)
-
-    codes = codes_of(data, None, place)
-    if (codes == MISSING).any() or not rows_increase(indptr, indices):
-        return None
-    indptr = indptr.astype(np.int64, copy=False)
-    indices = indices.astype(index_dtype(shape[1]), copy=False)
-    return Entries(shape, indptr, indices, codes, row_labels, column_labels)
-
-
-def _stored(matrix: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Rows, columns and values of all that is stored: zeros and duplicates too."""
-    if matrix.format != "dia":
-        triples = matrix.tocoo(copy=False)
-        return triples.row, triples.col, triples.data
-    # scipy drops the zeros of stored diagonals on conversion; data[d, j] is cell (j - offset, j).
-    columns = np.broadcast_to(np.arange(matrix.data.shape[1]), matrix.data.shape)
-    rows = columns - matrix.offsets[:, np.newaxis]
-    inside = (rows >= 0) & (rows < matrix.shape[0]) & (columns < matrix.shape[1])
-    return rows[inside], columns[inside], matrix.data[inside]
 
 
 # ---------------------------------------------------------------- tables
@@ -444,7 +254,7 @@ def is_table(data: object) -> bool:
     return isinstance(frame, nw.DataFrame | nw.LazyFrame)
 
 
-def from_table(table: Any) -> Entries:
+def from_table(table: Any) -> CompressedRows:
     """Take the entries of a wide table; its names become labels."""
     import narwhals.stable.v1 as nw
 

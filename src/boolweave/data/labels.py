@@ -1,21 +1,60 @@
-"""Rows and columns by number or by name."""
+"""Names of rows and columns, and rows and columns by name or by number."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from numpy.typing import NDArray
+
+from boolweave.data.cells import is_missing
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Positions = NDArray[np.intp]
+    from boolweave.data.observed import ObservedEntries
+
+Labels = NDArray[np.str_]
+Positions = NDArray[np.intp]
 
 # So few labels are looked for one by one. For more, all labels are sorted, once.
 FEW = 8
 
 
-def check_order(given: NDArray[np.str_] | None, expected: NDArray[np.str_] | None) -> None:
+def check_labels(labels: Iterable[object] | None, length: int, axis: str) -> Labels | None:
+    """Return `labels` as a (length,) array of distinct strings; None stays None."""
+    if labels is None:
+        return None
+    if isinstance(labels, np.ndarray) and labels.ndim == 1 and labels.dtype.kind == "U":
+        names: Labels = labels
+    elif isinstance(labels, str):
+        raise TypeError(f"{axis} labels must be a sequence of names, but got one text, {labels!r}")
+    else:
+        listed = list(labels)
+        for position, label in enumerate(listed):
+            if is_missing(label):
+                raise ValueError(
+                    f"{axis} labels must be names, but the label of {axis} {position} is missing; "
+                    "name it or leave the labels out"
+                )
+        names = np.array([str(label) for label in listed], dtype=np.str_)
+    if len(names) != length:
+        raise ValueError(
+            f"expected {length} {axis} labels, one for each {axis}, but got {len(names)}; "
+            f"pass as many labels as there are {axis}s"
+        )
+    distinct, counts = np.unique(names, return_counts=True)
+    if len(distinct) < length:
+        repeated = int(np.argmax(counts > 1))
+        raise ValueError(
+            f"{axis} labels must differ, but {str(distinct[repeated])!r} occurs {counts[repeated]} "
+            "times; rename the repeats or leave the labels out"
+        )
+    return names
+
+
+def check_order(given: Labels | None, expected: Labels | None) -> None:
     """Raise unless columns are named as those of the fit, in their order; or one has no names.
 
     The rule is scikit-learn's for data frames, and so are the first words.
@@ -36,7 +75,36 @@ def check_order(given: NDArray[np.str_] | None, expected: NDArray[np.str_] | Non
     )
 
 
-def positions(wanted: ArrayLike, observations: Any, axis: Literal["row", "column"]) -> Positions:
+def place_of(row: int, column: int, row_labels: Labels | None, column_labels: Labels | None) -> str:
+    """Name a cell, by its labels where there are any."""
+    row_name = int(row) if row_labels is None else repr(str(row_labels[row]))
+    column_name = int(column) if column_labels is None else repr(str(column_labels[column]))
+    return f"row {row_name}, column {column_name}"
+
+
+# ---------------------------------------------------------------- positions
+
+
+def find_labels(
+    wanted: Labels, labels: Labels, order: Positions | None = None
+) -> tuple[Positions, NDArray[np.bool_]]:
+    """Find the position of each wanted label, and whether it is among the labels at all.
+
+    `order` is ``np.argsort(labels)``, if it is known. The position of an unknown label means
+    nothing.
+    """
+    if not len(labels):
+        return np.zeros(len(wanted), dtype=np.intp), np.zeros(len(wanted), dtype=bool)
+    if order is None:
+        order = np.argsort(labels)
+    slots = np.searchsorted(labels, wanted, sorter=order)
+    at = order[np.minimum(slots, len(labels) - 1)]
+    return at, labels[at] == wanted
+
+
+def positions(
+    wanted: ArrayLike, observations: ObservedEntries, axis: Literal["row", "column"]
+) -> Positions:
     """Positions of rows or columns of observations, given by number or by label."""
     size = observations.shape[0 if axis == "row" else 1]
     array = np.atleast_1d(np.asarray(wanted))
@@ -55,19 +123,17 @@ def positions(wanted: ArrayLike, observations: Any, axis: Literal["row", "column
     return array
 
 
-def _by_label(wanted: NDArray[np.str_], observations: Any, axis: str) -> Positions:
+def _by_label(wanted: Labels, observations: ObservedEntries, axis: str) -> Positions:
     labels = observations.row_labels if axis == "row" else observations.column_labels
     if labels is None:
         raise ValueError(f"the fitted data had no {axis} labels; give {axis} numbers")
     if len(wanted) <= FEW:
-        found = [np.flatnonzero(labels == label)[:1] for label in wanted]
-        known = np.array([len(at) > 0 for at in found], dtype=bool)
-        at = np.concatenate([*found, np.empty(0, dtype=np.intp)])
+        equal = [labels == label for label in wanted]
+        at = np.array([np.argmax(same) for same in equal if len(same)], dtype=np.intp)
+        known = np.array([same.any() for same in equal], dtype=bool)
     else:
         order = observations.row_order if axis == "row" else observations.column_order
-        slots = np.searchsorted(labels, wanted, sorter=order)
-        at = order[np.minimum(slots, len(labels) - 1)]
-        known = labels[at] == wanted
+        at, known = find_labels(wanted, labels, order)
     if not known.all():
         raise ValueError(f"there is no {axis} named {str(wanted[~known][0])!r}")
-    return at.astype(np.intp)
+    return at

@@ -12,18 +12,22 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from boolweave.data import convert
-from boolweave.data.cells import check_labels, check_option
+from boolweave.data import convert, sparse
+from boolweave.data.cells import check_option
+from boolweave.data.entries import index_dtype, scan_columns
+from boolweave.data.labels import Labels, check_labels
 from boolweave.data.observed import ObservedEntries
 from boolweave.runtime.storage import is_in_file, iterate_blocks, iterate_chunks
+from boolweave.runtime.types import Array, Integers
 
 # Entries that are looked at in one go, where each needs some hundred bytes.
 PIECE_OF_ROWS = 1 << 16
 
 Absent = Literal["zero", "missing"]
+RandomState = int | np.random.Generator | None
 Duplicates = Literal["error", "majority"]
 # What is left, and the rows, columns and values of what was hidden.
-Split = tuple["Observations", NDArray[np.int64], NDArray[np.signedinteger[Any]], NDArray[np.uint8]]
+Split = tuple["Observations", NDArray[np.int64], Integers, NDArray[np.uint8]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,15 +62,15 @@ class Observations(ObservedEntries):
 
     shape: tuple[int, int]
     indptr: NDArray[np.int64]
-    indices: NDArray[np.signedinteger[Any]]
+    indices: Integers
     values: NDArray[np.uint8]
-    row_labels: NDArray[np.str_] | None = None
-    column_labels: NDArray[np.str_] | None = None
+    row_labels: Labels | None = None
+    column_labels: Labels | None = None
 
     def __post_init__(self) -> None:
         n_rows, n_columns = shape = convert.check_shape(self.shape)
         indptr = _typed(self.indptr, np.int64, "indptr")
-        indices = _typed(self.indices, convert.index_dtype(n_columns), "indices")
+        indices = _typed(self.indices, index_dtype(n_columns), "indices")
         values = _typed(self.values, np.uint8, "values")
         n_entries = len(indices)
         if len(indptr) != n_rows + 1 or indptr[0] != 0 or indptr[-1] != n_entries:
@@ -80,7 +84,7 @@ class Observations(ObservedEntries):
             raise ValueError(
                 f"values and indices must have one length, but have {len(values)} and {n_entries}"
             )
-        lowest, highest, increase = convert.look_at(indptr, indices)
+        lowest, highest, increase = scan_columns(indptr, indices)
         if n_entries and (lowest < 0 or highest >= n_columns):
             raise ValueError(
                 f"indices must be from 0 to {n_columns - 1}, but go from {lowest} to {highest}; "
@@ -158,7 +162,7 @@ class Observations(ObservedEntries):
         check_option("duplicates", duplicates, ("error", "majority"))
         if isinstance(data, Observations):
             return data
-        if convert.is_sparse(data):
+        if sparse.is_sparse(data):
             return cls.from_sparse(data, absent=absent, duplicates=duplicates)
         if convert.is_table(data):
             return cls.from_table(data)
@@ -251,7 +255,7 @@ class Observations(ObservedEntries):
         >>> Observations.from_sparse(owns, absent="missing").n_observed
         3
         """
-        return cls(*convert.from_sparse(matrix, absent, row_labels, column_labels, duplicates))
+        return cls(*sparse.from_sparse(matrix, absent, row_labels, column_labels, duplicates))
 
     @classmethod
     def from_triples(
@@ -331,7 +335,7 @@ class Observations(ObservedEntries):
 
     def in_pieces(
         self,
-    ) -> Iterator[tuple[int, int, NDArray[np.signedinteger[Any]], NDArray[np.uint8]]]:
+    ) -> Iterator[tuple[int, int, Integers, NDArray[np.uint8]]]:
         """Runs of rows with some entries each: first row, end, their columns and values.
 
         What is read from files is given back after each.
@@ -403,7 +407,7 @@ class Observations(ObservedEntries):
             self.column_labels,
         )
 
-    def hide(self, share: float, random_state: Any = None) -> Split:
+    def hide(self, share: float, random_state: RandomState = None) -> Split:
         """Hide a random share of the entries, to test predictions on them.
 
         Parameters
@@ -435,7 +439,7 @@ class Observations(ObservedEntries):
         hidden[random.choice(self.n_observed, n_hidden, replace=False, shuffle=False)] = True
         return self.split(hidden)
 
-    def folds(self, n_folds: int, random_state: Any = None) -> Iterator[Split]:
+    def folds(self, n_folds: int, random_state: RandomState = None) -> Iterator[Split]:
         """Part the entries at random into `n_folds` and hide each part in turn.
 
         Parameters
@@ -485,7 +489,7 @@ class Observations(ObservedEntries):
         return left, rows, self.indices[hidden], self.values[hidden]
 
 
-def _typed(array: Any, dtype: type[np.generic], name: str) -> NDArray[Any]:
+def _typed(array: ArrayLike, dtype: type[np.generic], name: str) -> Array:
     """Return `array` as a 1-D array of `dtype`; raise if that would change a number."""
     given = np.asarray(array)
     if given.ndim != 1:

@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from boolweave.data.cells import Labels
+    from boolweave.data.labels import Labels
     from boolweave.data.observations import Observations
 
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from boolweave.data.entries import count, pack, split, unpacked
+from boolweave.data.convert import pack_triples
+from boolweave.data.entries import count, rows_from_packed, split
 from boolweave.data.observations import Observations
 from boolweave.distributed.backend import Cluster, DealtObservations, WorkerLost
 
@@ -76,7 +77,7 @@ class RemoteObservations(DealtObservations):
         """The entries of every partition as numbers, on the workers."""
         labels = [(self.row_labels, self.column_labels)]
         known = self.client.scatter(labels, broadcast=True)[0]
-        return [self.client.submit(pack, part, known, self.shape) for part in read]
+        return [self.client.submit(pack_triples, part, known, self.shape) for part in read]
 
     # ------------------------------------------------------------ what the cluster asks for
 
@@ -142,8 +143,8 @@ class RemoteObservations(DealtObservations):
                 return self.indptr, columns, values
             except WorkerLost:
                 packed = self._packed(self.client.compute(self.parts))
-        _, *found = unpacked(self.shape, 0, self.client.gather(packed))
-        return tuple(found)
+        whole = np.concatenate(self.client.gather(packed))
+        return rows_from_packed(whole, self.shape)[1:4]
 
     @property
     def n_bytes_in_files(self) -> int:

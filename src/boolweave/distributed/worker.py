@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from boolweave.data.entries import unpacked
+from boolweave.data.entries import rows_from_packed
 from boolweave.data.observations import Observations
 from boolweave.engine import integer_sums, integers
 from boolweave.engine import loop as engine
@@ -64,7 +64,8 @@ class Rows:
         n_threads = self.worker.state.nthreads
         self.pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
         if part[0] == "packed":
-            part = unpacked(*part[1:])
+            _, shape, first, parts = part
+            part = rows_from_packed(np.concatenate(parts), shape, first_row=first)[:4]
         self.observations = Observations(part[0], *(np.array(array) for array in part[1:]))
         self.cuts, self.top, self.n_rows = cuts, top, n_rows
         self.rank = 0

@@ -204,7 +204,7 @@ def from_matrix(matrix: Any, name: str, kind: str, options: Options) -> tuple[Ob
     except FileError:
         raise
     except (ValueError, TypeError) as error:
-        message = str(error).replace('pass duplicates="majority"', "say --duplicates majority")
+        message = str(error).replace('pass `duplicates="majority"`', "say --duplicates majority")
         raise FileError(name, message) from None
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from boolweave.data.convert import index_dtype
+from boolweave.data.entries import index_dtype
 from boolweave.io.sparse import check_rows
 
 if TYPE_CHECKING:

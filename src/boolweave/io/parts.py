@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from boolweave.data import convert
+from boolweave.data.entries import index_dtype, pack, row_of, rows_from_packed
 from boolweave.data.observations import Duplicates, Observations
-from boolweave.io.delimited import MISSING
 from boolweave.io.dialect import Dialect
 from boolweave.io.files import FileError, listed, without_panic
 from boolweave.io.formats import first_line, frame_codes
@@ -35,7 +34,8 @@ PIECE = 1 << 20
 _SORTING = 64
 _KEPT = 5
 
-_BITS = 32  # of a column and a value, below those of the row
+# Rows and columns can be numbered up to here while nobody knows how many there are.
+_LARGEST = (2**31, 2**31)
 
 
 def read_parts(
@@ -83,18 +83,23 @@ def read_parts(
     del packed
     total = sum(len(part) for _, _, part in runs)
     kept = Memory() if fits or total * _KEPT <= (max_memory or 0) // 4 else store
-    (indices,) = kept.zeros([(total,)], convert.index_dtype(shape[1]))
+    (indices,) = kept.zeros([(total,)], index_dtype(shape[1]))
     (values,) = kept.zeros([(total,)], np.uint8)
     indptr, n = [np.zeros(1, dtype=np.int64)], 0
     for first, last, part in iterate_blocks(runs, lambda run: run[2:]):
-        column = (part >> 1) & (2 ** (_BITS - 1) - 1)
         try:
-            found = convert.entries_from_triples(
-                (part >> _BITS) - first, column, (part & 1).astype(np.uint8),
-                (last - first, shape[1]), row_labels[first:last], column_labels, duplicates,
-            )  # fmt: skip
+            found = rows_from_packed(
+                np.array(part),
+                (last - first, shape[1]),
+                row_labels,
+                column_labels,
+                duplicates,
+                first,
+            )
         except ValueError as error:
-            message = str(error).replace('pass duplicates="majority"', "say --duplicates majority")
+            message = str(error).replace(
+                'pass `duplicates="majority"`', "say --duplicates majority"
+            )
             raise FileError(f"{len(paths)} files", message) from None
         end = n + len(found.indices)
         indices[n:end], values[n:end] = found.indices, found.values
@@ -174,8 +179,7 @@ def _pack(
         side.of(frame[name], file) for side, name in zip(numbers, names[:2], strict=True)
     ]  # fmt: skip
     codes = frame_codes(frame[names[2]], file, above)
-    packed = (sides[0] << _BITS) | (sides[1] << 1) | codes
-    return packed[codes != MISSING] if (codes == MISSING).any() else packed
+    return pack(sides[0], sides[1], codes, _LARGEST)
 
 
 class _Numbers:
@@ -203,7 +207,7 @@ class _Numbers:
             self._table, on="key", how="anti", maintain_order="left"
         )
         n = self._table.height
-        if n + new.height > 2 ** (_BITS - 1):
+        if n + new.height > _LARGEST[0]:
             raise FileError(file, "more than 2³¹ rows or columns", column=series.name)
         codes = pl.Series("code", np.arange(n, n + new.height, dtype=np.int64))
         self._table = self._table.vstack(new.with_columns(codes))
@@ -225,7 +229,7 @@ def _runs(
         return
     counts = np.zeros(n_rows, dtype=np.int64)
     for part in iterate_chunks(packed):
-        counts += np.bincount(part >> _BITS, minlength=n_rows)
+        counts += np.bincount(row_of(part, _LARGEST), minlength=n_rows)
     ends = np.cumsum(counts)
     targets = np.arange(most, len(packed), most, dtype=np.int64)
     cuts = np.unique([0, *np.searchsorted(ends, targets).tolist(), n_rows])
@@ -233,7 +237,7 @@ def _runs(
     dealt = store.zeros([(int(size),) for size in sizes], np.int64)
     filled = np.zeros(len(sizes), dtype=np.int64)
     for part in iterate_chunks(packed):
-        run = np.searchsorted(cuts, part >> _BITS, side="right") - 1
+        run = np.searchsorted(cuts, row_of(part, _LARGEST), side="right") - 1
         order: NDArray[Any] = np.argsort(run, kind="stable")
         bounds = np.searchsorted(run[order], np.arange(len(sizes) + 1))
         for r in np.unique(run):

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from boolweave.data.convert import check_compressed, check_coordinates, check_shape
+from boolweave.data.convert import check_shape
+from boolweave.data.sparse import INDEX_ARRAYS, check_indices
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,28 +30,6 @@ def from_arrays(arrays: Arrays) -> Any:
     kind = stated.decode("ascii") if isinstance(stated, bytes) else str(stated)
     shape = check_shape(arrays["shape"].tolist())
     data = arrays["data"]
-    if kind in ("csr", "csc"):
-        indices, indptr = _whole(arrays, "indices"), _whole(arrays, "indptr")
-        sides = shape if kind == "csr" else shape[::-1]
-        _expect(data.ndim == 1, "data must be a list of numbers")
-        check_compressed(indptr, indices, len(data), sides)
-        make = getattr(scipy.sparse, f"{kind}_array")
-        return make((data, indices, indptr), shape=shape)
-    if kind == "bsr":
-        indices, indptr = _whole(arrays, "indices"), _whole(arrays, "indptr")
-        _expect(data.ndim == 3 and min(data.shape[1:]) > 0, "data must be a list of blocks")
-        height, width = data.shape[1:]
-        _expect(
-            shape[0] % height == 0 and shape[1] % width == 0,
-            f"blocks of {height} x {width} do not fill a matrix of {shape[0]} x {shape[1]}",
-        )
-        check_compressed(indptr, indices, len(data), (shape[0] // height, shape[1] // width))
-        return scipy.sparse.bsr_array((data, indices, indptr), shape=shape)
-    if kind == "coo":
-        row, column = _whole(arrays, "row"), _whole(arrays, "col")
-        _expect(data.ndim == 1, "data must be a list of numbers")
-        check_coordinates(row, column, len(data), shape)
-        return scipy.sparse.coo_array((data, (row, column)), shape=shape)
     if kind == "dia":
         offsets = _whole(arrays, "offsets")
         _expect(data.ndim == 2 and len(data) == len(offsets), "a diagonal needs its offset")
@@ -59,7 +38,20 @@ def from_arrays(arrays: Arrays) -> Any:
             "a diagonal is outside of the matrix",
         )
         return scipy.sparse.dia_array((data, offsets), shape=shape)
-    raise ValueError(f"there is no format {kind[:20]!r}")
+    _expect(kind in INDEX_ARRAYS, f"there is no format {kind[:20]!r}")
+    where = [_whole(arrays, name) for name in INDEX_ARRAYS[kind]]
+    if kind == "bsr":
+        _expect(data.ndim == 3 and min(data.shape[1:]) > 0, "data must be a list of blocks")
+        height, width = data.shape[1:]
+        _expect(
+            shape[0] % height == 0 and shape[1] % width == 0,
+            f"blocks of {height} x {width} do not fill a matrix of {shape[0]} x {shape[1]}",
+        )
+    else:
+        _expect(data.ndim == 1, "data must be a list of numbers")
+    check_indices(kind, where, data, shape)
+    make = getattr(scipy.sparse, f"{kind}_array")
+    return make((data, tuple(where)) if kind == "coo" else (data, *where[::-1]), shape=shape)
 
 
 def _whole(arrays: Arrays, name: str) -> NDArray[Any]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from boolweave.data.convert import check_room
 from boolweave.data.observations import Absent, Duplicates, Observations
+from boolweave.data.sparse import check_room
 from boolweave.io.delimited import (
     MISSING,
     NUMERIC_BLANKS,
@@ -116,7 +116,7 @@ def observe(
             duplicates=duplicates,
         )  # fmt: skip
     except ValueError as error:
-        message = str(error).replace('pass duplicates="majority"', "say --duplicates majority")
+        message = str(error).replace('pass `duplicates="majority"`', "say --duplicates majority")
         raise FileError(name, message) from None
 
 
