@@ -1,11 +1,9 @@
-import tracemalloc
-
 import numpy as np
 import pytest
 
 from boolweave import BooleanMatrixFactorization, Observations
 from boolweave.datasets import make_boolean
-from boolweave.recommend import _largest, decoded, each_row, explain, members, recommend
+from boolweave.recommend import _largest, explain, members, recommend
 
 NAN = np.nan
 LIKES = np.array(
@@ -42,10 +40,14 @@ def test_agrees_with_the_slow_way():
 
 
 def test_rows_in_blocks(model, monkeypatch):
-    whole = np.stack(list(each_row(model, np.arange(5))))
-    bits = np.stack(list(decoded(model, np.arange(5))))
+    whole, bits = (
+        np.concatenate([piece for _, piece in pieces])
+        for pieces in (model.result_.predict_proba_rows(), model.result_.predict_rows())
+    )
     monkeypatch.setattr("boolweave.engine.prediction.PIECE", 1)
-    np.testing.assert_array_equal(np.stack(list(each_row(model, np.arange(5)))), whole)
+    pieces = list(model.result_.predict_proba_rows(np.arange(5)))
+    assert [rows.start for rows, _ in pieces] == [0, 1, 2, 3, 4]
+    np.testing.assert_array_equal(np.concatenate([piece for _, piece in pieces]), whole)
     assert (whole >= 0).all() and (whole <= 1).all()
     np.testing.assert_array_equal(bits[~np.isnan(LIKES)], LIKES[~np.isnan(LIKES)])
 
@@ -98,23 +100,3 @@ def test_labels_few_and_many(model):
 def test_ties_go_by_position():
     assert _largest(np.array([0.5, 0.7, 0.5, 0.7, 0.5]), 3).tolist() == [1, 3, 0]
     assert _largest(np.array([0.5, 0.7]), 3).tolist() == [1, 0]
-
-
-def test_a_row_is_recommended_to_without_looking_at_the_others():
-    """Before: probabilities of all rows and columns were worked out for each block of rows."""
-    random = np.random.default_rng(0)
-    n_rows, n_columns = 50_000, 200
-    rows = np.arange(n_rows)
-    seen = Observations.from_triples(rows, rows % n_columns, np.ones(n_rows))
-    model = BooleanMatrixFactorization(3, method="max-sum", max_iter=1).fit(seen.take_rows([0, 1]))
-    model.observations_ = seen
-    model.row_log_odds_ = random.normal(size=(n_rows, 3)).astype(np.float32)
-    model.recommend([7])
-    tracemalloc.start()
-    found = model.recommend([7, 8], n=5)
-    model.predict_proba([7], [8])
-    model.predict([7], [8])
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert found.columns.shape == (2, 5)
-    assert peak < n_rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from numbers import Integral, Real
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -13,16 +14,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from boolweave import cautions, new_rows, recommend, saving
+from boolweave import cautions, recommend, saving
 from boolweave.data.labels import check_order, positions
 from boolweave.data.observations import Observations
-from boolweave.engine.prediction import counts, latent_at
 from boolweave.engine.result import numbered
 from boolweave.fit import learn, memory, rank
 from boolweave.fit.resuming import whole_number
 from boolweave.fit.settings import PAPER_FLIP, PAPER_PRIOR, Settings
 from boolweave.model.channel import Channel
-from boolweave.model.products import boolean_product, product_at
+from boolweave.model.products import boolean_product
 from boolweave.runtime.checkpoint import Recorder
 from boolweave.runtime.progress import progress
 
@@ -100,6 +100,8 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
 
     Attributes
     ----------
+    result_ : Result
+        What the fit found. The attributes without another source are views on it, read-only.
     components_ : (K, N) array of uint8
         Y, the decoded factors, the largest tile (rows × columns) first; in the order of the priors
         if these were given factor by factor. Texts, tables, pictures and the names of features
@@ -227,7 +229,8 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
         -------
         self
         """
-        self._keep(*self._run(self._checked(X)))
+        self.result_, self.rank_selection_, self.n_dropped_ = self._run(self._checked(X))
+        self.provenance_: dict[str, Any] = {}
         return self
 
     def _checked(self, X: Any) -> Observations:
@@ -309,25 +312,6 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
             max_memory=None if self.max_memory is None else memory.in_bytes(self.max_memory),
         )
 
-    def _keep(self, result: Result, selection: RankSelection | None, n_dropped: int) -> None:
-        self.observations_ = result.observations
-        self.components_ = result.Y
-        self.row_log_odds_ = result.row_log_odds
-        self.column_log_odds_ = result.column_log_odds
-        self.noise_ = result.model.channel
-        self.row_prior_ = result.model.row_prior
-        self.column_prior_ = result.model.column_prior
-        self.n_iter_ = result.n_iter
-        self.converged_ = result.converged
-        self.interrupted_ = result.interrupted
-        self.history_ = result.history
-        self.log_posterior_ = result.log_posterior
-        self.marginal_ = result.marginal
-        self.factor_stability_ = result.stability
-        self.rank_selection_ = selection
-        self.n_dropped_ = n_dropped
-        self.provenance_: dict[str, Any] = {}
-
     def _observe(self, X: Any, *, reset: bool) -> Observations:
         """Convert at the door; check the number and the names of columns as scikit-learn does."""
         observations = Observations.from_data(X, absent=self.absent)
@@ -352,6 +336,23 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
             check_order(observations.column_labels, self.observations_.column_labels)
         return observations
 
+    # ------------------------------------------------------------ views on the result
+
+    observations_ = property(attrgetter("result_.observations"))
+    components_ = property(attrgetter("result_.Y"))
+    row_log_odds_ = property(attrgetter("result_.row_log_odds"))
+    column_log_odds_ = property(attrgetter("result_.column_log_odds"))
+    marginal_ = property(attrgetter("result_.marginal"))
+    noise_ = property(attrgetter("result_.model.channel"))
+    row_prior_ = property(attrgetter("result_.model.row_prior"))
+    column_prior_ = property(attrgetter("result_.model.column_prior"))
+    n_iter_ = property(attrgetter("result_.n_iter"))
+    converged_ = property(attrgetter("result_.converged"))
+    interrupted_ = property(attrgetter("result_.interrupted"))
+    history_ = property(attrgetter("result_.history"))
+    log_posterior_ = property(attrgetter("result_.log_posterior"))
+    factor_stability_ = property(attrgetter("result_.stability"))
+
     # ------------------------------------------------------------ using the fit
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[np.uint8]:
@@ -361,10 +362,10 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
         cannot know which rows it is given, takes its mean. The row factor found together with the
         components is ``row_log_odds_ > 0``.
         """
-        self.fit(X)
-        given = None if isinstance(self.row_prior, str) else self.row_prior
-        by_row = np.ndim(given) == 2 if given is not None else False
-        return new_rows.factors(self, self.observations_, self.row_prior_ if by_row else None)
+        result = self.fit(X).result_
+        by_row = np.asarray(self.row_prior).ndim == 2
+        prior = result.model.row_prior if by_row else None
+        return result.transform(result.observations.to_local(), prior, **self._folding_in)
 
     def transform(self, X: Any) -> NDArray[np.uint8]:
         """Row factors of new rows, the components held fixed.
@@ -380,11 +381,22 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
         -------
         (rows, K) array of uint8
         """
-        return new_rows.factors(self, self._new_rows(X))
+        observations = self._new_rows(X)
+        return self.result_.transform(observations, **self._folding_in)
 
-    def _new_rows(self, X: Any) -> Observations:
+    def _new_rows(self, X: Any, itemsize: int = 0, answer: str = "") -> Observations:
+        """New rows, checked; MemoryError if the answer, so many bytes an entry, is too large."""
         check_is_fitted(self)
-        return self._observe(X, reset=False)
+        observations = self._observe(X, reset=False).to_local()
+        if answer:
+            most = None if self.max_memory is None else memory.in_bytes(self.max_memory)
+            remedy = "ask for fewer rows at a time, or for pairs of rows and columns"
+            memory.check_answer(observations.shape, itemsize, answer, remedy, most)
+        return observations
+
+    @property
+    def _folding_in(self) -> dict[str, Any]:
+        return {"damping": self.damping, "n_jobs": self.n_jobs}
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the columns that `transform` returns: factor1, factor2 and so on."""
@@ -395,7 +407,7 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
     def inverse_transform(self, X: ArrayLike) -> NDArray[np.uint8]:
         """The Boolean product of row factors (rows, K) and the components: (rows, N) uint8."""
         check_is_fitted(self)
-        return boolean_product(X, self.components_, self.product)
+        return boolean_product(X, self.components_, self.result_.model.product)
 
     def predict(self, rows: Any, cols: ArrayLike | None = None) -> NDArray[np.uint8]:
         """The decoded value of the true matrix.
@@ -412,12 +424,10 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
         (len,) array of uint8, or (rows, N) without `cols`
         """
         if cols is None:
-            return new_rows.decoded(self, self._new_rows(rows))
-        m, n = self._pairs(rows, cols)
-        if self.marginal_:
-            p = latent_at(self.row_log_odds_, self.column_log_odds_, m, n, self.product)
-            return (p > 0.5).astype(np.uint8)
-        return product_at(self.row_log_odds_, self.column_log_odds_, m, n, self.product)
+            observations = self._new_rows(rows, 1, "the decoded matrix")
+            return self.result_.predict_new(observations, **self._folding_in)
+        pairs = self._pairs(rows, cols)
+        return self.result_.predict(*pairs)
 
     def predict_proba(
         self,
@@ -442,23 +452,10 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
         if kind not in ("observed", "latent"):
             raise ValueError(f'kind must be "observed" or "latent", got {kind!r}')
         if cols is None:
-            return new_rows.probabilities(self, self._new_rows(rows), kind)
-        m, n = self._pairs(rows, cols)
-        latent = latent_at(self.row_log_odds_, self.column_log_odds_, m, n, self.product)
-        if kind == "latent":
-            return latent
-        return self.noise_.seen_one(latent, m, n, self.observations_.shape)
-
-    def _counts(self, observations: Observations, decoded: bool = False) -> NDArray[np.int64]:
-        """How often 0 was seen where `predict` says 0 and where 1, and 1 likewise: (2, 2).
-
-        `observations` are those of `fit`, or others of the same shape. With `decoded`, of the
-        product of the decoded factors, which `predict` differs from where it has marginals.
-        """
-        return counts(
-            self.row_log_odds_, self.column_log_odds_, observations, self.product,
-            self.marginal_ and not decoded,
-        )  # fmt: skip
+            observations = self._new_rows(rows, 8, "the matrix of probabilities")
+            return self.result_.predict_proba_new(observations, kind, **self._folding_in)
+        pairs = self._pairs(rows, cols)
+        return self.result_.predict_proba(*pairs, kind)
 
     def _pairs(self, rows: ArrayLike, cols: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         check_is_fitted(self)
@@ -500,7 +497,8 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
         `predict` does. So no entry is judged that helped to predict itself, and more factors do
         not raise the score by themselves. A row with a single entry is predicted from the prior.
         """
-        return new_rows.score(self, self._new_rows(X))
+        observations = self._new_rows(X)
+        return self.result_.score(observations, **self._folding_in)
 
     # ------------------------------------------------------------ files
 

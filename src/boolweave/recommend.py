@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from boolweave.data.labels import positions
-from boolweave.engine.prediction import decoded_rows, latent_rows
-from boolweave.model.odds import sigmoid
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from boolweave.engine.result import Result
+
 # How many members of a factor its sentence names.
 NAMES_IN_SENTENCE = 4
+
+
+class Fitted(Protocol):
+    """An estimator after its fit."""
+
+    @property
+    def result_(self) -> Result:
+        """What it found."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +46,7 @@ class Recommendations:
     probabilities: NDArray[np.float64]
 
 
-def recommend(model: Any, rows: ArrayLike, n: int = 10) -> Recommendations:
+def recommend(model: Fitted, rows: ArrayLike, n: int = 10) -> Recommendations:
     """The n columns of each row that were not observed and are most probably 1.
 
     Parameters
@@ -65,18 +73,18 @@ def recommend(model: Any, rows: ArrayLike, n: int = 10) -> Recommendations:
     """
     if n < 1:
         raise ValueError(f"n must be at least 1, got {n}")
-    wanted = positions(rows, model.observations_, "row")
-    seen = model.observations_
-    n_columns = seen.shape[1]
+    seen = model.result_.observations
+    wanted = positions(rows, seen, "row")
     columns = np.full((len(wanted), n), -1, dtype=np.intp)
     probabilities = np.full((len(wanted), n), np.nan)
-    for i, (row, chance) in enumerate(zip(wanted, each_row(model, wanted), strict=True)):
-        unseen = np.ones(n_columns, dtype=bool)
-        unseen[seen.indices[seen.indptr[row] : seen.indptr[row + 1]]] = False
-        candidates = np.flatnonzero(unseen)
-        best = candidates[_largest(chance[candidates], n)]
-        columns[i, : len(best)] = best
-        probabilities[i, : len(best)] = chance[best]
+    for some, chances in model.result_.predict_proba_rows(wanted):
+        own = seen.take_rows(wanted[some])
+        chances[own.rows_of_entries(), own.indices] = -1  # observed: below all that was not
+        for i, chance in enumerate(chances, some.start):
+            best = _largest(chance, n)
+            best = best[chance[best] >= 0]
+            columns[i, : len(best)] = best
+            probabilities[i, : len(best)] = chance[best]
     return Recommendations(wanted, columns, probabilities)
 
 
@@ -86,32 +94,6 @@ def _largest(values: NDArray[np.float64], n: int) -> NDArray[np.intp]:
     if n < len(values):
         places = np.flatnonzero(values >= -np.partition(-values, n - 1)[n - 1])
     return places[np.argsort(-values[places], kind="stable")[:n]]
-
-
-def each_row(
-    model: Any, rows: NDArray[np.intp], kind: str = "observed"
-) -> Iterator[NDArray[np.float64]]:
-    """P(o = 1), or of kind "latent" P(z = 1), of all columns, (N,), one row after the other."""
-    columns = np.arange(model.observations_.shape[1])[None]
-    for piece, latent in latent_rows(*_factors(model), rows):
-        if kind == "observed":
-            at = rows[piece][:, None], columns, model.observations_.shape
-            latent = model.noise_.seen_one(latent, *at)
-        yield from latent
-
-
-def decoded(model: Any, rows: NDArray[np.intp]) -> Iterator[NDArray[np.uint8]]:
-    """The decoded value of all columns, shape (N,), for one row after the other."""
-    if model.marginal_:
-        for _, latent in latent_rows(*_factors(model), rows):
-            yield from (latent > 0.5).astype(np.uint8)
-    else:
-        for _, product in decoded_rows(*_factors(model), rows):
-            yield from product
-
-
-def _factors(model: Any) -> tuple[Any, Any, Any]:
-    return model.row_log_odds_, model.column_log_odds_, model.product
 
 
 @dataclass(frozen=True)
@@ -167,7 +149,7 @@ class Explanation:
     sentence: str
 
 
-def explain(model: Any, row: Any, column: Any) -> Explanation:
+def explain(model: Fitted, row: int | str, column: int | str) -> Explanation:
     """Which factors make an entry a one, with their members by name.
 
     With the OR product a factor's contribution is its share of −log P(z = 0) = −Σ log(1 − p_k),
@@ -194,27 +176,20 @@ def explain(model: Any, row: Any, column: Any) -> Explanation:
     >>> print(explain(model, 0, 1).reasons[0].sentence)
     because factor 1: {row 1, row 2} like {column 1, column 2}
     """
-    m = int(positions([row], model.observations_, "row")[0])
-    n = int(positions([column], model.observations_, "column")[0])
-    value = int(model.predict([m], [n])[0])
-    chance = float(model.predict_proba([m], [n])[0])
-    both = sigmoid(model.row_log_odds_[m]) * sigmoid(model.column_log_odds_[:, n])
-    member = (model.row_log_odds_[m] > 0) & (model.components_[:, n] > 0)
-    weight = both if model.product == "xor" else -np.log1p(-np.minimum(both, 1 - 1e-12))
-    if value and not member.any():  # several factors that are each unlikely, but not together
-        member = weight >= 0.1 * weight.sum()
-    weight = np.where(member, weight, 0.0)
-    total = float(weight.sum())
+    result = model.result_
+    seen = result.observations
+    at = positions([row], seen, "row"), positions([column], seen, "column")
+    m, n = int(at[0][0]), int(at[1][0])
+    value, chance = int(result.predict(*at)[0]), float(result.predict_proba(*at)[0])
+    both, shares = result.contributions(m, n)
     reasons = tuple(
-        _reason(model, int(k), float(both[k]), float(weight[k] / total) if total else 1.0)
-        for k in np.argsort(-weight, kind="stable")
-        if member[k]
+        _reason(model, int(k), float(both[k]), float(shares[k]))
+        for k in np.argsort(-shares, kind="stable")
+        if shares[k] > 0
     )
     row_name, column_name = name_of(model, m, "row"), name_of(model, n, "column")
-    seen = model.observations_
-    entries = slice(seen.indptr[m], seen.indptr[m + 1])
-    at = np.flatnonzero(seen.indices[entries] == n)
-    observed = int(seen.values[entries][at[0]]) if len(at) else None
+    own = seen.take_rows([m])
+    observed = int(own.values[own.indices == n][0]) if n in own.indices else None
     if value and reasons:
         why = "; ".join(reason.sentence for reason in reasons)
     elif reasons:  # an even number of factors under XOR
@@ -225,31 +200,32 @@ def explain(model: Any, row: Any, column: Any) -> Explanation:
     return Explanation(row_name, column_name, value, chance, observed, reasons, sentence)
 
 
-def _reason(model: Any, k: int, both: float, share: float) -> Reason:
+def _reason(model: Fitted, k: int, both: float, share: float) -> Reason:
     rows, columns = members(model, k, "row"), members(model, k, "column")
-    sentence = f"because factor {k + 1}: {{{some(rows)}}} like {{{some(columns)}}}"
+    sentence = f"because factor {k + 1}: {{{some_names(rows)}}} like {{{some_names(columns)}}}"
     return Reason(k + 1, both, share, rows, columns, sentence)
 
 
 # ---------------------------------------------------------------- names
 
 
-def members(model: Any, k: int, axis: str) -> tuple[str, ...]:
+def members(model: Fitted, k: int, axis: str) -> tuple[str, ...]:
     """Names of the rows or columns of factor k (from 0), the surest first."""
-    odds = model.row_log_odds_[:, k] if axis == "row" else model.column_log_odds_[k]
-    inside = (odds > 0) if axis == "row" else (model.components_[k] > 0)
-    order = np.argsort(-odds, kind="stable")
-    return tuple(name_of(model, int(i), axis) for i in order if inside[i])
+    result = model.result_
+    odds = result.row_log_odds[:, k] if axis == "row" else result.column_log_odds[k]
+    inside = np.flatnonzero(odds > 0)
+    order = inside[np.argsort(-odds[inside], kind="stable")]
+    return tuple(name_of(model, int(i), axis) for i in order)
 
 
-def name_of(model: Any, position: int, axis: str) -> str:
+def name_of(model: Fitted, position: int, axis: str) -> str:
     """The label of a row or column, or its number from 1."""
-    seen = model.observations_
+    seen = model.result_.observations
     labels = seen.row_labels if axis == "row" else seen.column_labels
     return f"{axis} {position + 1}" if labels is None else str(labels[position])
 
 
-def some(names: tuple[str, ...]) -> str:
+def some_names(names: tuple[str, ...]) -> str:
     """The first few names, and how many more there are."""
     if len(names) <= NAMES_IN_SENTENCE + 1:
         return ", ".join(names)

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -91,8 +92,8 @@ def test_text_takes_the_memory_of_a_piece(fitted, monkeypatch):
     model = BooleanMatrixFactorization(2, method="max-sum", max_iter=1).fit(fitted.observations_)
     nothing = np.zeros(0, dtype=np.int64)
     seen = Observations.from_triples(nothing, nothing, nothing, shape=(n_rows, 12))
-    model.observations_ = seen
-    model.row_log_odds_ = np.resize(model.row_log_odds_, (n_rows, 2))
+    rows = np.resize(model.row_log_odds_, (n_rows, 2))
+    model.result_ = replace(model.result_, observations=seen, row_log_odds=rows)
     outputs = [
         lambda: write_matrix(filling.values(model, seen, False), seen, None, "csv"),
         lambda: write_matrix(filling.probabilities(model, seen), seen, None, "csv"),

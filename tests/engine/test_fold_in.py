@@ -12,20 +12,23 @@ from problems import smalls
 from boolweave import Channel, Observations
 from boolweave.datasets import make_boolean
 from boolweave.engine import fold_in
-from boolweave.engine.fold_in import Known
+from boolweave.engine.fold_in import FixedColumns
 from boolweave.model.model import Model
-from boolweave.model.odds import sigmoid
+from boolweave.model.odds import log_odds, sigmoid
 from boolweave.model.products import boolean_product
 
 NAN = np.nan
 
 
 def known(small):
-    """The model of a small problem with its column factor decoded, and the factor's log-odds."""
-    with np.errstate(divide="ignore"):
-        odds = np.log(small.column_prior) - np.log1p(-small.column_prior)
-    model = replace(small, column_prior=np.round(small.column_prior)).model
-    return Known(model), Known(model, odds)
+    """The column factor of a small problem, as it is decoded and as marginals."""
+    odds = log_odds(small.column_prior, limit=np.inf)
+    return FixedColumns(small.model, odds), FixedColumns(small.model, odds, marginal=True)
+
+
+def decoded(model):
+    """A column factor that is known: the prior of the model."""
+    return FixedColumns(model, log_odds(model.column_prior))
 
 
 @settings(max_examples=30)
@@ -52,7 +55,7 @@ def test_folded_in_rows_are_the_best():
     """Against all 2^K rows; K is small and the components overlap little."""
     planted = make_boolean(40, 60, 4, flip=0.1, observed=0.8, random_state=2)
     model = Model(4, Channel.symmetric(0.1), row_prior=0.3, column_prior=planted.Y)
-    rows, _ = fold_in.fold_in(planted.observations, Known(model))
+    rows, _ = fold_in.fold_in(planted.observations, decoded(model))
     candidates = (np.arange(16)[:, None] >> np.arange(4)) & 1
     Z = boolean_product(candidates, planted.Y)
     seen = planted.observations.to_dense()
@@ -65,7 +68,7 @@ def test_equal_claims_are_decided():
     seen = Observations.from_dense(np.ones((2, 5)))
     model = Model(3, Channel.symmetric(0.1), column_prior=1.0)
     model = replace(model, column_prior=np.ones((3, 5)))
-    rows, _ = fold_in.fold_in(seen, Known(model))
+    rows, _ = fold_in.fold_in(seen, decoded(model))
     assert (rows.sum(axis=1) >= 1).all()
 
 
@@ -102,7 +105,7 @@ def test_exact_where_the_graph_is_a_tree(product, maximum, n_factors):
         values = rng.integers(0, 2, n_columns)
         bits = (odds > 0).astype(np.uint8)
         model = Model(n_factors, channel, prior, bits, product)
-        what = Known(model, None if maximum else odds, 1.0)
+        what = FixedColumns(model, odds, not maximum, damping=1.0)
         _, found = fold_in.fold_in(Observations.from_dense(values[None]), what)
         likelihood = [
             (1 - channel.one_given_zero, 1 - channel.one_given_one),
@@ -122,7 +125,9 @@ def test_marginals_are_near_the_truth_in_general():
         model = Model(3, Channel.symmetric(0.1), prior, (odds > 0).astype(np.uint8), product)
         x = rng.integers(0, 2, (10, 3))
         seen = boolean_product(x, odds > 0, product) ^ (rng.random((10, 30)) < 0.1)
-        _, found = fold_in.fold_in(Observations.from_dense(seen), Known(model, odds))
+        _, found = fold_in.fold_in(
+            Observations.from_dense(seen), FixedColumns(model, odds, marginal=True)
+        )
         for row in range(10):
             entries = [((0.1, 0.9) if o else (0.9, 0.1), j) for j, o in enumerate(seen[row])]
             expected = marginals(entries, prior, sigmoid(odds), product, False)
@@ -138,7 +143,7 @@ def test_pieces_and_threads_change_nothing(missing, monkeypatch):
     ups = np.random.default_rng(1).uniform(0.01, 0.2, (50, 1))
     odds = np.where(planted.Y, 3.0, -3.0)
     model = Model(3, Channel(ups, 0.5, **missing), np.full((50, 3), 0.3), planted.Y)
-    for what in (Known(model), Known(model, odds)):
+    for what in (decoded(model), FixedColumns(model, odds, marginal=True)):
         expected = fold_in.fold_in(planted.observations, what)
         right = fold_in.n_right(planted.observations, what)
         for piece, n_jobs in ((64, None), (7, 2), (1, None)):
@@ -155,23 +160,23 @@ def test_errors_name_the_row_also_in_a_later_piece(monkeypatch):
     table[4, 1] = 1
     model = Model(1, Channel(0.0, 0.0), 0.5, np.ones((1, 3)))
     with pytest.raises(ValueError, match="row 4, column 1 cannot be seen as 1"):
-        fold_in.fold_in(Observations.from_dense(table), Known(model))
+        fold_in.fold_in(Observations.from_dense(table), decoded(model))
     table[4, 1] = NAN
     model = Model(1, Channel(0.1, 0.9, 0.0, 0.0), 0.5, np.ones((1, 3)))
     with pytest.raises(ValueError, match="row 4, column 1 cannot be missing"):
-        fold_in.fold_in(Observations.from_dense(table), Known(model))
+        fold_in.fold_in(Observations.from_dense(table), decoded(model))
 
 
 def test_right_is_judged_on_hidden_entries_only():
     """One factor claims nothing but what a row itself says of an entry: hidden, it is unknown."""
     seen = Observations.from_dense(np.eye(6))
     model = Model(6, Channel.symmetric(0.1), 0.2, np.eye(6, dtype=np.uint8))
-    assert fold_in.n_right(seen, Known(model)) == 30  # the zeros
-    bits, _ = fold_in.fold_in(seen, Known(model))
+    assert fold_in.n_right(seen, decoded(model)) == 30  # the zeros
+    bits, _ = fold_in.fold_in(seen, decoded(model))
     np.testing.assert_array_equal(bits, np.eye(6))
 
 
 def test_right_in_rows_with_one_entry_and_with_none():
     table = np.array([[NAN, 1, NAN], [NAN, NAN, NAN], [0, NAN, NAN]])
     model = Model(1, Channel.symmetric(0.1), 0.2, np.ones((1, 3), dtype=np.uint8))
-    assert fold_in.n_right(Observations.from_dense(table), Known(model)) == 1
+    assert fold_in.n_right(Observations.from_dense(table), decoded(model)) == 1

@@ -117,7 +117,7 @@ def test_a_result_counts_what_it_predicts(marginal):
     at = seen.rows_of_entries(), seen.indices
     right = int(np.sum(result.Z[at] == seen.values))
     assert np.trace(result.counts(seen)) == right
-    np.testing.assert_array_equal(result.at(*at), result.Z[at])
+    np.testing.assert_array_equal(result.predict(*at), result.Z[at])
     np.testing.assert_array_equal(result.Z, result.probabilities > 0.5 if marginal else result.Z)
     both = (rows_odds > 0).astype(int) @ (columns_odds > 0).astype(int) > 0
     decoded_right = int(np.sum(both[at] == seen.values))

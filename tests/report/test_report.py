@@ -4,6 +4,7 @@ import json
 import re
 import time
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -82,8 +83,11 @@ def test_large_matrices_are_summarised(monkeypatch):
 def test_facts_of_factors():
     table = np.array([[1, 1, 0], [1, 0, 0], [0, 0, 0]])
     model = fitted(table, 1, noise=0.3)
-    model.row_log_odds_ = np.array([[1.0], [1.0], [-1.0]])
-    model.components_ = np.array([[1, 1, 0]], dtype=np.uint8)
+    model.result_ = replace(
+        model.result_,
+        row_log_odds=np.array([[1.0], [1.0], [-1.0]]),
+        column_log_odds=np.array([[1.0, 1.0, -1.0]]),
+    )
     fact = factor_facts(model)[0]
     assert (fact["coverage"], fact["alone"], fact["precision"]) == ("100.0%", "100.0%", "75.0%")
 
@@ -93,8 +97,8 @@ def test_numbers_of_a_report_are_counted_in_pieces(monkeypatch):
     planted = make_boolean(2000, 400, 3, flip=0.05, random_state=0).observations
     model = fitted(planted.take_rows(slice(100)), 3)
     monkeypatch.setattr("boolweave.report.contents.MOST_CELLS", 100)
-    model.observations_ = planted
-    model.row_log_odds_ = np.resize(model.row_log_odds_, (2000, 3))
+    rows = np.resize(model.row_log_odds_, (2000, 3))
+    model.result_ = replace(model.result_, observations=planted, row_log_odds=rows)
     for numbers in (factor_facts, make_grid, lambda model: page_module._summary(model, None)):
         expected = numbers(model)
         tracemalloc.start()

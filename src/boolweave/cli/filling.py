@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,9 +25,7 @@ def values(
     fitted: BooleanMatrixFactorization, seen: Observations, denoise: bool
 ) -> Iterator[NDArray[np.uint8]]:
     """Decoded values, (some rows, N) at a time; what was observed stays, unless `denoise`."""
-    from boolweave.recommend import decoded
-
-    for rows, matrix in _in_pieces(decoded(fitted, np.arange(seen.n_rows)), seen):
+    for rows, matrix in fitted.result_.predict_rows():
         if not denoise:
             row, column, value = _observed(seen, rows)
             matrix[row, column] = value
@@ -39,9 +36,7 @@ def probabilities(
     fitted: BooleanMatrixFactorization, seen: Observations
 ) -> Iterator[NDArray[np.float64]]:
     """P(o = 1), (some rows, N) at a time."""
-    from boolweave.recommend import each_row
-
-    for _, matrix in _in_pieces(each_row(fitted, np.arange(seen.n_rows)), seen):
+    for _, matrix in fitted.result_.predict_proba_rows():
         yield matrix.round(6)
 
 
@@ -87,13 +82,6 @@ def _rows_in_pieces(seen: Observations) -> Iterator[slice]:
     step = max(1, PIECE // max(1, seen.n_columns))
     for start in range(0, max(1, seen.n_rows), step):
         yield slice(start, min(start + step, seen.n_rows))
-
-
-def _in_pieces(
-    each: Iterator[NDArray[Any]], seen: Observations
-) -> Iterator[tuple[slice, NDArray[Any]]]:
-    for rows in _rows_in_pieces(seen):
-        yield rows, np.stack(list(islice(each, rows.stop - rows.start)))
 
 
 def _observed(seen: Observations, rows: slice) -> tuple[Any, Any, Any]:

@@ -340,7 +340,7 @@ def _agreement(fitted: BooleanMatrixFactorization, held_out: HeldOut | None = No
     from boolweave.metrics import Agreement, agreement
 
     if held_out is None:
-        return Agreement.of_counts(fitted._counts(fitted.observations_))
+        return Agreement.of_counts(fitted.result_.counts(fitted.observations_))
     rows, columns, values = held_out
     return agreement(values, fitted.predict(rows, columns))
 

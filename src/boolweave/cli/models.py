@@ -157,7 +157,7 @@ def explain(
     import dataclasses
 
     from boolweave.recommend import explain as reasons
-    from boolweave.recommend import some
+    from boolweave.recommend import some_names
 
     fitted = load_model(model)
     m = names_or_positions(fitted, [row], "row")[0]
@@ -175,8 +175,8 @@ def explain(
             f"    {reason.contribution:.0%} of the reasons; both belong to it with P = "
             f"{reason.probability:.3f}"
         )
-        typer.echo(f"    {len(reason.rows)} rows: {some(reason.rows)}")
-        typer.echo(f"    {len(reason.columns)} columns: {some(reason.columns)}")
+        typer.echo(f"    {len(reason.rows)} rows: {some_names(reason.rows)}")
+        typer.echo(f"    {len(reason.columns)} columns: {some_names(reason.columns)}")
     if not found.reasons:
         typer.echo("  because no factor has both")
 

@@ -394,16 +394,16 @@ class Observations(ObservedEntries):
             if index.ndim != 1:
                 raise ValueError(f"index must be 1-D, but has shape {index.shape}; pass a list")
             index = index if index.size else index.astype(np.intp)
-        rows = np.arange(self.n_rows)[index]
-        lengths = np.diff(self.indptr)[rows]
+        starts = self.indptr[:-1][index]
+        lengths = self.indptr[1:][index] - starts
         indptr = np.concatenate([[0], np.cumsum(lengths)])
-        entries = np.repeat(self.indptr[:-1][rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
+        entries = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
         return Observations(
-            (len(rows), self.n_columns),
+            (len(starts), self.n_columns),
             indptr,
             self.indices[entries],
             self.values[entries],
-            None if self.row_labels is None else self.row_labels[rows],
+            None if self.row_labels is None else self.row_labels[index],
             self.column_labels,
         )
 

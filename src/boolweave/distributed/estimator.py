@@ -119,11 +119,6 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
     def _observe(self, X: Any, *, reset: bool) -> Observations:
         return super()._observe(observed(X, self._client, self.absent), reset=reset)
 
-    def _fold_in(self, observations: Observations, row_prior: Any) -> Any:
-        if isinstance(observations, RemoteObservations):
-            observations = observations.to_local()
-        return super()._fold_in(observations, row_prior)
-
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit, and return row factors (M, K) as `transform` would: of a dask array as one."""
         if is_dask_array(X):
@@ -161,8 +156,7 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
     def to_local(self) -> BooleanMatrixFactorization:
         """The fitted model as a `BooleanMatrixFactorization`, which needs no client."""
         local = self._slim()
-        seen = self.observations_
-        local.observations_ = seen.to_local() if isinstance(seen, RemoteObservations) else seen
+        local.result_ = replace(self.result_, observations=self.observations_.to_local())
         local.set_params(n_jobs=self.n_jobs, checkpoint=self.checkpoint)
         return local
 
@@ -177,10 +171,11 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
                 setattr(slim, name, value)
         seen = self.observations_
         nothing = np.zeros(0, dtype=np.int64)
-        slim.observations_ = Observations.from_triples(
+        without_entries = Observations.from_triples(
             nothing, nothing, nothing, shape=seen.shape, row_labels=seen.row_labels,
             column_labels=seen.column_labels,
         )  # fmt: skip
+        slim.result_ = replace(self.result_, observations=without_entries, history={})
         return slim
 
 

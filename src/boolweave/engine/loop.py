@@ -534,7 +534,7 @@ def run(
                 if on_iteration is not None:
                     on_iteration(state.n_iter, state.residual, score)
                 recorder.save_if_due()
-            ending = Ending.CONVERGED if converged(state, tol) else Ending.OUT_OF_ITERATIONS
+            ending = Ending.of(converged(state, tol))
         except KeyboardInterrupt:
             ending = Ending.INTERRUPTED
     best = at.best

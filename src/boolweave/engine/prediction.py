@@ -7,30 +7,28 @@ asked for, not with the matrix: probabilities are worked out for some rows and c
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from boolweave.engine.kernels import predicting, variables
 from boolweave.engine.kernels.groups import Block
 from boolweave.model.odds import sigmoid
-from boolweave.model.products import boolean_product
+from boolweave.model.products import boolean_product, product_at
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from boolweave.data.observations import Observations
     from boolweave.model.products import Product
-
-    Floats = NDArray[np.floating[Any]]
-    Indices = NDArray[np.integer[Any]]
+    from boolweave.runtime.types import Array, Floats, Integers
 
 # Numbers that are worked out at a time: scratch memory is a few times 8 bytes for each.
 PIECE = 1 << 16
 
 
 def latent_at(
-    row_log_odds: Floats, column_log_odds: Floats, rows: Indices, columns: Indices,
+    row_log_odds: Floats, column_log_odds: Floats, rows: Integers, columns: Integers,
     product: Product,
 ) -> NDArray[np.float64]:  # fmt: skip
     """P(z = 1) at pairs of rows and columns, (n,)."""
@@ -53,8 +51,19 @@ def latent_at(
     return out
 
 
+def predicted_at(
+    row_log_odds: Array, column_log_odds: Floats, rows: Integers, columns: Integers,
+    product: Product, marginal: bool,
+) -> NDArray[np.uint8]:  # fmt: skip
+    """Decoded values at pairs: P(z = 1) > ½ of marginals, or the product of decoded factors."""
+    if not marginal:
+        return product_at(row_log_odds, column_log_odds, rows, columns, product)
+    latent = latent_at(row_log_odds, column_log_odds, rows, columns, product)
+    return (latent > 0.5).astype(np.uint8)
+
+
 def latent_rows(
-    row_log_odds: Floats, column_log_odds: Floats, product: Product, rows: Indices | None = None
+    row_log_odds: Floats, column_log_odds: Floats, product: Product, rows: Integers | None = None
 ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
     """P(z = 1) of all columns, of all rows or of those asked for, some of them at a time.
 
@@ -68,7 +77,7 @@ def latent_rows(
 
 
 def decoded_rows(
-    row_log_odds: Floats, column_log_odds: Floats, product: Product, rows: Indices | None = None
+    row_log_odds: Floats, column_log_odds: Floats, product: Product, rows: Integers | None = None
 ) -> Iterator[tuple[slice, NDArray[np.uint8]]]:
     """As `latent_rows`: the product of the decoded factors."""
     Y = column_log_odds > 0
@@ -77,7 +86,7 @@ def decoded_rows(
 
 
 def _rows_in_pieces(
-    row_log_odds: Floats, n_columns: int, rows: Indices | None
+    row_log_odds: Floats, n_columns: int, rows: Integers | None
 ) -> Iterator[tuple[slice, Floats]]:
     n_rows, n_factors = row_log_odds.shape
     for start, stop in _cuts(n_rows if rows is None else len(rows), max(n_columns, n_factors)):

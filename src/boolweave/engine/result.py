@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from boolweave.engine import prediction
+from boolweave.engine import fold_in, prediction
 from boolweave.engine.ordering import factor_order
 from boolweave.model.model import Model
-from boolweave.model.products import boolean_product, product_at
+from boolweave.model.odds import sigmoid
+from boolweave.model.products import boolean_product
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,9 +21,10 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from boolweave.data.observations import Observations
+    from boolweave.runtime.types import Array, Floats, Integers
 
-    Floats = NDArray[np.floating[Any]]
-    Indices = NDArray[np.integer[Any]]
+    Bits: TypeAlias = NDArray[np.uint8]
+    Kind: TypeAlias = Literal["observed", "latent"]
 
 
 class Ending(StrEnum):
@@ -30,6 +33,13 @@ class Ending(StrEnum):
     CONVERGED = "converged"
     OUT_OF_ITERATIONS = "out of iterations"
     INTERRUPTED = "interrupted"
+
+    @classmethod
+    def of(cls, converged: bool, interrupted: bool = False) -> Ending:
+        """The ending of a run; one that was interrupted has not converged."""
+        if interrupted:
+            return cls.INTERRUPTED
+        return cls.CONVERGED if converged else cls.OUT_OF_ITERATIONS
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,67 +97,175 @@ class Result:
         """The same, of a run that Ctrl-C ended."""
         return replace(self, ending=Ending.INTERRUPTED)
 
+    # ------------------------------------------------------------ factors and the whole matrix
+
     @property
-    def X(self) -> NDArray[np.uint8]:
+    def X(self) -> Bits:
         """The decoded row factor, (M, K)."""
         return (self.row_log_odds > 0).astype(np.uint8)
 
-    @property
-    def Y(self) -> NDArray[np.uint8]:
+    @cached_property
+    def Y(self) -> Bits:
         """The decoded column factor, (K, N)."""
         return (self.column_log_odds > 0).astype(np.uint8)
 
     @property
-    def Z(self) -> NDArray[np.uint8]:
+    def Z(self) -> Bits:
         """The decoded matrix, (M, N): more likely 1 than 0, or the product of decoded factors."""
         if not self.marginal:
             return boolean_product(self.X, self.Y, self.model.product)
-        out = np.empty(self._shape, dtype=np.uint8)
-        for rows, chance in self._latent_rows():
-            out[rows] = chance > 0.5
-        return out
+        return self._filled(self.predict_rows(), np.uint8)
 
     @property
     def probabilities(self) -> NDArray[np.float32]:
         """P(z = 1) of every entry, (M, N)."""
-        out = np.empty(self._shape, dtype=np.float32)
-        for rows, chance in self._latent_rows():
-            out[rows] = chance
-        return out
+        return self._filled(self.predict_proba_rows(kind="latent"), np.float32)
 
     @property
-    def _shape(self) -> tuple[int, int]:
-        return len(self.row_log_odds), self.column_log_odds.shape[1]
+    def completed(self) -> Bits:
+        """What was observed, and Z where nothing was, (M, N)."""
+        filled, seen = self.Z, self.observations
+        filled[seen.rows_of_entries(), seen.indices] = seen.values
+        return filled
 
-    def _latent_rows(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        return prediction.latent_rows(self.row_log_odds, self.column_log_odds, self.model.product)
+    def _filled(self, pieces: Iterator[tuple[slice, Array]], dtype: type[np.generic]) -> Array:
+        out = np.empty((len(self.row_log_odds), self.column_log_odds.shape[1]), dtype=dtype)
+        for rows, values in pieces:
+            out[rows] = values
+        return out
 
-    def at(self, rows: Indices, columns: Indices) -> NDArray[np.uint8]:
-        """`Z` at pairs of rows and columns, (n,)."""
-        factors = self.row_log_odds, self.column_log_odds
-        if self.marginal:
-            latent = prediction.latent_at(*factors, rows, columns, self.model.product)
-            return (latent > 0.5).astype(np.uint8)
-        return product_at(*factors, rows, columns, self.model.product)
+    # ------------------------------------------------------------ some entries
+
+    def predict(self, rows: Integers, columns: Integers) -> Bits:
+        """The decoded value at pairs of rows and columns, (n,)."""
+        how = self.model.product, self.marginal
+        return prediction.predicted_at(*self._factors, rows, columns, *how)
+
+    def predict_proba(
+        self, rows: Integers, columns: Integers, kind: Kind = "observed"
+    ) -> NDArray[np.float64]:
+        """P(o = 1), or P(z = 1) if `kind` is "latent", at pairs of rows and columns, (n,)."""
+        latent = prediction.latent_at(*self._factors, rows, columns, self.model.product)
+        return latent if kind == "latent" else self._seen_one(latent, rows, columns)
+
+    def predict_rows(self, rows: Integers | None = None) -> Iterator[tuple[slice, Bits]]:
+        """Decoded values of all columns, (some, N), of all rows or of those asked for.
+
+        They come piece by piece, each with the positions of its rows among those asked for.
+        """
+        if not self.marginal:
+            yield from prediction.decoded_rows(*self._factors, self.model.product, rows)
+            return
+        for some, latent in self.predict_proba_rows(rows, "latent"):
+            yield some, (latent > 0.5).astype(np.uint8)
+
+    def predict_proba_rows(
+        self, rows: Integers | None = None, kind: Kind = "observed"
+    ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """As `predict_rows`: P(o = 1), or P(z = 1) if `kind` is "latent"."""
+        columns = np.arange(self.column_log_odds.shape[1])
+        for some, latent in prediction.latent_rows(*self._factors, self.model.product, rows):
+            if kind == "observed":
+                which = np.arange(some.start, some.stop) if rows is None else rows[some]
+                latent = self._seen_one(latent, which[:, None], columns)
+            yield some, latent
+
+    @property
+    def _factors(self) -> tuple[Floats, Floats]:
+        return self.row_log_odds, self.column_log_odds
+
+    def _seen_one(self, latent: Array, rows: Integers, columns: Integers) -> NDArray[np.float64]:
+        return self.model.channel.seen_one(latent, rows, columns, self.observations.shape)
+
+    def contributions(
+        self, row: int, column: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The part of each factor in an entry: (K,) probabilities and (K,) shares that add up to 1.
+
+        A probability is that of both the row and the column belonging to the factor. A share is
+        that of −log P(z = 0) = −Σ log(1 − p) under OR and of Σ p under XOR. It is 0 for factors
+        that are no reason: those without the row or the column, unless a 1 has no other factors.
+        """
+        x, y = self.row_log_odds[row], self.column_log_odds[:, column]
+        both = sigmoid(x) * sigmoid(y)
+        weight = both if self.model.product == "xor" else -np.log1p(-np.minimum(both, 1 - 1e-12))
+        member = (x > 0) & (y > 0)
+        if not member.any() and self.predict(np.array([row]), np.array([column]))[0]:
+            member = weight >= 0.1 * weight.sum()  # each is unlikely, but not all of them together
+        weight = np.where(member, weight, 0.0)
+        return both, weight / (weight.sum() or 1.0)
+
+    # ------------------------------------------------------------ new rows
+
+    def transform(
+        self,
+        observations: Observations,
+        row_prior: ArrayLike | None = None,
+        *,
+        damping: float = 0.4,
+        n_jobs: int | None = None,
+    ) -> Bits:
+        """Row factors of new rows, (rows, K), the column factor held fixed.
+
+        Their prior is the mean of the row priors, unless one is given.
+        """
+        columns = self._fixed_columns(damping, False, row_prior)
+        return fold_in.fold_in(observations, columns, n_jobs)[0]
+
+    def predict_new(
+        self, observations: Observations, *, damping: float = 0.4, n_jobs: int | None = None
+    ) -> Bits:
+        """Decoded values of all entries of new rows, (rows, N)."""
+        columns = self._fixed_columns(damping, self.marginal)
+        bits, log_odds = fold_in.fold_in(observations, columns, n_jobs)
+        if not self.marginal:
+            return boolean_product(bits, self.Y, self.model.product)
+        return replace(self, observations=observations, row_log_odds=log_odds).Z
+
+    def predict_proba_new(
+        self,
+        observations: Observations,
+        kind: Kind = "observed",
+        *,
+        damping: float = 0.4,
+        n_jobs: int | None = None,
+    ) -> NDArray[np.float64]:
+        """P(o = 1), or P(z = 1) if `kind` is "latent", of all entries of new rows, (rows, N)."""
+        columns = self._fixed_columns(damping, self.marginal)
+        log_odds = fold_in.fold_in(observations, columns, n_jobs)[1]
+        new = replace(self, observations=observations, row_log_odds=log_odds)
+        return new._filled(new.predict_proba_rows(kind=kind), np.float64)
+
+    def score(
+        self, observations: Observations, *, damping: float = 0.4, n_jobs: int | None = None
+    ) -> float:
+        """Share of the entries that are predicted rightly from the others of their (new) row."""
+        if observations.n_observed == 0:
+            raise ValueError("score needs at least one observed entry, got none")
+        columns = self._fixed_columns(damping, self.marginal)
+        return fold_in.n_right(observations, columns, n_jobs) / observations.n_observed
+
+    def _fixed_columns(
+        self, damping: float, marginal: bool, row_prior: ArrayLike | None = None
+    ) -> fold_in.FixedColumns:
+        if row_prior is None:
+            row_prior = np.asarray(self.model.row_prior)
+            row_prior = row_prior.mean(axis=0) if row_prior.ndim == 2 else row_prior
+        model = replace(self.model, row_prior=row_prior)
+        return fold_in.FixedColumns(model, self.column_log_odds, marginal, damping)
+
+    # ------------------------------------------------------------ counts and order
 
     def counts(self, observations: Observations) -> NDArray[np.int64]:
         """How often 0 was seen where `Z` is 0 and where it is 1, and 1 likewise: (2, 2)."""
         if getattr(observations, "cluster", None) is not None:
             return observations.cluster.counts(self)  # type: ignore[attr-defined]
-        return prediction.counts(
-            self.row_log_odds, self.column_log_odds, observations, self.model.product, self.marginal
-        )
+        how = self.model.product, self.marginal
+        return prediction.counts(*self._factors, observations, *how)
 
     def decoded_counts(self, observations: Observations) -> NDArray[np.int64]:
         """`counts` of the product of `X` and `Y`, also where `Z` is made of marginals."""
         return replace(self, marginal=False).counts(observations)
-
-    def seen_one(self, rows: Indices, columns: Indices) -> NDArray[np.float64]:
-        """P(o = 1), what one would see, at pairs of rows and columns, (n,)."""
-        latent = prediction.latent_at(
-            self.row_log_odds, self.column_log_odds, rows, columns, self.model.product
-        )
-        return self.model.channel.seen_one(latent, rows, columns, self.observations.shape)
 
     def with_factors(self, chosen: ArrayLike) -> Result:
         """The same with some of the factors, or with all of them in another order."""
@@ -169,14 +287,6 @@ class Result:
             column_log_odds=self.column_log_odds[chosen],
             stability=None if self.stability is None else self.stability[chosen],
         )
-
-    @property
-    def completed(self) -> NDArray[np.uint8]:
-        """What was observed, and Z where nothing was, (M, N)."""
-        filled = self.Z
-        seen = self.observations
-        filled[seen.rows_of_entries(), seen.indices] = seen.values
-        return filled
 
 
 def numbered(result: Result, row_prior: Any = None, column_prior: Any = None) -> Result:

@@ -471,7 +471,7 @@ def _held_out_loss(
         result = fit(kept, settings, random)
         if result.interrupted:
             raise KeyboardInterrupt
-        p = np.clip(result.seen_one(rows, columns), 1e-6, 1 - 1e-6)
+        p = np.clip(result.predict_proba(rows, columns), 1e-6, 1 - 1e-6)
         losses.append(-np.mean(np.where(values == 1, np.log(p), np.log1p(-p))))
     return np.array(losses)
 

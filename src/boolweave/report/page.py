@@ -149,7 +149,7 @@ def _summary(model: BooleanMatrixFactorization, held_out: HeldOut | None) -> lis
         ("entries observed", f"{seen.n_observed:,} ({seen.n_observed / n_entries:.1%})"),
         ("ones among them", f"{seen.n_ones:,} ({seen.share_of_ones:.1%})"),
         ("factors", f"{len(model.components_)}"),
-        *_agreement(Agreement.of_counts(model._counts(seen)), "observed"),
+        *_agreement(Agreement.of_counts(model.result_.counts(seen)), "observed"),
         ("noise", noise_in_words(model.noise_)),
     ]
     if held_out is not None:
