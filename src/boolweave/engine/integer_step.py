@@ -74,7 +74,7 @@ def step(
     if problem.share is not None:
         column_sums = problem.share.reduce(column_sums)
     sums.columns.sums += column_sums
-    scratch = variables.DecodingScratch.of(problem.n_components)
+    scratch = variables.scratch_for(problem.n_components)
     field_of_columns = None if field is None else field.of_columns().T
     of_columns = settle(
         sums.columns, problem.settling_priors[1], told.scale, scratch, field_of_columns
@@ -139,14 +139,14 @@ def update(told: Told, members: list[Member]) -> tuple[float, int, NDArray[Any]]
     max_sum = told.semiring == "max-sum"
     columns = _Columns(told)
     n_factors = columns.n_factors
-    decoding = variables.DecodingScratch.of(n_factors)
+    decoding = variables.scratch_for(n_factors)
     scratch: Any
     if max_sum:
-        damping, scratch = kernels.damping_of(told.damping), kernels.MaxSumScratch.of(n_factors)
+        damping, scratch = kernels.damping_of(told.damping), kernels.scratch_for(n_factors)
     else:
         steps = kernels.damping_of(told.damping).steps
-        by = sum_product_kernels.Damping(steps, np.int16(told.phase))
-        scratch = sum_product_kernels.SumProductScratch.of(n_factors)
+        by = sum_product_kernels.Damping(steps, told.phase)
+        scratch = sum_product_kernels.scratch_for(n_factors)
     xor = True if told.xor else None
     change, n_changed = 0.0, 0
     for member in iterate_blocks(members, Member.arrays):
@@ -161,7 +161,7 @@ def update(told: Told, members: list[Member]) -> tuple[float, int, NDArray[Any]]
             moved = kernels.max_sum(*arguments, told.code.bounds, damping, scratch)
         else:
             moved = sum_product_kernels.sum_product(
-                *arguments, told.code.small, by, sums.ones[i], scratch
+                *arguments, told.code.small, by, sums.ones[i], *scratch
             )
         change = max(change, float(moved))
         of_rows = None if told.field is None else told.field.of_rows(block.rows)

@@ -181,7 +181,7 @@ def believe(problem: Any, state: Any) -> None:
     """Give a state the beliefs that follow from its sums with the priors of this problem."""
     sums, field = state.sums, state.field
     scale = scale_of(problem, state.semiring)
-    scratch = variables.DecodingScratch.of(problem.n_components)
+    scratch = variables.scratch_for(problem.n_components)
     row_prior, column_prior = problem.settling_priors
 
     def renew(side: Side, prior: Prior, of_field: Floats | None) -> int:
@@ -260,7 +260,7 @@ def settle(
     side: Side,
     prior: Prior,
     scale: variables.Scale,
-    scratch: variables.DecodingScratch,
+    scratch: tuple[NDArray[Any], ...],
     field: Floats | None = None,
 ) -> int:
     """What variables tell next, and their bits, from their sums; how many bits changed.
@@ -275,11 +275,11 @@ def settle(
             side.table(pattern)[...] += field
     else:
         pattern = prior.pattern
-    scratch.counts[:] = 0
+    scratch[0][:] = 0
     n_changed = variables.quantise_and_decode(
         side.for_kernels(),
         side.words,
-        variables.Prior(pattern, prior.n_factors if by_row else 0),
+        pattern,
         scale,
         scratch,
     )
@@ -287,6 +287,6 @@ def settle(
         hard = np.float32(HARD_BELIEF)
         side.totals[:] = variables.prior_totals(side.words, prior.odds, hard)
     else:
-        n_ones = scratch.counts.reshape(LANES, -1).sum(axis=0)
+        n_ones = scratch[0].reshape(LANES, -1).sum(axis=0)
         side.totals[:] = prior.steps @ n_ones
     return int(n_changed)

@@ -333,7 +333,7 @@ def test_what_follows_from_sums(n_factors, same):
     units[2, 0] += 1
     for news in (True, False):
         scale = variables.Scale(*map(np.float32, (0.25, 4, 1023)))
-        scratch = variables.DecodingScratch.of(n_factors)
+        scratch = variables.scratch_for(n_factors)
         n_changed = settle(side, Prior(prior, n_factors), scale, scratch)
         assert n_changed == (np.count_nonzero(odds > 0) if news else 0)  # all bits were 0 before
         np.testing.assert_array_equal(units, told)

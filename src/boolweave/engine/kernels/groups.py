@@ -72,19 +72,17 @@ class Variables(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Arrays of one thread, of one group each."""
+    """Arrays of one thread, of one group each; kernels take them as a plain tuple.
+
+    (For every call of a compiled function numba spends half a microsecond on a named tuple.)
+    """
 
     x: Integers  # (K, LANES) int16: beliefs of rows, then changes of the messages to them
     y: Integers  # (K, LANES) int16, likewise of columns
     row_at: Integers  # (LANES,) int64, where the numbers of an entry's row begin
     column_at: Integers  # (LANES,) int64, likewise of its column
     codes: Integers  # (LANES,) uint8
-
-    @classmethod
-    def of(cls, n_factors: int) -> "Scratch":
-        """Scratch for K factors."""
-        factors, places = (padded(n_factors) * LANES, np.int16), (LANES, np.int64)
-        return cls(*arrays_apart([factors, factors, places, places, (LANES, np.uint8)]))
+    row_changes: Integers  # changes of messages to a row, added up until it ends
 
 
 class Group(NamedTuple):
@@ -112,6 +110,13 @@ def arrays_apart(wanted: list[tuple[int, Any]]) -> list[Array]:
         arrays.append(buffer[at : at + n_bytes].view(kind)[:size])
         at += n_bytes
     return arrays
+
+
+def make_scratch(n_factors: int, row_changes: tuple[int, Any]) -> tuple[Array, ...]:
+    """`Scratch` for K factors; size and type of `row_changes` are those of the kernel."""
+    factors, places = (padded(n_factors) * LANES, np.int16), (LANES, np.int64)
+    wanted = [factors, factors, places, places, (LANES, np.uint8), row_changes]
+    return tuple(arrays_apart(wanted))
 
 
 def padded(n_factors: int) -> int:

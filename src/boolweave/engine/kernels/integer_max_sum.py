@@ -17,12 +17,12 @@ from boolweave.engine.kernels.groups import (
     Block,
     Scratch,
     Variables,
-    arrays_apart,
     count_groups,
     ends_row,
     find_group,
     first_entry,
     gather,
+    make_scratch,
     padded,
     prefetch_columns,
     prefetch_messages,
@@ -78,16 +78,9 @@ class Damping(NamedTuple):
     down: Any
 
 
-class MaxSumScratch(NamedTuple):
-    """Arrays of one thread."""
-
-    group: Scratch
-    row_changes: Integers  # (K, LANES) int16: changes of messages to a row, until it ends
-
-    @classmethod
-    def of(cls, n_factors: int) -> "MaxSumScratch":
-        """Scratch for K factors."""
-        return cls(Scratch.of(n_factors), *arrays_apart([(padded(n_factors) * LANES, np.int16)]))
+def scratch_for(n_factors: int) -> tuple[Array, ...]:
+    """Scratch arrays for K factors."""
+    return make_scratch(n_factors, (padded(n_factors) * LANES, np.int16))
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
@@ -100,7 +93,7 @@ def _damped(gap: Any, steps: Any, up: Any, down: Any) -> Any:
     share = gap * steps
     if down is None:
         return (share + up) >> splat(_i16(7))
-    return (share + up + ((share >> splat(_i16(15))) & splat(down))) >> splat(_i16(7))
+    return (share + up + ((share >> splat(_i16(15))) & splat(_i16(down)))) >> splat(_i16(7))
 
 
 def damping_of(damping: float) -> Damping:
@@ -111,9 +104,9 @@ def damping_of(damping: float) -> Damping:
     """
     steps = max(1, round(damping * DAMPING_STEPS))
     if 2 * steps > DAMPING_STEPS // 2:
-        return Damping(_i16(steps), _i16(DAMPING_STEPS // 2), None)
+        return Damping(steps, DAMPING_STEPS // 2, None)
     up = DAMPING_STEPS - 1 - steps
-    return Damping(_i16(steps), _i16(up), _i16(steps - up))
+    return Damping(steps, up, steps - up)
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
@@ -180,8 +173,9 @@ def _or_group(
         claim = where(both == best, if_best, if_not) + minimum(
             covered - minimum(maximum(both, zero), bound), zero
         )
-        change = maximum(change, _send(claim, b, old_row, damping, to_row, first + i, x, i))
-        change = maximum(change, _send(claim, a, old_column, damping, to_column, first + i, y, i))
+        size = _send(claim, b, old_row, damping, to_row, first + i, x, i)
+        size = maximum(size, _send(claim, a, old_column, damping, to_column, first + i, y, i))
+        change = maximum(change, size)
     return change
 
 
@@ -217,15 +211,17 @@ def _xor_group(
         size = maximum(both, zero - both)
         others = minimum(where(size == smallest, second, smallest), bound)
         claim = others * where(both > zero, zero - parity, parity)
-        change = maximum(change, _send(claim, b, old_row, damping, to_row, first + i, x, i))
-        change = maximum(change, _send(claim, a, old_column, damping, to_column, first + i, y, i))
+        size = _send(claim, b, old_row, damping, to_row, first + i, x, i)
+        size = maximum(size, _send(claim, a, old_column, damping, to_column, first + i, y, i))
+        change = maximum(change, size)
     return change
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def max_sum(
     xor: Literal[True] | None, block: Block, rows: Variables, columns: Variables,
-    messages: Messages, resting: Array, bounds: Integers, damping: Damping, scratch: MaxSumScratch,
+    messages: Messages, resting: Array, bounds: Integers, damping: Damping,
+    scratch: tuple[Array, ...],
 ) -> float:  # fmt: skip
     """One iteration of max-sum over one block of rows.
 
@@ -237,10 +233,10 @@ def max_sum(
     n_factors, n_columns, n_entries = rows.stride, columns.stride, block.codes.shape[0]
     n_groups = count_groups(block, n_columns)
     entries, of_rows, of_columns = pointer(block), pointer(rows), pointer(columns)
-    sent, own = pointer(messages), pointer(scratch)
+    sent, own = pointer(messages), pointer(Scratch(*scratch))
     zero = splat(_i16(0))
     bound_of_zero, bound_of_one = splat(bounds[0]), splat(bounds[1])
-    by = Damping(splat(damping.steps), splat(damping.up), damping.down)
+    by = Damping(splat(_i16(damping.steps)), splat(_i16(damping.up)), damping.down)
     residual_of_zero, residual_of_one = _i16(0), _i16(0)
     row = 0
     for c in range(resting.shape[0]):
@@ -257,30 +253,30 @@ def max_sum(
             prefetch_columns(entries, of_columns, group, n_entries)
             if block.dense is None:
                 prefetch_messages(sent, group, n_factors, 1)
-            gather(entries, of_rows, of_columns, group, own.group)
-            code = read_codes(entries, group, own.group)
+            gather(entries, of_rows, of_columns, group, own)
+            code = read_codes(entries, group, own)
             seen_as_one = code == splat(_i16(1))
             bound = where(code == zero, bound_of_zero, where(seen_as_one, bound_of_one, zero))
             at = g * n_factors * LANES
             if xor is None:
                 offset = where(code == zero, splat(_i16(OR_STEPS)), zero)
-                change = _or_group(n_factors, offset, bound, by, at, sent, own.group)
+                change = _or_group(n_factors, offset, bound, by, at, sent, own)
             else:
                 sign = where(seen_as_one, splat(_i16(1)), splat(_i16(-1)))
-                change = _xor_group(n_factors, sign, bound, by, at, sent, own.group)
+                change = _xor_group(n_factors, sign, bound, by, at, sent, own)
             change_of_one = maximum(change_of_one, where(seen_as_one, change, zero))
             change_of_zero = maximum(change_of_zero, where(seen_as_one, zero, change))
-            scatter_columns(entries, n_factors, of_columns, group, own.group)
+            scatter_columns(entries, n_factors, of_columns, group, own)
             if group.one_row:
                 for k in range(n_factors):  # 32 changes of 255 at most: within 16 bits
                     i = k * LANES
-                    store(own.row_changes, i, load(own.row_changes, i) + load(own.group.x, i))
+                    store(own.row_changes, i, load(own.row_changes, i) + load(own.x, i))
                 if g + 1 == last or ends_row(entries, group):
                     for k in range(n_factors):
                         of_rows.sums[row * n_factors + k] += total(load(own.row_changes, k * LANES))
                         store(own.row_changes, k * LANES, zero)
             else:
-                scatter_rows(entries, of_rows, own.group)
+                scatter_rows(entries, of_rows, own)
         largest_of_zero, largest_of_one = largest(change_of_zero), largest(change_of_one)
         resting[c] = largest_of_zero == 0 and largest_of_one == 0
         residual_of_zero = max(residual_of_zero, largest_of_zero)

@@ -23,6 +23,7 @@ from boolweave.engine.kernels.groups import (
     find_group,
     first_entry,
     gather,
+    make_scratch,
     padded,
     prefetch_columns,
     prefetch_messages,
@@ -80,29 +81,26 @@ _f32 = np.float32
 class Damping(NamedTuple):
     """How far messages go, and which of them are rounded up."""
 
-    steps: Any  # int16, damping in 128ths
-    phase: Any  # int16, another in 0 … 127 every iteration
+    steps: Any  # damping in 128ths
+    phase: Any  # another in 0 … 127 every iteration
 
 
-class SumProductScratch(NamedTuple):
-    """Arrays of one thread, of one group each."""
+class Chances(NamedTuple):
+    """More arrays of one thread, of one group each; the kernel takes them as a plain tuple."""
 
-    group: Scratch
     row_one: Floats  # (K, LANES) float32: P(x = 1) without what the entry says of it
     column_one: Floats  # (K, LANES) float32, likewise P(y = 1)
-    others: Floats  # (K + 1, LANES) float32
+    others: Floats  # (K + 1, LANES) float32: see `_read_chances` and `_find_gains`
     numbers: Integers  # (2, LANES) int32: 0 … 15, and room for columns
-    row_changes: Integers  # (K, LANES / 2) int32: changes of messages to a row, until it ends
 
-    @classmethod
-    def of(cls, n_factors: int) -> "SumProductScratch":
-        """Scratch for K factors."""
-        size = padded(n_factors) * LANES
-        floats = [(size + extra, np.float32) for extra in (0, 0, LANES)]
-        integers = [(2 * LANES, np.int32), (size // 2, np.int32)]
-        made = cls(Scratch.of(n_factors), *arrays_apart([*floats, *integers]))
-        made.numbers[:LANES] = np.arange(LANES)
-        return made
+
+def scratch_for(n_factors: int) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    """Scratch arrays for K factors, and `Chances`."""
+    size = padded(n_factors) * LANES
+    floats = [(size + extra, np.float32) for extra in (0, 0, LANES)]
+    chances = Chances(*arrays_apart([*floats, (2 * LANES, np.int32)]))
+    chances.numbers[:LANES] = np.arange(LANES)
+    return make_scratch(n_factors, (size // 2, np.int32)), tuple(chances)
 
 
 # ---------------------------------------------------------------- exponential and logarithm
@@ -169,8 +167,8 @@ def _damped(gap: Any, damping: Any, spread: Any) -> Any:
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _read_chances(
-    xor: Literal[True] | None, n_factors: int, first: int, messages: Messages,
-    scratch: SumProductScratch,
+    xor: Literal[True] | None, n_factors: int, first: int, messages: Messages, scratch: Scratch,
+    chances: Chances,
 ) -> None:  # fmt: skip
     """row_one, column_one = P(x = 1), P(y = 1) without what the entry says of them.
 
@@ -180,23 +178,23 @@ def _read_chances(
     """
     one = splat(_f32(1))
     r = one
-    store(scratch.others, n_factors * LANES, one)
+    store(chances.others, n_factors * LANES, one)
     for back in range(n_factors):
         i = (n_factors - 1 - back) * LANES
-        u = one + _power(load(messages.to_row, first + i) - load(scratch.group.x, i))
-        v = one + _power(load(messages.to_column, first + i) - load(scratch.group.y, i))
+        u = one + _power(load(messages.to_row, first + i) - load(scratch.x, i))
+        v = one + _power(load(messages.to_column, first + i) - load(scratch.y, i))
         c = one / (u * v)
-        store(scratch.row_one, i, v * c)
-        store(scratch.column_one, i, u * c)
+        store(chances.row_one, i, v * c)
+        store(chances.column_one, i, u * c)
         if xor is not None:
             c = c + c
         r = r - r * c
-        store(scratch.others, i, r)
+        store(chances.others, i, r)
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _find_gains(
-    xor: Literal[True] | None, n_factors: int, base: Any, lean: Any, scratch: SumProductScratch
+    xor: Literal[True] | None, n_factors: int, base: Any, lean: Any, chances: Chances
 ) -> Any:
     """others[k] = p(o | term k = 1) / p(o | term k = 0) − 1; returns Π (1 − c) of all terms.
 
@@ -207,13 +205,13 @@ def _find_gains(
     r = splat(_f32(1))
     for k in range(n_factors):
         i = k * LANES
-        more = lean * (r * load(scratch.others, i + LANES))
+        more = lean * (r * load(chances.others, i + LANES))
         if_zero = base - more
-        c = load(scratch.row_one, i) * load(scratch.column_one, i)
+        c = load(chances.row_one, i) * load(chances.column_one, i)
         if xor is not None:
             more = more + more
             c = c + c
-        store(scratch.others, i, more / if_zero)
+        store(chances.others, i, more / if_zero)
         r = r - r * c
     return r
 
@@ -221,7 +219,7 @@ def _find_gains(
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _send(
     n_factors: int, first: int, messages: Messages, damping: Damping, spread: Any,
-    scratch: SumProductScratch, change: Any,
+    scratch: Scratch, chances: Chances, change: Any,
 ) -> Any:  # fmt: skip
     """Damped update of one group; returns the larger of `change` and its gaps.
 
@@ -238,19 +236,19 @@ def _send(
     spread = (spread + damping.phase) & splat(_i16(127))
     for k in range(n_factors):
         i = k * LANES
-        gain = load(scratch.others, i)
+        gain = load(chances.others, i)
         old_row = load(messages.to_row, first + i)
         old_column = load(messages.to_column, first + i)
-        new_row = from_upper_halves(_steps(one + gain * load(scratch.column_one, i), dither))
-        new_column = from_upper_halves(_steps(one + gain * load(scratch.row_one, i), dither))
+        new_row = from_upper_halves(_steps(one + gain * load(chances.column_one, i), dither))
+        new_column = from_upper_halves(_steps(one + gain * load(chances.row_one, i), dither))
         gap = new_row - old_row
         gap_column = new_column - old_column
         row_change = _damped(gap, damping.steps, spread)
         column_change = _damped(gap_column, damping.steps, spread)
         store(messages.to_row, first + i, old_row + row_change)
         store(messages.to_column, first + i, old_column + column_change)
-        store(scratch.group.x, i, row_change)
-        store(scratch.group.y, i, column_change)
+        store(scratch.x, i, row_change)
+        store(scratch.y, i, column_change)
         sizes = maximum(maximum(gap, zero - gap), maximum(gap_column, zero - gap_column))
         change = maximum(change, sizes)
     return change
@@ -278,14 +276,16 @@ def _column_numbers(block: Block, group: Group, numbers: Any) -> Any:
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _read_spread(block: Block, n_factors: int, group: Group, scratch: SumProductScratch) -> Any:
+def _read_spread(
+    block: Block, n_factors: int, group: Group, scratch: Scratch, numbers: Integers
+) -> Any:
     """Evenly spread numbers of 16 bits by row and column, the same for whatever blocks."""
     if group.one_row:  # where the entries' rows begin in (M, K)
         place = as_int32(splat(_i64(group.row * n_factors)))
     else:
-        place = as_int32(load(scratch.group.row_at, 0))
+        place = as_int32(load(scratch.row_at, 0))
     by_row = (place + as_int32(splat(_i64(block.first_row * n_factors)))) * splat(_i32(BY_ROW))
-    column = _column_numbers(block, group, scratch.numbers)
+    column = _column_numbers(block, group, numbers)
     return as_int16((by_row + column * splat(_i32(BY_COLUMN))) >> splat(_i32(16)))
 
 
@@ -308,7 +308,7 @@ def _add_row_changes(rows: Variables, row: int, row_changes: Any) -> None:
 def sum_product(
     xor: Literal[True] | None, block: Block, rows: Variables, columns: Variables,
     messages: Messages, resting: Array, likelihoods: Floats, damping: Damping,
-    expected_ones: Array, scratch: SumProductScratch,
+    expected_ones: Array, scratch: tuple[Array, ...], chances: tuple[Array, ...],
 ) -> np.int16:  # fmt: skip
     """One iteration of sum-product over one block of rows.
 
@@ -320,11 +320,11 @@ def sum_product(
     n_factors, n_columns, n_entries = rows.stride, columns.stride, block.codes.shape[0]
     n_groups = count_groups(block, n_columns)
     entries, of_rows, of_columns = pointer(block), pointer(rows), pointer(columns)
-    sent, own = pointer(messages), pointer(scratch)
+    sent, own, shares = pointer(messages), pointer(Scratch(*scratch)), pointer(Chances(*chances))
     zero = splat(_i16(0))
     one = splat(_f32(1))
     none = splat(_i32(0))
-    by = Damping(splat(damping.steps), splat(damping.phase))
+    by = Damping(splat(_i16(damping.steps)), splat(_i16(damping.phase)))
     residual = _i16(0)
     row = 0
     for c in range(resting.shape[0]):
@@ -341,20 +341,20 @@ def sum_product(
             row = group.row
             column = group.column + LANES
             prefetch_columns(entries, of_columns, group, n_entries)
-            gather(entries, of_rows, of_columns, group, own.group)
-            spread = _read_spread(entries, n_factors, group, own)
-            code = in_upper_halves(read_codes(entries, group, own.group)) >> splat(_i32(16))
+            gather(entries, of_rows, of_columns, group, own)
+            spread = _read_spread(entries, n_factors, group, own, shares.numbers)
+            code = in_upper_halves(read_codes(entries, group, own)) >> splat(_i32(16))
             as_one = code == splat(_i32(1))
             as_zero = code == none
             like_one = where(as_zero, splat(likelihoods[0]), one)
             like_zero = where(as_one, splat(likelihoods[1]), one)
             at = g * n_factors * LANES
-            _read_chances(xor, n_factors, at, sent, own)
-            _prefetch_sums(entries, n_factors, of_columns, own.group)
+            _read_chances(xor, n_factors, at, sent, own, shares)
+            _prefetch_sums(entries, n_factors, of_columns, own)
             prefetch_messages(sent, group, n_factors, 2)
             base = like_one if xor is None else like_one + like_zero
-            all_zero = _find_gains(xor, n_factors, base, like_one - like_zero, own)
-            change = _send(n_factors, at, sent, by, spread, own, change)
+            all_zero = _find_gains(xor, n_factors, base, like_one - like_zero, shares)
+            change = _send(n_factors, at, sent, by, spread, own, shares, change)
             prior = one - all_zero
             if xor is not None:
                 prior = prior * splat(_f32(0.5))
@@ -363,14 +363,14 @@ def sum_product(
             counted = as_int32(share * splat(_f32(ONES_STEPS)))
             ones_of_one = ones_of_one + where(as_one, counted, none)
             ones_of_zero = ones_of_zero + where(as_zero, counted, none)
-            scatter_columns(entries, n_factors, of_columns, group, own.group)
+            scatter_columns(entries, n_factors, of_columns, group, own)
             if group.one_row:
                 for k in range(n_factors):
-                    add_pairs(load(own.group.x, k * LANES), own.row_changes, k * (LANES // 2))
+                    add_pairs(load(own.x, k * LANES), own.row_changes, k * (LANES // 2))
                 if g + 1 == last or ends_row(entries, group):
                     _add_row_changes(of_rows, row, own.row_changes)
             else:
-                scatter_rows(entries, of_rows, own.group)
+                scatter_rows(entries, of_rows, own)
         expected_ones[c, 0] = total(ones_of_one)
         expected_ones[c, 1] = total(ones_of_zero)
         largest_change = largest(change)

@@ -26,19 +26,12 @@ from boolweave.engine.kernels.vectors import (
     store,
     where,
 )
-from boolweave.runtime.types import Array, Floats, Integers
+from boolweave.runtime.types import Array, Floats
 
 _i32 = np.int32
 _i64 = np.int64
 _u64 = np.uint64
 _f32 = np.float32
-
-
-class Prior(NamedTuple):
-    """Prior log-odds of the variables of rows or columns."""
-
-    log_odds: Floats  # flat float32, of all rows or columns, or of 16 where they are all the same
-    stride: int  # K, or 0 where they are all the same
 
 
 class Scale(NamedTuple):
@@ -49,19 +42,11 @@ class Scale(NamedTuple):
     limit: np.float32  # the largest belief, in units
 
 
-class DecodingScratch(NamedTuple):
-    """Arrays of one thread."""
-
-    counts: Integers  # (16 · K,) int32, how many of the variables are 1
-    changed: Array  # uint64, masks: which beliefs of 16 rows or columns differ from those before
-    ones: Array  # uint64, masks: which of them are positive
-
-    @classmethod
-    def of(cls, n_factors: int) -> "DecodingScratch":
-        """Scratch for K factors."""
-        size = n_factors * LANES
-        masks = (size // 64 + 2, np.uint64)
-        return cls(*arrays_apart([(size, np.int32), masks, masks]))
+def scratch_for(n_factors: int) -> tuple[Array, ...]:
+    """Scratch arrays for K factors: counts and two rows of masks."""
+    size = n_factors * LANES
+    masks = (size // 64 + 2, np.uint64)
+    return tuple(arrays_apart([(size, np.int32), masks, masks]))
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
@@ -75,28 +60,23 @@ def _cut(masks: Any, first: int, n: int) -> Any:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def quantise_and_decode(
-    variables: Variables, words: Array, prior: Prior, scale: Scale, scratch: DecodingScratch
+    variables: Variables, words: Array, prior: Floats, scale: Scale, scratch: tuple[Array, ...]
 ) -> np.int64:
     """Turn the sums of rows or columns into beliefs, quantise them and decode bits.
 
-    Updated: beliefs, and which rows or columns they changed for; words (n, ⌈K/64⌉) uint64, the
-    bits. Added to: the counts of `scratch`. Returns how many bits changed.
+    prior: log-odds of all of them, or of 16 where all are alike; flat float32. Updated: beliefs,
+    and which rows or columns they changed for; words (n, ⌈K/64⌉) uint64, the bits. Added to the
+    first of `scratch`, (16 · K,) int32: how many are 1. Returns how many bits changed.
 
     16 rows are K vectors; what changed, and what is 1, are masks of 16 bits one after another, from
     which those of a row are cut.
     """
     n, n_factors, n_words = variables.changed.shape[0], variables.stride, words.shape[1]
-    prior_odds, sums, beliefs = (
-        pointer(prior.log_odds),
-        pointer(variables.sums),
-        pointer(variables.beliefs),
-    )
-    counts, changed_bits, ones_bits = (
-        pointer(scratch.counts),
-        pointer(scratch.changed),
-        pointer(scratch.ones),
-    )
-    changed, ones = scratch.changed.view(np.uint16), scratch.ones.view(np.uint16)
+    # Where both are of the same size, there are no more than 16 rows, and it does not matter.
+    prior_stride = n_factors if prior.shape[0] == variables.sums.shape[0] else 0
+    log_odds, sums, beliefs = pointer(prior), pointer(variables.sums), pointer(variables.beliefs)
+    counts, changed_masks, ones_masks = pointer(scratch)
+    changed, ones = scratch[1].view(np.uint16), scratch[2].view(np.uint16)
     lowest = splat(_f32(-3e38))
     none, one = splat(_i32(0)), splat(_i32(1))
     n_changed = _i64(0)
@@ -106,7 +86,7 @@ def quantise_and_decode(
             at = first * n_factors + v * LANES
             # The maximum does nothing, but keeps product and sum from being rounded as one.
             total = maximum(as_float32(load(sums, at)) * splat(scale.unit), lowest)
-            odds = load(prior_odds, first * prior.stride + v * LANES) + total
+            odds = load(log_odds, first * prior_stride + v * LANES) + total
             value = minimum(
                 maximum(odds * splat(scale.per_odds), splat(-scale.limit)), splat(scale.limit)
             )
@@ -125,8 +105,8 @@ def quantise_and_decode(
             for w in range(n_words):
                 begin = i * n_factors + w * 64
                 size = min(64, n_factors - w * 64)
-                differs |= _cut(changed_bits, begin, size)
-                word = _cut(ones_bits, begin, size)
+                differs |= _cut(changed_masks, begin, size)
+                word = _cut(ones_masks, begin, size)
                 change = word ^ words[first + i, w]
                 while change:
                     change &= change - _u64(1)
