@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from boolweave.engine.kernels.jit import njit
 
 QUADRATIC, LOGISTIC, HINGE, ORDINAL = 0, 1, 2, 3
 

@@ -1,4 +1,4 @@
-"""Kernels where compiled code can be kept nowhere."""
+"""Where compiled code is kept, and that it is compiled anew if any kernel file changes."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ import numba
 import pytest
 
 import boolweave
-from boolweave.engine.kernels.jit import njit
+from boolweave.engine.kernels import jit
 
 PROGRAM = """
 import boolweave
@@ -30,35 +30,86 @@ print(total.reshape(2, 3).tolist())
 """
 
 
-def test_without_a_place_for_the_cache(tmp_path):
-    """A file where numba wants a directory stops even those who may write everywhere."""
-    package = tmp_path / "boolweave"
-    shutil.copytree(
-        Path(boolweave.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__")
-    )
-    for folder in [package, *(f for f in package.rglob("*") if f.is_dir())]:
-        (folder / "__pycache__").write_text("not a directory")
-    not_a_home = tmp_path / "home"
-    not_a_home.write_text("not a directory")
-    environment = {
+# `prior_totals` counts in steps of `max_sum.COARSE`, which is in another file.
+TOTALS = """
+import numpy as np
+from boolweave.engine.kernels import variables
+words, prior = np.ones((1, 1), np.uint64), np.ones((1, 1), np.float32)
+coarse, _ = variables.prior_totals(words, prior, np.float32(1e6))
+print(int(coarse), sum(variables.prior_totals.stats.cache_hits.values()))
+"""
+
+
+def copy_of_the_package(folder):
+    package = folder / "boolweave"
+    ignored = shutil.ignore_patterns("__pycache__")
+    return Path(shutil.copytree(Path(boolweave.__file__).parent, package, ignore=ignored))
+
+
+def environment_without_caches():
+    return {
         name: value
         for name, value in os.environ.items()
         if name not in {"NUMBA_CACHE_DIR", "PYTHONPYCACHEPREFIX"} and "COVERAGE" not in name
     }
-    environment |= {"HOME": str(not_a_home), "XDG_CACHE_HOME": str(not_a_home / "cache")}
-    environment["PYTHONPATH"] = str(tmp_path)
-    program = PROGRAM.format(place=str(tmp_path))
+
+
+def run(program, environment):
     done = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "[[7.0, 7.0, 7.0], [7.0, 7.0, 7.0]]\n"
+    return done.stdout
+
+
+@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
+@pytest.mark.parametrize("beside_the_source", [True, False])
+def test_a_change_in_another_file_is_noticed(tmp_path, beside_the_source):
+    package = copy_of_the_package(tmp_path)
+    environment = environment_without_caches() | {"PYTHONPATH": str(tmp_path)}
+    if not beside_the_source:
+        environment["NUMBA_CACHE_DIR"] = str(tmp_path / "cache")
+    assert run(TOTALS, environment) == "4096 0\n"
+    assert run(TOTALS, environment) == "4096 1\n"
+    constants = package / "engine" / "kernels" / "max_sum.py"
+    text = constants.read_text(encoding="utf-8")
+    assert text.count("COARSE = 2.0**12") == 1
+    constants.write_text(text.replace("COARSE = 2.0**12", "COARSE = 2.0**13"), encoding="utf-8")
+    assert run(TOTALS, environment) == "8192 0\n"
+    assert run(TOTALS, environment) == "8192 1\n"
+    caches = {file.parent for file in tmp_path.rglob("variables.prior_totals*.nbi")}
+    assert len(caches) == 1  # the old one was swept
+    (cache,) = caches
+    assert len(list(cache.parent.glob("boolweave-*"))) == 1
+
+
+def test_all_files_with_compiled_functions_count():
+    package = Path(boolweave.__file__).parent
+    counted = {file for pattern in jit.SOURCES for file in package.glob(pattern)}
+    compiled = {f for f in package.rglob("*.py") if "@njit" in f.read_text(encoding="utf-8")}
+    assert compiled
+    assert compiled <= counted
+
+
+def test_without_a_place_for_the_cache(tmp_path):
+    """A file where numba wants a directory stops even those who may write everywhere."""
+    package = copy_of_the_package(tmp_path)
+    for folder in [package, *(f for f in package.rglob("*") if f.is_dir())]:
+        (folder / "__pycache__").write_text("not a directory")
+    not_a_home = tmp_path / "home"
+    not_a_home.write_text("not a directory")
+    environment = environment_without_caches()
+    environment |= {"HOME": str(not_a_home), "XDG_CACHE_HOME": str(not_a_home / "cache")}
+    environment["PYTHONPATH"] = str(tmp_path)
+    program = PROGRAM.format(place=str(tmp_path))
+    assert run(program, environment) == "[[7.0, 7.0, 7.0], [7.0, 7.0, 7.0]]\n"
 
 
 def test_other_errors_are_not_hidden(monkeypatch):
-    def refuse(**options):
+    def refuse(function):
         raise RuntimeError("something else")
 
-    monkeypatch.setattr(numba, "njit", refuse)
+    monkeypatch.setattr(jit, "_Cache", refuse)
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", 0)
     with pytest.raises(RuntimeError, match="something else"):
-        njit(cache=True)(len)
+        jit.njit(cache=True)(run)

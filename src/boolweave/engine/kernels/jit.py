@@ -1,25 +1,82 @@
-"""Numba's `njit`, also where compiled code cannot be kept.
+"""Numba's `njit` with a cache that notices changes in any of the kernel files.
 
-Numba keeps compiled code beside the source or in the user's cache directory, and refuses to
-compile at all if it can write to neither: a package installed by somebody else, a home directory
-that is read-only. Then kernels are compiled anew in every process, which takes some seconds.
+Numba compiles functions into those that call them, but its cache looks at the file of the caller
+only. Here compiled code lies in a folder named after the contents of all kernel files, and folders
+of other contents are swept. It lies where numba would keep it: in NUMBA_CACHE_DIR, beside the
+source, or in the user's cache directory. If nothing can be written there (a package installed by
+somebody else, a home directory that is read-only) kernels are compiled anew in every process, which
+takes some seconds.
 """
 
+import hashlib
+import os
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core import caching
+
+FOLDER = "boolweave-"
+
+# Where compiled functions are, from the folder of the package.
+SOURCES = ("engine/kernels/*.py", "decoding/*.py", "baselines/*.py")
+
+
+def fingerprint() -> str:
+    """A hash of all kernel files."""
+    package = Path(__file__).parents[2]
+    files = sorted(file for pattern in SOURCES for file in package.glob(pattern))
+    contents = hashlib.sha256()
+    for file in files:
+        contents.update(file.read_bytes())
+    return contents.hexdigest()[:16]
+
+
+_OWN_FOLDER = FOLDER + fingerprint()
+
+
+def _in_own_folder(locator: Any) -> Any:
+    """One of numba's cache locators, in a folder for these kernel files within its own."""
+
+    class Locator(locator):  # type: ignore[misc]
+        def get_cache_path(self) -> str:
+            return os.path.join(super().get_cache_path(), _OWN_FOLDER)
+
+        def ensure_cache_path(self) -> None:
+            folder = Path(self.get_cache_path())
+            is_new = not folder.exists()
+            super().ensure_cache_path()
+            if is_new:
+                for other in folder.parent.glob(FOLDER + "*"):
+                    if other != folder:
+                        shutil.rmtree(other, ignore_errors=True)
+
+    return Locator
+
+
+class _Kept(caching.CompileResultCacheImpl):
+    _locator_classes = [  # noqa: RUF012
+        _in_own_folder(locator) for locator in caching.CompileResultCacheImpl._locator_classes
+    ]
+
+
+class _Cache(caching.FunctionCache):
+    _impl_class = _Kept
 
 
 def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """As `numba.njit`, with `cache` wherever there is a place for it."""
+    """As `numba.njit`, with a `cache` of its own wherever there is a place for it."""
 
     def compiled_when_called(function: Callable[..., Any]) -> Any:
-        try:
-            return numba.njit(cache=cache, **options)(function)
-        except RuntimeError as error:
-            if "no locator available" not in str(error):
-                raise
-            return numba.njit(**options)(function)
+        compiled = numba.njit(**options)(function)
+        if cache and not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+            try:
+                compiled._cache = _Cache(function)
+            except RuntimeError as error:
+                if "no locator available" not in str(error):
+                    raise
+        return compiled
 
     return compiled_when_called

@@ -11,7 +11,7 @@ a tuple of arrays is a tuple of pointers.) Without numba's compiler
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, cast
 
 import numba
 import numpy as np
@@ -106,7 +106,7 @@ def _with_pointers(kind: Any) -> Any:
         return types.CPointer(kind.dtype)
     if not isinstance(kind, types.BaseTuple):
         return kind
-    parts = [_with_pointers(part) for part in kind.types]
+    parts = [_with_pointers(part) for part in cast(Any, kind)]
     return types.BaseTuple.from_types(parts, getattr(kind, "instance_class", None))
 
 
@@ -115,7 +115,7 @@ def _to_pointers(context: Any, builder: Any, kind: Any, value: Any) -> Any:
         return cgutils.create_struct_proxy(kind)(context, builder, value=value).data
     if not isinstance(kind, types.BaseTuple):
         return value
-    parts = zip(kind.types, cgutils.unpack_tuple(builder, value), strict=True)
+    parts = zip(cast(Any, kind), cgutils.unpack_tuple(builder, value), strict=True)
     pointers = [_to_pointers(context, builder, *part) for part in parts]
     return context.make_tuple(builder, _with_pointers(kind), pointers)
 
