@@ -95,6 +95,7 @@ def test_every_kind_of_input_gives_the_same(convert):
     assert model.score(convert(BLOCKS)) == expected.score(BLOCKS)
 
 
+@pytest.mark.filterwarnings("ignore:all 12 observed entries are 1")
 def test_absent_entries_of_sparse_input():
     ones = sp.csr_array(COMPLETE)
     assert blocks_model(ones).observations_.n_observed == 24
@@ -228,7 +229,8 @@ def test_bad_data(X, message):
 
 
 def test_data_without_observations():
-    model = blocks_model(np.full((3, 4), NAN))
+    with pytest.warns(UserWarning, match="nothing was observed"):
+        model = blocks_model(np.full((3, 4), NAN))
     assert model.components_.shape == (2, 4)
     assert not np.isnan(model.predict_proba([0, 2], [1, 3])).any()
     with pytest.raises(ValueError, match="score needs at least one observed entry"):
@@ -457,6 +459,7 @@ def test_factorize():
     assert result.log_posterior == model.log_posterior_
 
 
+@pytest.mark.filterwarnings("ignore:all 12 observed entries are 1")
 def test_complete():
     result = complete(BLOCKS, 2, method="max-sum", random_state=0, n_init=3)
     np.testing.assert_array_equal(result.completed, COMPLETE)

@@ -144,6 +144,7 @@ def test_page_needs_nothing_else(hostile):
     assert "random_state=0" in page
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_thousand_by_a_thousand_is_under_8_megabytes(tmp_path):
     planted = make_boolean(1000, 1000, 5, flip=0.1, random_state=0).observations
     model = fitted(planted, 5, max_iter=5)
@@ -151,6 +152,7 @@ def test_a_thousand_by_a_thousand_is_under_8_megabytes(tmp_path):
     assert (tmp_path / "large.html").stat().st_size < 8e6
 
 
+@pytest.mark.filterwarnings("ignore:all . observed entries are")
 def test_uninteresting_matrices_have_a_page(tmp_path):
     for table in ([[1.0]], [[0.0, np.nan]], np.ones((3, 2))):
         write_report(fitted(np.array(table), 1), tmp_path / "small.html")

@@ -228,15 +228,16 @@ def _run(
             [sys.executable, "-m", "boolweave.baselines.worker", str(job)],
             env=environment, stdout=subprocess.PIPE, stderr=errors, text=True,
         )  # fmt: skip
+        assert process.stdout is not None
         folds = []
         try:
-            assert process.stdout is not None
             for line in process.stdout:
                 folds.append(json.loads(line))
                 if on_fold is not None:
                     on_fold(name, len(folds))
         finally:
             process.kill()
+            process.stdout.close()
             code = process.wait()
         if len(folds) == n_folds:
             return folds, ""
