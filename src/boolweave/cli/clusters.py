@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from boolweave.cli.common import talk
+from boolweave.cli.output import talk
 
 if TYPE_CHECKING:
     from boolweave.cli.options import Cluster
+    from distributed import Client
 
 # Seconds until a scheduler must have answered.
 PATIENCE = 10.0
 
 
 @contextmanager
-def client_of(where: Cluster | None, quiet: bool) -> Iterator[Any]:
+def client_of(where: Cluster, quiet: bool) -> Iterator[Client | None]:
     """A Dask client, or None where no cluster is asked for; says where its dashboard is."""
-    if where is None or (where.scheduler is None and where.local_cluster is None):
+    if where.scheduler is None and where.local_cluster is None:
         yield None
         return
     if where.scheduler is not None and where.local_cluster is not None:
@@ -33,9 +34,10 @@ def client_of(where: Cluster | None, quiet: bool) -> Iterator[Any]:
             try:
                 client = stack.enter_context(Client(where.scheduler, timeout=PATIENCE))
             except (OSError, TimeoutError, ValueError) as error:
+                reason = (str(error).splitlines() or [type(error).__name__])[0]
                 raise ValueError(
-                    f"--scheduler: no answer from {where.scheduler} ({_first_line(error)}); is it "
-                    "the address of a running dask scheduler?"
+                    f"--scheduler: no answer from {where.scheduler} ({reason}); is it the address "
+                    "of a running dask scheduler?"
                 ) from None
             if not client.scheduler_info(n_workers=-1)["workers"]:
                 raise ValueError(
@@ -49,7 +51,3 @@ def client_of(where: Cluster | None, quiet: bool) -> Iterator[Any]:
             client = stack.enter_context(Client(cluster))
         talk(f"dashboard: {client.dashboard_link}", quiet)
         yield client
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from boolweave.cli.common import parameters, put_json, read_input, talk
+from boolweave.cli.common import read_input
 from boolweave.cli.options import Fitting, Reading, Source, Writing
+from boolweave.cli.output import check_output, check_picture, put_table, save_picture, talk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from boolweave.baselines import Comparison
     from boolweave.baselines.comparison import OnFold
 
 # Heading and format of each measure.
@@ -32,6 +33,7 @@ COLUMNS = {
 
 def compare(
     source: Source,
+    *,
     writing: Writing,
     folds: Annotated[
         int, typer.Option(min=2, help="Parts of the entries; each is predicted from the rest.")
@@ -45,8 +47,8 @@ def compare(
             help="Draw the comparison here: .png, .svg or .pdf.", rich_help_panel="Output"
         ),
     ] = None,
-    reading: Reading = Reading(),  # noqa: B008
-    fitting: Fitting = Fitting(),  # noqa: B008
+    reading: Reading,
+    fitting: Fitting,
 ) -> None:
     """Compare with other methods, each on all folds of this table.
 
@@ -56,69 +58,52 @@ def compare(
 
     Example: boolweave compare votes.csv --folds 5 --picture votes.png
     """
+    import polars as pl
+
     from boolweave.baselines import compare as compare_all
     from boolweave.baselines.comparison import METHODS
-    from boolweave.io.write import TABLE_FORMATS, check_folder, output_format, write_table
-    from boolweave.runtime.atomic import replacing
 
-    kind = output_format(writing.output, writing.format, TABLE_FORMATS)
-    check_folder(writing.output, "--output")
-    _check_picture(picture)
+    kind = check_output(writing)
+    if picture is not None:
+        check_picture(picture, "--picture")
+        if find_spec("matplotlib") is None:
+            raise ValueError("--picture needs matplotlib: pip install 'boolweave[plot]'")
     methods = list(METHODS) if only is None else [name.strip() for name in only.split(",")]
-    given = parameters(fitting)
+    given = fitting.parameters()
     if {"method", "checkpoint"} & set(given):
         raise ValueError("compare runs every method: --method and --checkpoint have no place here")
     contents = read_input(source, reading, writing.quiet, absent="missing")
     with _progress(len(methods) * folds, writing.quiet or writing.json) as on_fold:
         found = compare_all(
-            contents.observations, methods=methods, n_folds=folds, random_state=fitting.seed,
-            n_jobs=fitting.jobs, on_fold=on_fold, **given,
-        )  # fmt: skip
+            contents.observations, methods=methods, n_folds=folds, on_fold=on_fold, **given
+        )
     for name, reason in found.failures.items():
         talk(f"{name} did not finish: {reason}", writing.quiet)
-    if writing.json:
-        put_json({"folds": folds, "methods": found.rows(), "failures": found.failures})
-    elif writing.output is None and writing.format is None:
-        _print_table(found, contents.name, folds)
-    if writing.output is not None or (writing.format is not None and not writing.json):
-        import polars as pl
-
-        rows = [{k: v for k, v in row.items() if k != "best_in"} for row in found.rows()]
-        write_table(pl.DataFrame(rows), writing.output, kind)
+    rows = found.rows()
+    if writing.json or writing.output is not None or writing.format is not None:
+        table = pl.DataFrame([{k: v for k, v in row.items() if k != "best_in"} for row in rows])
+        answer = {"folds": folds, "methods": rows, "failures": found.failures}
+        put_table(writing, kind, table, answer)
+    else:
+        _print_table(rows, f"{contents.name}, {folds} folds")
     if picture is not None:
-        figure = found.plot(f"{contents.name}: {folds} folds, best first by log-loss")
-        with replacing(picture) as file:
-            figure.savefig(file, format=picture.suffix[1:].lower())
+        title = f"{contents.name}: {folds} folds, best first by log-loss"
+        save_picture(found.plot(title), picture)
         talk(f"picture: {picture}", writing.quiet)
     if not found.folds:
         raise ValueError("no method finished; see above")
 
 
-def _check_picture(picture: Path | None) -> None:
-    from importlib.util import find_spec
-
-    from boolweave.io.write import check_folder
-
-    if picture is None:
-        return
-    check_folder(picture, "--picture")
-    if picture.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise ValueError(f"--picture: expected a name in .png, .svg or .pdf, got {str(picture)!r}")
-    if find_spec("matplotlib") is None:
-        raise ValueError("--picture needs matplotlib: pip install 'boolweave[plot]'")
-
-
-def _print_table(found: Comparison, name: str, folds: int) -> None:
+def _print_table(rows: list[dict[str, Any]], title: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=f"{name}, {folds} folds", title_justify="left", box=None)
+    table = Table(title=title, title_justify="left", box=None)
     table.add_column("method")
     for heading, _ in COLUMNS.values():
         table.add_column(heading, justify="right", no_wrap=True)
-    for row in sorted(found.rows(), key=lambda row: row["log_loss"]):
-        cells = [_cell(row, measure) for measure in COLUMNS]
-        table.add_row(row["method"], *cells)
+    for row in sorted(rows, key=lambda row: row["log_loss"]):
+        table.add_row(row["method"], *(_cell(row, measure) for measure in COLUMNS))
     width = None if sys.stdout.isatty() else 140
     Console(soft_wrap=True, highlight=False, width=width).print(table)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from boolweave.data.observations import Observations
     from boolweave.estimator import BooleanMatrixFactorization
+    from boolweave.runtime.types import Integers
 
 # Entries in a piece.
 PIECE = 1 << 20
@@ -25,9 +26,9 @@ def values(
     fitted: BooleanMatrixFactorization, seen: Observations, denoise: bool
 ) -> Iterator[NDArray[np.uint8]]:
     """Decoded values, (some rows, N) at a time; what was observed stays, unless `denoise`."""
-    for rows, matrix in fitted.result_.predict_rows():
+    for piece, matrix in fitted.result_.predict_rows():
         if not denoise:
-            row, column, value = _observed(seen, rows)
+            row, column, value = _observed(seen, piece)
             matrix[row, column] = value
         yield matrix
 
@@ -47,11 +48,11 @@ def holes(fitted: BooleanMatrixFactorization, seen: Observations) -> Iterator[pl
     from boolweave.io.write import column_names, row_names
 
     names = [pl.Series(of(seen), dtype=pl.String) for of in (row_names, column_names)]
-    for rows in _rows_in_pieces(seen):
-        missing = np.ones((rows.stop - rows.start, seen.n_columns), dtype=bool)
-        missing[_observed(seen, rows)[:2]] = False
+    for piece in _pieces(seen):
+        missing = np.ones((piece.stop - piece.start, seen.n_columns), dtype=bool)
+        missing[_observed(seen, piece)[:2]] = False
         m, n = np.nonzero(missing)
-        m += rows.start
+        m += piece.start
         yield pl.DataFrame(
             {
                 "row": names[0].gather(m),
@@ -78,14 +79,15 @@ def check_size(seen: Observations, kind: str, what: str, max_memory: str | None)
     check_answer(shape, itemsize, f"the output as {kind}", remedy, in_bytes(max_memory))
 
 
-def _rows_in_pieces(seen: Observations) -> Iterator[slice]:
+def _pieces(seen: Observations) -> Iterator[slice]:
+    """The rows, some at a time; at least one piece, also of no rows."""
     step = max(1, PIECE // max(1, seen.n_columns))
     for start in range(0, max(1, seen.n_rows), step):
         yield slice(start, min(start + step, seen.n_rows))
 
 
-def _observed(seen: Observations, rows: slice) -> tuple[Any, Any, Any]:
+def _observed(seen: Observations, piece: slice) -> tuple[Integers, Integers, NDArray[np.uint8]]:
     """Row, counted from the first of the piece, column and value of its observed entries."""
-    per_row = np.diff(seen.indptr[rows.start : rows.stop + 1])
-    own = slice(seen.indptr[rows.start], seen.indptr[rows.stop])
+    per_row = np.diff(seen.indptr[piece.start : piece.stop + 1])
+    own = slice(seen.indptr[piece.start], seen.indptr[piece.stop])
     return np.repeat(np.arange(len(per_row)), per_row), seen.indices[own], seen.values[own]

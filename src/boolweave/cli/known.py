@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from boolweave.cli.common import no_tty_output, put_json, read_input, talk
-from boolweave.cli.options import Reading, Writing
+from boolweave.cli.common import local_file, read_input
+from boolweave.cli.options import Jobs, Reading, Writing, number_or_word
+from boolweave.cli.output import check_output, put_answer, put_table, talk
 
 if TYPE_CHECKING:
     from boolweave.data.observations import Observations
-
-Jobs = Annotated[int, typer.Option("--jobs", "--n-jobs", "-j", help="Threads; -1 for all cores.")]
-
-
-class Decoder(StrEnum):
-    """Methods of `decode`, by both their names."""
-
-    sum_product = "sum-product"
-    max_sum = "max-sum"
-    product_sum = "product-sum"
-    min_sum = "min-sum"
-
-
-class Schedule(StrEnum):
-    """In which order checks are updated."""
-
-    flooding = "flooding"
-    serial = "serial"
+    from boolweave.runtime.types import Array, Floats
 
 
 def group_test(
@@ -38,14 +21,15 @@ def group_test(
     outcomes: Annotated[
         str, typer.Argument(help="0, 1 or nothing for each pool, by name or in the same order.")
     ],
+    *,
     prevalence: Annotated[
         str, typer.Option(metavar="P|learn", help="P(an item is positive) beforehand.")
     ],
     sensitivity: Annotated[float, typer.Option(min=0.0, max=1.0, help="P(+ | positive).")] = 1.0,
     specificity: Annotated[float, typer.Option(min=0.0, max=1.0, help="P(- | negative).")] = 1.0,
     retest: Annotated[int, typer.Option(min=0, help="How many doubtful items to name.")] = 5,
-    writing: Writing = Writing(),  # noqa: B008
-    reading: Reading = Reading(),  # noqa: B008
+    writing: Writing,
+    reading: Reading,
 ) -> None:
     """Find the positive items of pooled tests.
 
@@ -57,20 +41,11 @@ def group_test(
     import polars as pl
     import scipy.sparse
 
-    from boolweave.cli.common import _number
     from boolweave.decoding import group_testing
-    from boolweave.io.write import (
-        TABLE_FORMATS,
-        check_folder,
-        column_names,
-        output_format,
-        write_table,
-    )
+    from boolweave.io.write import column_names
 
-    share = _number(prevalence, "--prevalence", "learn", float)
-    kind = output_format(writing.output, writing.format, TABLE_FORMATS)
-    no_tty_output(kind, writing.output)
-    check_folder(writing.output)
+    share = number_or_word("prevalence", prevalence)
+    kind = check_output(writing)
     pools = read_input(design, reading, writing.quiet).observations
     if not pools.is_complete:
         raise ValueError(f"{design}: every entry of a design is 0 or 1, but some are missing")
@@ -78,58 +53,43 @@ def group_test(
     at = (pools.rows_of_entries()[inside], pools.indices[inside])
     matrix = scipy.sparse.csr_array((np.ones(len(at[0]), np.uint8), at), shape=pools.shape)
     seen = read_input(outcomes, Reading(), writing.quiet).observations
-    found = group_testing(
-        matrix, _in_order(seen, pools, outcomes, design), share, sensitivity, specificity
-    )
+    results = _in_order(seen, pools, outcomes, design)
+    found = group_testing(matrix, results, share, sensitivity, specificity)
     names = column_names(pools)
-    answer = pl.DataFrame(
-        {
-            "item": names,
-            "positive": found.positive,
-            "probability": found.probabilities.round(6),
-        }
-    )
-    doubtful = [names[item] for item in found.retest(retest)]
-    if writing.json:
-        put_json(answer.to_dicts())
-    if not writing.json or writing.output is not None:
-        write_table(answer, writing.output, kind)
+    chance = found.probabilities.round(6)
+    answer = pl.DataFrame({"item": names, "positive": found.positive, "probability": chance})
+    put_table(writing, kind, answer)
     talk(
         f"{int(found.positive.sum())} of {len(names)} items positive, "
         f"{found.expected_errors:.2g} wrong items expected, prevalence {found.prevalence:.3g}",
         writing.quiet,
     )
+    doubtful = [names[item] for item in found.retest(retest)]
     if doubtful:
-        talk(f"most doubtful: {', '.join(map(str, doubtful))}", writing.quiet)
+        talk(f"most doubtful: {', '.join(doubtful)}", writing.quiet)
     if not found.converged:
         talk("warning: the probabilities did not settle", writing.quiet)
 
 
-def _in_order(seen: Observations, pools: Observations, file: str, design: str) -> Any:
+def _in_order(seen: Observations, pools: Observations, file: str, design: str) -> Floats:
     """Outcomes as (pools,) in the order of the design: by name where both files have names."""
-    import numpy as np
-
     if 1 not in seen.shape:
         raise ValueError(
             f"{file}: expected {pools.n_rows} outcomes, one for each pool of {design}, got a "
             f"table {seen.shape[0]} x {seen.shape[1]}"
         )
-    upright = seen.shape[1] == 1
-    table = np.full(seen.shape, np.nan)
-    table[seen.rows_of_entries(), seen.indices] = seen.values
-    values = table.ravel()
-    names = seen.row_labels if upright else seen.column_labels
-    wanted = pools.row_labels
-    if names is not None and wanted is not None:
-        place = {str(name): i for i, name in enumerate(names)}
+    values = seen.to_dense().ravel()
+    names = seen.row_labels if seen.shape[1] == 1 else seen.column_labels
+    if names is not None and pools.row_labels is not None:
+        place = {name: i for i, name in enumerate(names.tolist())}
+        wanted = dict.fromkeys(pools.row_labels.tolist())
         for name in wanted:
-            if str(name) not in place:
-                raise ValueError(f"{file}: there is no outcome for pool {str(name)!r} of {design}")
-        known = {str(name) for name in wanted}
+            if name not in place:
+                raise ValueError(f"{file}: there is no outcome for pool {name!r} of {design}")
         for name in place:
-            if name not in known:
+            if name not in wanted:
                 raise ValueError(f"{file}: pool {name!r} is not in {design}")
-        return values[[place[str(name)] for name in wanted]]
+        return values[[place[name] for name in wanted]]
     if len(values) != pools.n_rows:
         raise ValueError(
             f"{file}: expected {pools.n_rows} outcomes, one for each pool of {design}, "
@@ -146,18 +106,21 @@ def decode(
             help="Log-likelihood ratios log p(0)/p(1): .npy, or a line of numbers for each word."
         ),
     ],
+    *,
     method: Annotated[
-        Decoder, typer.Option(help="Also called product-sum and min-sum.")
-    ] = Decoder.sum_product,
+        Literal["sum-product", "max-sum", "product-sum", "min-sum"],
+        typer.Option(help="Also called product-sum and min-sum."),
+    ] = "sum-product",
     schedule: Annotated[
-        Schedule, typer.Option(help="All checks at once, or one after the other.")
-    ] = Schedule.flooding,
+        Literal["flooding", "serial"],
+        typer.Option(help="All checks at once, or one after the other."),
+    ] = "flooding",
     max_iter: Annotated[int, typer.Option(min=1, help="Most iterations.")] = 50,
     scale: Annotated[
         float | None, typer.Option(help="Factor on the messages of min-sum; 0.75 if left out.")
     ] = None,
     jobs: Jobs = -1,
-    writing: Writing = Writing(),  # noqa: B008
+    writing: Writing,
 ) -> None:
     """Decode words of a parity-check code.
 
@@ -169,54 +132,46 @@ def decode(
     import polars as pl
 
     from boolweave.decoding import ParityCheckCode
-    from boolweave.io import files
-    from boolweave.io.write import TABLE_FORMATS, check_folder, output_format, write_table
+    from boolweave.io.write import write_table
 
-    kind = output_format(writing.output, writing.format, TABLE_FORMATS)
-    no_tty_output(kind, writing.output)
-    check_folder(writing.output)
-    with files.local_copy(code) as (path, name):
-        try:
-            parity = ParityCheckCode.from_alist(path)
-        except ValueError as error:
-            raise ValueError(str(error).replace(str(path), name)) from None
-    with files.local_copy(llr) as (path, name):
-        received = _numbers(path, name)
+    kind = check_output(writing)
+    with local_file(code) as path:
+        parity = ParityCheckCode.from_alist(path)
+    with local_file(llr) as path:
+        received = _numbers(path)
     found = parity.decode(
-        received, method=method.value, schedule=schedule.value, max_iter=max_iter, scale=scale,
-        n_jobs=jobs,
-    )  # fmt: skip
-    if writing.json:
-        put_json(
-            {
-                "bits": found.bits.tolist(),
-                "converged": np.asarray(found.converged).tolist(),
-                "n_iter": np.asarray(found.n_iter).tolist(),
-                "syndrome_weight": np.asarray(found.syndrome_weight).tolist(),
-            }
-        )
-    if not writing.json or writing.output is not None:
-        frame = pl.DataFrame({f"bit {j + 1}": found.bits[:, j] for j in range(parity.n)})
-        write_table(frame, writing.output, kind)
-    talk(f"{np.count_nonzero(found.converged)} of {len(found.bits)} words decoded", writing.quiet)
+        received, method=method, schedule=schedule, max_iter=max_iter, scale=scale, n_jobs=jobs
+    )
+    bits = {f"bit {j + 1}": found.bits[:, j] for j in range(parity.n)}
+    put_answer(
+        writing,
+        lambda: {
+            "bits": found.bits.tolist(),
+            "converged": np.asarray(found.converged).tolist(),
+            "n_iter": np.asarray(found.n_iter).tolist(),
+            "syndrome_weight": np.asarray(found.syndrome_weight).tolist(),
+        },
+        lambda: write_table(pl.DataFrame(bits), writing.output, kind),
+    )
+    talk(f"{int(found.converged.sum())} of {len(found.bits)} words decoded", writing.quiet)
 
 
-def _numbers(path: Path, name: str) -> Any:
+def _numbers(path: Path) -> Array:
     """A NumPy file, or lines of numbers parted by commas or blanks; (words, n)."""
     import numpy as np
 
-    from boolweave.io.files import FileError
+    from boolweave.io.files import FileError, magic
     from boolweave.runtime.archives import read_array
 
-    with path.open("rb") as file:
-        if file.read(6) == b"\x93NUMPY":
-            try:
-                ratios = read_array(path)
-            except Exception as error:  # a damaged header fails anywhere
-                raise FileError(name, f"cannot be read as .npy: {error}") from None
-            if ratios.dtype.kind not in "buif":
-                raise FileError(name, f"expected numbers, got an array of the type {ratios.dtype}")
-            return np.atleast_2d(ratios)
+    name = str(path)
+    if magic(path) == "npy":
+        try:
+            ratios = read_array(path)
+        except Exception as error:  # a damaged header fails anywhere
+            raise FileError(name, f"cannot be read as .npy: {error}") from None
+        if ratios.dtype.kind not in "buif":
+            raise FileError(name, f"expected numbers, got an array of the type {ratios.dtype}")
+        return np.atleast_2d(ratios)
     rows: list[list[float]] = []
     try:
         text = path.read_text(encoding="utf-8-sig")

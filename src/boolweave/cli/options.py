@@ -13,56 +13,12 @@ import traceback
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from boolweave.cli.process import INTERRUPTED, catch_interruptions, ignore_output
-
-
-class Absent(StrEnum):
-    zero = "zero"
-    missing = "missing"
-
-
-class Duplicates(StrEnum):
-    error = "error"
-    majority = "majority"
-
-
-class Layout(StrEnum):
-    wide = "wide"
-    triples = "triples"
-    pairs = "pairs"
-
-
-class Labels(StrEnum):
-    yes = "yes"
-    no = "no"
-    ignore = "ignore"
-
-
-class Product(StrEnum):
-    or_ = "or"
-    xor = "xor"
-
-
-class Method(StrEnum):
-    auto = "auto"
-    max_sum = "max-sum"
-    sum_product = "sum-product"
-
-
-class Messages(StrEnum):
-    auto = "auto"
-    uint8 = "uint8"
-    float32 = "float32"
-
-
-_IN, _FIT, _TALK = "How the input is read", "How the factors are found", "Output"
-_WHERE = "Where the factors are found"
 
 Source = Annotated[
     str, typer.Argument(metavar="INPUT", help="The file; - is standard input.", show_default=False)
@@ -77,199 +33,153 @@ Sources = Annotated[
 ModelFile = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model that factorize or complete wrote (.npz).")
 ]
+Json = Annotated[bool, typer.Option("--json", help="For machines.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing.")]
+Jobs = Annotated[int, typer.Option("--jobs", "--n-jobs", "-j", help="Threads; -1 for all cores.")]
+
+
+def _option(panel: str, help: str, *names: str, default: object = None, **more: Any) -> Any:
+    """A field of a group: what `typer.Option` takes, and the panel of the help it stands in."""
+    option = typer.Option(*names, help=help, rich_help_panel=panel, **more)
+    return dataclasses.field(default=default, metadata={"option": option})
+
+
+_read = functools.partial(_option, "How the input is read")
+_fit = functools.partial(_option, "How the factors are found")
+_where = functools.partial(_option, "Where the factors are found")
+_write = functools.partial(_option, "Output")
 
 
 @dataclass(frozen=True)
 class Reading:
     """How a file is read."""
 
-    input_format: Annotated[
-        str | None,
-        typer.Option(
-            help="csv, parquet, arrow, mtx, npz, fimi, movielens or png; else the file tells.",
-            rich_help_panel=_IN,
-        ),
-    ] = None
-    layout: Annotated[
-        Layout | None,
-        typer.Option(
-            help="wide: a line per row; triples: row, column, value; pairs: row, column of ones.",
-            rich_help_panel=_IN,
-        ),
-    ] = None
-    delimiter: Annotated[
-        str | None, typer.Option(help="What parts the fields of a line.", rich_help_panel=_IN)
-    ] = None
-    header: Annotated[
-        bool | None,
-        typer.Option(
-            "--header/--no-header",
-            help="Whether the first line holds names.",
-            rich_help_panel=_IN,
-            show_default=False,
-        ),
-    ] = None
-    labels: Annotated[
-        Labels | None,
-        typer.Option(
-            help="Whether the first column holds names; ignore leaves it out.", rich_help_panel=_IN
-        ),
-    ] = None
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ROW,COLUMN,VALUE",
-            help="Which columns hold the triples, by name or by number from 1.",
-            rich_help_panel=_IN,
-        ),
-    ] = None
-    above: Annotated[
-        str | None,
-        typer.Option(
-            metavar="mean|median|NUMBER",
-            help="The values are ratings; those above it are ones. The mean is that of all values.",
-            rich_help_panel=_IN,
-        ),
-    ] = None
-    absent: Annotated[
-        Absent | None,
-        typer.Option(
-            help="What entries are that sparse files, pairs, triples or transactions do not name.",
-            rich_help_panel=_IN,
-        ),
-    ] = None
-    duplicates: Annotated[
-        Duplicates,
-        typer.Option(help="Where one entry is given as both 0 and 1.", rich_help_panel=_IN),
-    ] = Duplicates.error
+    input_format: str | None = _read(
+        "csv, parquet, arrow, mtx, npz, fimi, movielens or png; else the file tells."
+    )
+    layout: Literal["wide", "triples", "pairs"] | None = _read(
+        "wide: a line per row; triples: row, column, value; pairs: row, column of ones."
+    )
+    delimiter: str | None = _read("What parts the fields of a line.")
+    header: bool | None = _read(
+        "Whether the first line holds names.", "--header/--no-header", show_default=False
+    )
+    labels: Literal["yes", "no", "ignore"] | None = _read(
+        "Whether the first column holds names; ignore leaves it out."
+    )
+    columns: str | None = _read(
+        "Which columns hold the triples, by name or by number from 1.",
+        metavar="ROW,COLUMN,VALUE",
+    )
+    above: str | None = _read(
+        "The values are ratings; those above it are ones. The mean is that of all values.",
+        metavar="mean|median|NUMBER",
+    )
+    absent: Literal["zero", "missing"] | None = _read(
+        "What entries are that sparse files, pairs, triples or transactions do not name."
+    )
+    duplicates: Literal["error", "majority"] = _read(
+        "Where one entry is given as both 0 and 1.", default="error"
+    )
 
 
 @dataclass(frozen=True)
 class Fitting:
     """Parameters of the estimator, under their own names."""
 
-    n_components: Annotated[
-        str,
-        typer.Option(
-            "--n-components", "-k", metavar="K|auto", help="Number of factors.",
-            rich_help_panel=_FIT,
-        ),
-    ] = "auto"  # fmt: skip
-    product: Annotated[
-        Product | None, typer.Option(help="How factors are joined.", rich_help_panel=_FIT)
-    ] = None
-    method: Annotated[
-        Method | None, typer.Option(help="The kind of message passing.", rich_help_panel=_FIT)
-    ] = None
-    noise: Annotated[
-        str | None,
-        typer.Option(metavar="P|learn", help="Probability of a flip.", rich_help_panel=_FIT),
-    ] = None
-    row_prior: Annotated[
-        str | None,
-        typer.Option(metavar="P|learn", help="P(a row has a factor).", rich_help_panel=_FIT),
-    ] = None
-    column_prior: Annotated[
-        str | None,
-        typer.Option(metavar="P|learn", help="P(a column has a factor).", rich_help_panel=_FIT),
-    ] = None
-    damping: Annotated[
-        float | None,
-        typer.Option(help="Share of the new message in each step.", rich_help_panel=_FIT),
-    ] = None
-    max_iter: Annotated[
-        int | None, typer.Option(help="Most iterations of one start.", rich_help_panel=_FIT)
-    ] = None
-    tol: Annotated[
-        float | None, typer.Option(help="When messages have settled.", rich_help_panel=_FIT)
-    ] = None
-    n_init: Annotated[
-        str | None, typer.Option(metavar="N|auto", help="Number of starts.", rich_help_panel=_FIT)
-    ] = None
-    messages: Annotated[
-        Messages | None, typer.Option(help="How messages are stored.", rich_help_panel=_FIT)
-    ] = None
-    decimation: Annotated[
-        float | None,
-        typer.Option(help="Share of the entries to fix at a time.", rich_help_panel=_FIT),
-    ] = None
-    checkpoint: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DIRECTORY|URL",
-            help="Where a long run keeps what it needs to go on after a crash.",
-            rich_help_panel=_FIT,
-        ),
-    ] = None
-    max_memory: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Such as 2GiB: what a run may take; messages beyond it are kept in files.",
-            rich_help_panel=_FIT,
-        ),
-    ] = None
-    seed: Annotated[
-        int,
-        typer.Option("--seed", "--random-state", help="Seed of the starts.", rich_help_panel=_FIT),
-    ] = 0
-    jobs: Annotated[
-        int,
-        typer.Option(
-            "--jobs", "--n-jobs", "-j", help="Threads; -1 for all cores.", rich_help_panel=_FIT
-        ),
-    ] = -1
+    n_components: str = _fit(
+        "Number of factors.", "--n-components", "-k", metavar="K|auto", default="auto"
+    )
+    product: Literal["or", "xor"] | None = _fit("How factors are joined.")
+    method: Literal["auto", "max-sum", "sum-product"] | None = _fit("The kind of message passing.")
+    noise: str | None = _fit("Probability of a flip.", metavar="P|learn")
+    row_prior: str | None = _fit("P(a row has a factor).", metavar="P|learn")
+    column_prior: str | None = _fit("P(a column has a factor).", metavar="P|learn")
+    damping: float | None = _fit("Share of the new message in each step.")
+    max_iter: int | None = _fit("Most iterations of one start.")
+    tol: float | None = _fit("When messages have settled.")
+    n_init: str | None = _fit("Number of starts.", metavar="N|auto")
+    messages: Literal["auto", "uint8", "float32"] | None = _fit("How messages are stored.")
+    decimation: float | None = _fit("Share of the entries to fix at a time.")
+    checkpoint: str | None = _fit(
+        "Where a long run keeps what it needs to go on after a crash.", metavar="DIRECTORY|URL"
+    )
+    max_memory: str | None = _fit(
+        "Such as 2GiB: what a run may take; messages beyond it are kept in files.",
+        metavar="SIZE",
+    )
+    random_state: int = _fit("Seed of the starts.", "--seed", "--random-state", default=0)
+    n_jobs: int = _fit("Threads; -1 for all cores.", "--jobs", "--n-jobs", "-j", default=-1)
+
+    def parameters(self) -> dict[str, Any]:
+        """The estimator's parameters; those not given keep its defaults."""
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        return {
+            name: number_or_word(name, value) if name in NUMBER_OR_WORD else value
+            for name, value in given.items()
+        }
+
+
+# Parameters that are a number, or a word in its place.
+NUMBER_OR_WORD: dict[str, tuple[type[int] | type[float], str]] = {
+    "n_components": (int, "auto"),
+    "noise": (float, "learn"),
+    "row_prior": (float, "learn"),
+    "column_prior": (float, "learn"),
+    "n_init": (int, "auto"),
+    "prevalence": (float, "learn"),
+}
+
+
+def number_or_word(name: str, text: str) -> float | str:
+    """The value of a parameter of `NUMBER_OR_WORD`."""
+    kind, word = NUMBER_OR_WORD[name]
+    if text == word:
+        return text
+    try:
+        return kind(text)
+    except ValueError:
+        option, what = name.replace("_", "-"), "a whole number" if kind is int else "a number"
+        raise ValueError(f"--{option}: expected {what} or {word}, got {text!r}") from None
 
 
 @dataclass(frozen=True)
 class Cluster:
     """Where the factors are found, if not here."""
 
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="A Dask cluster, such as tcp://host:8786.",
-            rich_help_panel=_WHERE,
-        ),
-    ] = None
-    local_cluster: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="A Dask cluster of N processes on this machine.",
-            rich_help_panel=_WHERE,
-        ),
-    ] = None
+    scheduler: str | None = _where("A Dask cluster, such as tcp://host:8786.", metavar="ADDRESS")
+    local_cluster: int | None = _where(
+        "A Dask cluster of N processes on this machine.", metavar="N", min=1
+    )
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """What else `factorize` and `complete` write, and what they test the model on."""
+
+    model: Path | None = _write("Write the model here (.npz), for predict and others.")
+    report: Path | None = _write("Write a report here (.html).")
+    hold_out: float = _fit(
+        "Share of the entries kept aside to test the probabilities.",
+        default=0.0, min=0.0, max=0.9,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Writing:
     """Where the answer goes."""
 
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", help="A file instead of standard output.", rich_help_panel=_TALK
-        ),
-    ] = None
-    format: Annotated[
-        str | None,
-        typer.Option(help="csv, tsv, parquet, arrow, json; else by suffix.", rich_help_panel=_TALK),
-    ] = None
-    json: Annotated[
-        bool,
-        typer.Option("--json", help="For machines, to standard output.", rich_help_panel=_TALK),
-    ] = False
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Say nothing.", rich_help_panel=_TALK)
-    ] = False
+    output: Path | None = _write("A file instead of standard output.", "--output", "-o")
+    format: str | None = _write("csv, tsv, parquet, arrow, json; else by suffix.")
+    json: bool = _write("For machines, to standard output.", "--json", default=False)
+    quiet: bool = _write("Say nothing.", "--quiet", "-q", default=False)
 
 
-_DEBUG = Annotated[
-    bool, typer.Option("--debug", help="Show the traceback of an error.", rich_help_panel=_TALK)
-]
+@dataclass(frozen=True)
+class Debugging:
+    """What every command can do besides."""
+
+    debug: bool = _write("Show the traceback of an error.", "--debug", default=False)
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
@@ -277,35 +187,22 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
     Every command also gets the option --debug, which shows where an error comes from.
     """
-    hints = typing.get_type_hints(command, include_extras=True)
-    parameters: list[inspect.Parameter] = []
-    groups: dict[str, tuple[Any, tuple[str, ...]]] = {}
-    for name, parameter in inspect.signature(command).parameters.items():
-        hint = hints[name]
-        if not dataclasses.is_dataclass(hint):
-            parameters.append(parameter.replace(annotation=hint))
-            continue
-        fields = typing.get_type_hints(hint, include_extras=True)
-        groups[name] = (hint, tuple(fields))
-        parameters += [
-            inspect.Parameter(
-                field.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=field.default,
-                annotation=fields[field.name],
-            )
-            for field in dataclasses.fields(hint)
-        ]
-
-    parameters.append(
-        inspect.Parameter("debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_DEBUG)
-    )
+    options: dict[str, inspect.Parameter] = {}
+    groups: dict[str, type] = {}
+    for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+        group = parameter.annotation
+        if isinstance(group, type) and dataclasses.is_dataclass(group):
+            groups[name] = group
+            options |= _options_of(group)
+        else:
+            options[name] = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+    options |= _options_of(Debugging)
 
     @functools.wraps(command)
-    def run(**given: Any) -> None:
+    def run(**given: object) -> None:
         debug = given.pop("debug")
-        for name, (make, fields) in groups.items():
-            given[name] = make(**{field: given.pop(field) for field in fields})
+        for name, group in groups.items():
+            given[name] = group(**{field: given.pop(field) for field in _options_of(group)})
         catch_interruptions()
         try:
             command(**given)
@@ -319,7 +216,17 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
                 traceback.print_exc()
             raise
 
-    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    run.__signature__ = inspect.Signature(list(options.values()))  # type: ignore[attr-defined]
+    run.__annotations__ = {name: option.annotation for name, option in options.items()}
     return run
+
+
+def _options_of(group: type) -> dict[str, inspect.Parameter]:
+    hints = typing.get_type_hints(group)
+    return {
+        field.name: inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default,
+            annotation=Annotated[hints[field.name], field.metadata["option"]],
+        )
+        for field in dataclasses.fields(group)
+    }  # fmt: skip
