@@ -78,8 +78,10 @@ def test_shares_of_several_factors_add_up():
 
 
 def test_wrong_names_and_numbers(model):
-    with pytest.raises(ValueError, match="no row named 'Zoe'"):
+    with pytest.raises(ValueError, match=r"no row named 'Zoe' in the model$"):
         model.recommend(["Zoe"])
+    with pytest.raises(ValueError, match=r"did you mean 'Ann'\?"):
+        model.recommend(["Anne"])
     with pytest.raises(ValueError, match="n must be at least 1"):
         model.recommend(["Ann"], n=0)
     with pytest.raises(ValueError, match="columns must be from 0 to 4"):

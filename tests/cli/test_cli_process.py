@@ -305,7 +305,7 @@ from boolweave.cli import fitting, process
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 process.SAME_INTERRUPTION = {seconds}
-step, write_more = loop.step, fitting._write_more
+step, keep = loop.step, fitting._keep
 
 def interrupted(*arguments):
     if arguments[1].n_iter == 2:
@@ -314,9 +314,9 @@ def interrupted(*arguments):
 
 def interrupted_again(*arguments):
     os.kill(os.getpid(), signal.SIGINT)
-    write_more(*arguments)
+    keep(*arguments)
 
-loop.step, fitting._write_more = interrupted, interrupted_again
+loop.step, fitting._keep = interrupted, interrupted_again
 """
 
 

@@ -153,7 +153,7 @@ def decode(
         },
         lambda: write_table(pl.DataFrame(bits), writing.output, kind),
     )
-    talk(f"{int(found.converged.sum())} of {len(found.bits)} words decoded", writing.quiet)
+    talk(f"{np.count_nonzero(found.converged)} of {len(found.bits)} words decoded", writing.quiet)
 
 
 def _numbers(path: Path) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
@@ -20,6 +21,9 @@ Positions = NDArray[np.intp]
 
 # So few labels are looked for one by one. For more, all labels are sorted, once.
 FEW = 8
+
+# Labels that a wrong one is compared with, to suggest the right one: some tenths of a second.
+MOST_COMPARED = 20_000
 
 
 def check_labels(labels: Iterable[object] | None, length: int, axis: str) -> Labels | None:
@@ -135,5 +139,13 @@ def _by_label(wanted: Labels, observations: ObservedEntries, axis: str) -> Posit
         order = observations.row_order if axis == "row" else observations.column_order
         at, known = find_labels(wanted, labels, order)
     if not known.all():
-        raise ValueError(f"there is no {axis} named {str(wanted[~known][0])!r}")
+        name = str(wanted[~known][0])
+        near = _suggestion(name, labels)
+        raise ValueError(f"there is no {axis} named {name!r} in the model{near}")
     return at
+
+
+def _suggestion(name: str, labels: Labels) -> str:
+    """Labels that a wrong one may stand for, among the first ones where there are many."""
+    near = difflib.get_close_matches(name, labels[:MOST_COMPARED].tolist(), n=3)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
