@@ -61,16 +61,13 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
         sys.stdout.flush()
-    except KeyboardInterrupt:  # before the command began, or after it ended
+    except (KeyboardInterrupt, typer.Abort):  # before the command began, or after it ended
         code = process.INTERRUPTED
     except (ValueError, OSError, ImportError, MemoryError, NotImplementedError) as error:
         _say(_one_line(error))
         code = process.BAD_INPUT
     except Exception as error:
-        # Errors of the argument parser, from whichever copy of click typer uses.
-        if type(error).__name__ == "Abort":
-            code = process.INTERRUPTED
-        elif hasattr(error, "format_message"):
+        if hasattr(error, "format_message"):  # of the argument parser, whose class typer hides
             if message := error.format_message():
                 _say(f"{shortened(message)} See: boolweave --help")
             code = process.BAD_INPUT
