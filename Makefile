@@ -1,4 +1,5 @@
 # make demo   installs the library and shows it on real votes
+# make quick  the tests that find most mistakes, in less than a minute
 # make test   installs what the tests need, then runs every check
 # Everything goes into .venv; it is installed again only when pyproject.toml changes.
 
@@ -8,7 +9,7 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test lint format bench quality figures docs clean
+.PHONY: help demo quick test lint format bench quality figures docs clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -16,9 +17,17 @@ help:  ## show this list
 demo: .venv/demo.stamp  ## complete the hidden votes of the 107th Senate
 	$(BIN)/boolweave demo
 
+# What every answer goes through, from the data to the estimator, and the stored answers. Kernels
+# are compiled once and kept; after a change of theirs the first run takes longer.
+QUICK := tests/model tests/engine/test_*.py tests/estimator/test_estimator.py tests/golden \
+    tests/stored tests/test_*.py
+
+quick: .venv/dev.stamp  ## the core in less than a minute: no browser, no cluster, no processes
+	$(BIN)/python -m pytest $(QUICK) -n 2 -q -m "not slow and not browser" -k "not cluster"
+
 test: lint  ## lint, the kernels as plain Python with coverage, then all tests
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/engine/kernels -q \
-	    -W error::RuntimeWarning --cov=boolweave.engine.kernels --cov-report=term-missing
+	    --cov=boolweave.engine.kernels --cov-report=term-missing
 	$(BIN)/python -m pytest -n auto --dist worksteal --durations=25
 
 lint: .venv/dev.stamp  ## style, types and the direction of imports
@@ -72,8 +81,8 @@ clean:  ## remove everything that was made, .venv included
 	@touch $@
 
 .venv/dev.stamp: .venv/made.stamp pyproject.toml
-	$(PIP) -e '.[test,lint]'
-	@touch $@ .venv/demo.stamp
+	$(PIP) -e '.[test,lint,docs]'
+	@touch $@ .venv/demo.stamp .venv/docs.stamp
 
 .venv/bench.stamp: .venv/made.stamp pyproject.toml
 	$(PIP) -e '.[bench]'

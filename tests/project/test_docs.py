@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import polars
 import pytest
 from pages import Run, blocks_of, fault_of
+
+from boolweave import metrics
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -49,6 +55,28 @@ def test_formulas_as_they_are_built():
         "z<sub>mn</sub> = ⋁<sub>k</sub> (x<sub>mk</sub> ∧ y<sub>kn</sub>)",
     ):
         assert formula in built
+
+
+def public_names():
+    """Functions and classes that the package and its public folders offer."""
+    for folder in ("", ".baselines", ".datasets", ".decoding", ".distributed"):
+        module = importlib.import_module(f"boolweave{folder}")
+        yield from (name for name in module.__all__ if callable(getattr(module, name)))
+    for name, thing in vars(metrics).items():
+        if getattr(thing, "__module__", "") == metrics.__name__ and not name.startswith("_"):
+            yield name
+
+
+def test_built_without_warnings_and_with_every_public_name(tmp_path):
+    pytest.importorskip("mkdocs")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path],
+        cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "api" / "index.html").read_text(encoding="utf-8")
+    shown = {identity.rpartition(".")[2] for identity in re.findall(r'id="([\w.]+)"', page)}
+    assert sorted(set(public_names()) - shown) == []
 
 
 # ---------------------------------------------------------------- code
