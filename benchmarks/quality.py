@@ -179,7 +179,9 @@ def measure(name: str, seed: int) -> dict:
     line["n_iter"] = int(ours.n_iter_)
     line["error"] = error(ours)
     line["stuck"] = float(line["error"] > STUCK)
-    factors = ours.result_.transform(ours.observations_, ours.row_prior_)  # as fit_transform does
+    factors = ours.result_.fold_in().transform(
+        ours.observations_, ours.row_prior_
+    )  # as fit_transform does
     line["product_error"] = float(np.mean(ours.inverse_transform(factors) != planted.Z))
     line["rank"], line["true_rank"] = len(ours.components_), rank
     line["rank_found"] = float(line["rank"] == rank)

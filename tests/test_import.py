@@ -2,6 +2,9 @@
 
 import subprocess
 import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
 
 import pytest
 
@@ -38,7 +41,16 @@ def test_public_names():
         "BooleanMatrixFactorization", "Channel", "Observations", "complete", "factorize", "load"
     } <= set(boolweave.__all__)  # fmt: skip
     assert boolweave.datasets.make_boolean
-    assert boolweave.__version__.count(".") == 2
+
+
+def test_one_version():
+    """The package has the number; the build reads it there, and what is installed shows it."""
+    root = Path(__file__).parents[1]
+    project = tomllib.loads((root / "pyproject.toml").read_text())
+    assert project["project"]["dynamic"] == ["version"]
+    assert project["tool"]["hatch"]["version"]["path"] == "src/boolweave/__init__.py"
+    assert boolweave.__version__ == metadata.version("boolweave")
+    assert f"\nversion: {boolweave.__version__}\n" in (root / "CITATION.cff").read_text()
 
 
 def test_unknown_names():

@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from boolweave import cautions, recommend, saving
-from boolweave.data.labels import check_order, positions
+from boolweave.data.labels import check_order, pairs
 from boolweave.data.observations import Observations
 from boolweave.engine.result import numbered
 from boolweave.fit import learn, memory, rank
@@ -32,10 +32,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from boolweave.engine.result import Result
-    from boolweave.fit.rank import RankSelection
+    from boolweave.engine.fold_in import FoldIn
+    from boolweave.engine.result import Kind, Result
     from boolweave.recommend import Explanation, Recommendations
     from boolweave.runtime.checkpoint import Checkpoint
+    from boolweave.runtime.types import Floats
+
+
+_PRIOR = [Interval(Real, 0, 1, closed="both"), "array-like", StrOptions({"learn"}), None]
 
 
 class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
@@ -153,12 +157,8 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
         "product": [StrOptions({"or", "xor"})],
         "method": [StrOptions({"auto", "max-sum", "sum-product"})],
         "noise": [Interval(Real, 0, 1, closed="both"), Channel, StrOptions({"learn"}), None],
-        "row_prior": [
-            Interval(Real, 0, 1, closed="both"), "array-like", StrOptions({"learn"}), None
-        ],
-        "column_prior": [
-            Interval(Real, 0, 1, closed="both"), "array-like", StrOptions({"learn"}), None
-        ],
+        "row_prior": _PRIOR,
+        "column_prior": _PRIOR,
         "absent": [StrOptions({"zero", "missing"})],
         "damping": [Interval(Real, 0, 1, closed="right")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -240,7 +240,7 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
 
     def _run(
         self, observations: Observations, first_seed: int | None = None
-    ) -> tuple[Result, RankSelection | None, int]:
+    ) -> tuple[Result, rank.RankSelection | None, int]:
         """Fit, and choose the rank if asked to; also how many useless factors were dropped."""
         settings = self._settings()
         cautions.about_data(observations, self)
@@ -321,16 +321,13 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
         named = X
         if own or isinstance(X, Observations) or observations.shape != getattr(X, "shape", None):
             named = np.broadcast_to(np.zeros(()), observations.shape)
-        if reset and observations.shape[0] < 1:
-            raise ValueError(
-                f"Found array with 0 sample(s) (shape={observations.shape}) while a minimum of 1 "
-                "is required: give a matrix with at least one row"
-            )
-        if reset and observations.shape[1] < 1:
-            raise ValueError(
-                f"Found array with 0 feature(s) (shape={observations.shape}) while a minimum of 1 "
-                "is required: give a matrix with at least one column"
-            )
+        names = ("sample", "row"), ("feature", "column")
+        for size, (name, side) in zip(observations.shape, names, strict=True):
+            if reset and size < 1:
+                raise ValueError(
+                    f"Found array with 0 {name}(s) (shape={observations.shape}) while a minimum of "
+                    f"1 is required: give a matrix with at least one {side}"
+                )
         validate_data(self, named, reset=reset, skip_check_array=True)
         if not reset:
             check_order(observations.column_labels, self.observations_.column_labels)
@@ -365,7 +362,7 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
         result = self.fit(X).result_
         by_row = np.asarray(self.row_prior).ndim == 2
         prior = result.model.row_prior if by_row else None
-        return result.transform(result.observations.to_local(), prior, **self._folding_in)
+        return self._fold_in.transform(result.observations.to_local(), prior)
 
     def transform(self, X: Any) -> NDArray[np.uint8]:
         """Row factors of new rows, the components held fixed.
@@ -381,12 +378,10 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
         -------
         (rows, K) array of uint8
         """
-        observations = self._new_rows(X)
-        return self.result_.transform(observations, **self._folding_in)
+        return self._fold_in.transform(self._new_rows(X))
 
     def _new_rows(self, X: Any, itemsize: int = 0, answer: str = "") -> Observations:
         """New rows, checked; MemoryError if the answer, so many bytes an entry, is too large."""
-        check_is_fitted(self)
         observations = self._observe(X, reset=False).to_local()
         if answer:
             most = None if self.max_memory is None else memory.in_bytes(self.max_memory)
@@ -395,8 +390,9 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
         return observations
 
     @property
-    def _folding_in(self) -> dict[str, Any]:
-        return {"damping": self.damping, "n_jobs": self.n_jobs}
+    def _fold_in(self) -> FoldIn:
+        check_is_fitted(self)
+        return self.result_.fold_in(self.damping, self.n_jobs)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the columns that `transform` returns: factor1, factor2 and so on."""
@@ -424,17 +420,13 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
         (len,) array of uint8, or (rows, N) without `cols`
         """
         if cols is None:
-            observations = self._new_rows(rows, 1, "the decoded matrix")
-            return self.result_.predict_new(observations, **self._folding_in)
-        pairs = self._pairs(rows, cols)
-        return self.result_.predict(*pairs)
+            return self._fold_in.predict(self._new_rows(rows, 1, "the decoded matrix"))
+        check_is_fitted(self)
+        return self.result_.predict(*pairs(rows, cols, self.observations_))
 
     def predict_proba(
-        self,
-        rows: Any,
-        cols: ArrayLike | None = None,
-        kind: Literal["observed", "latent"] = "observed",
-    ) -> NDArray[np.float64]:
+        self, rows: Any, cols: ArrayLike | None = None, kind: Kind = "observed"
+    ) -> Floats:
         """Probability of a one.
 
         Parameters
@@ -452,20 +444,10 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
         if kind not in ("observed", "latent"):
             raise ValueError(f'kind must be "observed" or "latent", got {kind!r}')
         if cols is None:
-            observations = self._new_rows(rows, 8, "the matrix of probabilities")
-            return self.result_.predict_proba_new(observations, kind, **self._folding_in)
-        pairs = self._pairs(rows, cols)
-        return self.result_.predict_proba(*pairs, kind)
-
-    def _pairs(self, rows: ArrayLike, cols: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+            what = "the matrix of probabilities"
+            return self._fold_in.predict_proba(self._new_rows(rows, 8, what), kind)
         check_is_fitted(self)
-        seen = self.observations_
-        m, n = positions(rows, seen, "row"), positions(cols, seen, "column")
-        if len(m) != len(n):
-            raise ValueError(
-                f"rows and cols are pairs and must have one length, got {len(m)} and {len(n)}"
-            )
-        return m, n
+        return self.result_.predict_proba(*pairs(rows, cols, self.observations_), kind)
 
     def recommend(self, rows: ArrayLike, n: int = 10) -> Recommendations:
         """The n columns of each row that were not observed and are most probably 1.
@@ -497,8 +479,7 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
         `predict` does. So no entry is judged that helped to predict itself, and more factors do
         not raise the score by themselves. A row with a single entry is predicted from the prior.
         """
-        observations = self._new_rows(X)
-        return self.result_.score(observations, **self._folding_in)
+        return self._fold_in.score(self._new_rows(X))
 
     # ------------------------------------------------------------ files
 

@@ -20,42 +20,64 @@ from boolweave.data.observations import Observations
 from boolweave.engine.result import Ending, Result
 from boolweave.fit.rank import RankSelection
 from boolweave.io.files import FileError
-from boolweave.model.channel import Channel
+from boolweave.model.channel import Channel, probability_array
 from boolweave.model.model import Model
 from boolweave.runtime.archives import CHECKSUM, Archive, write_arrays
 from boolweave.runtime.atomic import replacing
 
 if TYPE_CHECKING:
-    from boolweave.runtime.types import Array, Floats
+    from boolweave.runtime.types import Array
 
     Arrays: TypeAlias = Mapping[str, Array]
+    Layout: TypeAlias = dict[str, tuple[tuple[type[np.generic], ...], str | None]]
 
 FORMAT = "boolweave model"
 # 1: without a checksum. 2: with one.
 VERSION = 2
 FIRST_SEALED = 2
 
-FLOATS = (np.float32, np.float64)
-INTEGERS = (np.int32, np.int64)
+_BITS, _FLOATS, _INTEGERS = (np.uint8,), (np.float32, np.float64), (np.int32, np.int64)
+_TEXT = (np.str_,)
 
-_ARRAYS = ("components_", "row_log_odds_", "column_log_odds_", "row_prior_", "column_prior_")
+# The arrays of a file: their types, and their sides as letters, each of which stands for the same
+# number throughout (None: any shape).
+_REQUIRED: Layout = {
+    "observations/shape": (_INTEGERS, "2"),
+    "observations/indptr": (_INTEGERS, "P"),
+    "observations/indices": (_INTEGERS, "E"),
+    "observations/values": (_BITS, "E"),
+    "components_": (_BITS, "KN"),
+    "row_log_odds_": (_FLOATS, "MK"),
+    "column_log_odds_": (_FLOATS, "KN"),
+    "row_prior_": (_FLOATS, None),
+    "column_prior_": (_FLOATS, None),
+    "history/residual": (_FLOATS, "I"),
+    "history/log_posterior": (_FLOATS, "I"),
+}
+_OPTIONAL: Layout = {
+    "observations/row_labels": (_TEXT, "M"),
+    "observations/column_labels": (_TEXT, "N"),
+    "feature_names_in_": (_TEXT, "N"),
+    "factor_stability_": (_FLOATS, "K"),  # a run that was interrupted has none
+    "history/changes": (_FLOATS, "I"),  # not in files of version 1
+}
+_RANKS: Layout = {
+    "ranks/ranks": (_INTEGERS, "R"),
+    "ranks/scores": (_FLOATS, "R"),
+    "ranks/errors": (_FLOATS, "R"),
+    "ranks/best": (_INTEGERS, ""),
+    "ranks/criterion": (_TEXT, ""),
+}
+_NOISE = ("one_given_zero", "one_given_one")
+_MISSING = ("missing_given_zero", "missing_given_one")
 _COUNTS = ("n_iter_", "n_dropped_", "n_features_in_")
 _SWITCHES = ("converged_", "interrupted_", "marginal_")
 _PLAIN = (*_COUNTS, *_SWITCHES, "log_posterior_")
-_RANKS = ("ranks", "scores", "errors", "best", "criterion")
-_CRITERIA = ("mdl", "heldout")
-_LABELS = ("row_labels", "column_labels")
-_OBSERVATIONS = ("shape", "indptr", "indices", "values", *_LABELS)
-_CHANNEL = ("one_given_zero", "one_given_one", "missing_given_zero", "missing_given_one")
-_HISTORY = ("residual", "log_posterior", "changes")  # the last is not in files of version 1
 
 
 def save(path: str | Path, estimator: Any) -> None:
     """Write a fitted estimator; if that fails, an old file stays as it was."""
     estimator._validate_params()  # those changed since the fit: `load` would refuse wrong ones
-    arrays: dict[str, Any] = {name: getattr(estimator, name) for name in _ARRAYS}
-    if estimator.factor_stability_ is not None:  # a run that was interrupted has none
-        arrays["factor_stability_"] = estimator.factor_stability_
     header: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -63,27 +85,25 @@ def save(path: str | Path, estimator: Any) -> None:
         "fitted": {name: getattr(estimator, name) for name in _PLAIN},
         "provenance": estimator.provenance_,
     }
+    sources = {
+        "": estimator, "observations": estimator.observations_, "noise": estimator.noise_,
+        "ranks": estimator.rank_selection_,
+    }  # fmt: skip
+    arrays = {f"history/{name}": values for name, values in estimator.history_.items()}
     for name, value in estimator.get_params(deep=False).items():
         if isinstance(value, Channel):
             header["parameters"][name] = {"channel": True}
-            _put_channel(arrays, f"parameter/{name}", value)
+            sources[f"parameter/{name}"] = value
         elif np.ndim(value):  # arrays, lists and tables
             header["parameters"][name] = {"array": True}
             arrays[f"parameter/{name}"] = np.asarray(value, dtype=np.float64)
         else:
             header["parameters"][name] = {"value": _plain(value)}
-    _put_channel(arrays, "noise", estimator.noise_)
-    for name in _OBSERVATIONS:
-        value = getattr(estimator.observations_, name)
+    for name in {**_required(header["parameters"]), **_optional(header["parameters"])}:
+        prefix, _, attribute = name.rpartition("/")
+        value = getattr(sources.get(prefix), attribute, None)
         if value is not None:
-            arrays[f"observations/{name}"] = np.asarray(value)
-    for name, values in estimator.history_.items():
-        arrays[f"history/{name}"] = values
-    if estimator.rank_selection_ is not None:
-        for name in _RANKS:
-            arrays[f"ranks/{name}"] = np.asarray(getattr(estimator.rank_selection_, name))
-    if hasattr(estimator, "feature_names_in_"):
-        arrays["feature_names_in_"] = estimator.feature_names_in_.astype(np.str_)
+            arrays[name] = np.asarray(value, dtype=np.str_ if name == "feature_names_in_" else None)
     arrays["header"] = np.array(json.dumps(header, default=_plain))
     with replacing(path) as file:
         write_arrays(file, arrays, compress=True)
@@ -120,8 +140,9 @@ def load(path: str | Path, make: type) -> Any:
     try:
         if version >= FIRST_SEALED and not sealed:
             raise KeyError(CHECKSUM)
-        _check_model(arrays, header, sealed=sealed)
-        return _restore(arrays, header, make)
+        _check_plain(header)
+        _check_arrays(arrays, header["parameters"])
+        return _restore(arrays, header, make, sealed)
     except KeyError as missing:
         problem = f"{str(missing.args[0])!r} is missing in it"
     except (TypeError, ValueError, AttributeError) as error:
@@ -129,59 +150,61 @@ def load(path: str | Path, make: type) -> Any:
     raise FileError(str(path), f"this model is damaged: {problem}; save it again")
 
 
-def _restore(arrays: dict[str, Any], header: dict[str, Any], make: type) -> Any:
-    """An estimator of what `_check_model` has found to be right."""
-    parameters = {}
+def _restore(arrays: dict[str, Array], header: dict[str, Any], make: type, sealed: bool) -> Any:
+    """Make an estimator; the classes of its parts check the numbers."""
+    parameters: dict[str, Any] = {}
     for name, kept in header["parameters"].items():
-        if "channel" in kept:
-            parameters[name] = _channel_of(arrays, f"parameter/{name}")
-        elif "array" in kept:
-            parameters[name] = arrays[f"parameter/{name}"]
+        if kept == {"channel": True}:
+            parameters[name] = Channel(**_part(arrays, f"parameter/{name}"))
+        elif kept == {"array": True}:
+            parameters[name] = probability_array(name, arrays[f"parameter/{name}"])
         else:
             parameters[name] = kept["value"]
     estimator = make(**parameters)
     estimator._validate_params()
-    seen: dict[str, Any] = {name: arrays.get(f"observations/{name}") for name in _OBSERVATIONS}
-    seen["shape"] = tuple(int(side) for side in arrays["observations/shape"])
-    fitted = header["fitted"]
+    fitted, seen = header["fitted"], _part(arrays, "observations")
     estimator.result_ = Result(
         model=Model(
             n_components=len(arrays["components_"]),
-            channel=_channel_of(arrays, "noise"),
+            channel=Channel(**_part(arrays, "noise")),
             row_prior=arrays["row_prior_"],
             column_prior=arrays["column_prior_"],
             product=estimator.product,
         ),
-        observations=Observations(**seen),
+        observations=Observations(**{**seen, "shape": tuple(seen["shape"].tolist())}),
         row_log_odds=arrays["row_log_odds_"],
         column_log_odds=arrays["column_log_odds_"],
         log_posterior=fitted["log_posterior_"],
         ending=Ending.of(fitted["converged_"], fitted["interrupted_"]),
         n_iter=fitted["n_iter_"],
-        history={
-            name: arrays[f"history/{name}"] for name in _HISTORY if f"history/{name}" in arrays
-        },
+        history=_part(arrays, "history"),
         marginal=fitted["marginal_"],
         stability=arrays.get("factor_stability_"),
     )
+    _check_beliefs(estimator.result_, arrays["components_"], sealed or estimator.decimation)
     estimator.n_dropped_ = fitted["n_dropped_"]
     estimator.n_features_in_ = fitted["n_features_in_"]
+    if estimator.n_features_in_ != estimator.observations_.n_columns:
+        raise ValueError("'n_features_in_' must be the number of columns")
     estimator.provenance_ = header.get("provenance", {})  # not in files of version 1
     estimator.rank_selection_ = None
-    if "ranks/best" in arrays:
-        ranks = {name: arrays[f"ranks/{name}"] for name in _RANKS}
-        ranks["best"], ranks["criterion"] = int(ranks["best"]), str(ranks["criterion"])
-        estimator.rank_selection_ = RankSelection(**ranks)
+    if any(name in arrays for name in _RANKS):
+        found: dict[str, Any] = {name.removeprefix("ranks/"): arrays[name] for name in _RANKS}
+        found["best"], found["criterion"] = int(found["best"]), str(found["criterion"])
+        if found["best"] not in found["ranks"]:
+            raise ValueError("'ranks/best' must be one of the ranks that were tried")
+        if found["criterion"] not in ("mdl", "heldout"):
+            raise ValueError("'ranks/criterion' must be mdl or heldout")
+        estimator.rank_selection_ = RankSelection(**found)
     if "feature_names_in_" in arrays:
         estimator.feature_names_in_ = arrays["feature_names_in_"].astype(object)
     return estimator
 
 
-def _put_channel(arrays: dict[str, Any], prefix: str, channel: Channel) -> None:
-    for name in _CHANNEL:
-        value = getattr(channel, name)
-        if value is not None:
-            arrays[f"{prefix}/{name}"] = value
+def _part(arrays: Arrays, prefix: str) -> dict[str, Any]:
+    """The arrays whose names begin with a prefix, by the rest of their names."""
+    start = f"{prefix}/"
+    return {n.removeprefix(start): array for n, array in arrays.items() if n.startswith(start)}
 
 
 def _plain(value: Any) -> Any:
@@ -198,55 +221,73 @@ def _plain(value: Any) -> Any:
 # ---------------------------------------------------------------- checks
 
 
-def _check_model(arrays: Arrays, header: Mapping[str, Any], *, sealed: bool) -> None:
-    """Raise ValueError, with the reason, or KeyError, unless the file can be used.
+def _required(parameters: Mapping[str, Any]) -> Layout:
+    """The arrays that a file with these parameters must have."""
+    arrays = {f"parameter/{name}" for name, kept in parameters.items() if kept == {"array": True}}
+    channels = {f"{prefix}/{name}" for prefix in _channels(parameters) for name in _NOISE}
+    return {**_REQUIRED, **dict.fromkeys(arrays | channels, (_FLOATS, None))}
 
-    Parameters
-    ----------
-    arrays : dict of arrays
-    header : dict
-        The JSON of the file.
-    sealed : bool
-        Whether a checksum has vouched for the file. If not, beliefs must also be finite wherever
-        nothing was known for certain.
-    """
-    shape = _check_observations(arrays)
-    components = _table(arrays, "components_", (np.uint8,), (None, shape[1]))
-    n_factors = len(components)
-    if n_factors < 1:
-        raise ValueError("'components_' must have at least one row")
-    _check_plain(header, shape[1])
-    _check_parameters(arrays, header["parameters"])
-    certain = header["parameters"].get("decimation", {}).get("value") is not None
-    for side, size in (("row", (shape[0], n_factors)), ("column", (n_factors, shape[1]))):
-        prior = _check_probabilities(arrays, f"{side}_prior_", size)
-        odds = _table(arrays, f"{side}_log_odds_", FLOATS, size)
+
+def _optional(parameters: Mapping[str, Any]) -> Layout:
+    """The arrays that it may have."""
+    channels = [f"{prefix}/{name}" for prefix in _channels(parameters) for name in _MISSING]
+    return {**_OPTIONAL, **_RANKS, **dict.fromkeys(channels, (_FLOATS, None))}
+
+
+def _channels(parameters: Mapping[str, Any]) -> list[str]:
+    given = [name for name, kept in parameters.items() if kept == {"channel": True}]
+    return ["noise", *(f"parameter/{name}" for name in given)]
+
+
+def _check_arrays(arrays: Arrays, parameters: Mapping[str, Any]) -> None:
+    """Raise unless all arrays are there, none is unknown, and types and shapes are right."""
+    required, optional = _required(parameters), _optional(parameters)
+    missing = [name for name in required if name not in arrays]
+    if missing:
+        raise KeyError(missing[0])
+    _check_known(arrays, {**required, **optional})
+    sides = {"2": 2}
+    for name, (types, letters) in {**required, **optional}.items():
+        if name not in arrays:
+            continue
+        array = arrays[name]
+        if array.dtype not in types and not (types is _TEXT and array.dtype.kind == "U"):
+            wanted = " or ".join(np.dtype(kind).name for kind in types)
+            raise ValueError(f"{name!r} must be of the type {wanted}, but is {array.dtype}")
+        if letters is not None:
+            shape = zip(letters, array.shape, strict=False)
+            expected = tuple(sides.setdefault(letter, size) for letter, size in shape)
+            if array.ndim != len(letters) or array.shape != expected:
+                wanted = " × ".join(str(sides.get(letter, "any")) for letter in letters)
+                raise ValueError(
+                    f"{name!r} must be {wanted or 'one number'}, but its shape is {array.shape}"
+                )
+        if name == "observations/shape":
+            sides["M"], sides["N"] = array.tolist()
+
+
+def _check_beliefs(result: Result, components: Array, certain: Any) -> None:
+    """Raise unless beliefs are numbers, and infinite only where something may be `certain`."""
+    shape = result.observations.shape
+    result.model.channel.broadcasts_to(shape)
+    result.model.prior_log_odds(shape)
+    for side, odds, prior in (
+        ("row", result.row_log_odds, np.asarray(result.model.row_prior)),
+        ("column", result.column_log_odds, np.asarray(result.model.column_prior)),
+    ):
         if np.isnan(odds).any():
             raise ValueError(f"'{side}_log_odds_' must not hold NaN")
-        known = np.broadcast_to((prior == 0) | (prior == 1), size)
-        if not (sealed or certain or np.isfinite(odds[~known]).all()):
+        known = np.broadcast_to((prior == 0) | (prior == 1), odds.shape)
+        if not (certain or np.isfinite(odds[~known]).all()):
             raise ValueError(f"'{side}_log_odds_' is infinite where nothing is known for certain")
-    if not np.array_equal(components, arrays["column_log_odds_"] > 0):
+    if not np.array_equal(components, result.Y):
         raise ValueError("'components_' must be 1 where 'column_log_odds_' is above 0, and else 0")
-    _channel_of(arrays, "noise").broadcasts_to(shape)
-    _check_rest(arrays, n_factors, shape[1])
-    _check_names(arrays, header)
+    if result.stability is not None:
+        probability_array("factor_stability_", result.stability)
 
 
-def _check_observations(arrays: Arrays) -> tuple[int, int]:
-    """The types; `Observations` itself checks the numbers."""
-    sides = _table(arrays, "observations/shape", INTEGERS, (2,)).tolist()
-    for name, types in (
-        ("indptr", INTEGERS), ("indices", INTEGERS), ("values", (np.uint8,))
-    ):  # fmt: skip
-        _table(arrays, f"observations/{name}", types, (None,))
-    for name, size in zip(_LABELS, sides, strict=True):
-        if f"observations/{name}" in arrays:
-            _table(arrays, f"observations/{name}", (np.str_,), (size,))
-    return sides[0], sides[1]
-
-
-def _check_plain(header: Mapping[str, Any], n_columns: int) -> None:
+def _check_plain(header: Mapping[str, Any]) -> None:
+    """Raise unless all that is kept as JSON is of the right kind."""
     fitted = header["fitted"]
     for name in _COUNTS:
         value = fitted[name]
@@ -258,106 +299,22 @@ def _check_plain(header: Mapping[str, Any], n_columns: int) -> None:
     score = fitted["log_posterior_"]
     if type(score) not in (int, float) or not math.isfinite(score):
         raise ValueError(f"'log_posterior_' must be a finite number, but is {_cut(score)}")
-    if fitted["n_features_in_"] != n_columns:
-        raise ValueError(f"'n_features_in_' must be {n_columns}, the number of columns")
     told = header.get("provenance", {})
     kinds = {"command": str, "hold_out": float}
     if type(told) is not dict or any(type(told[name]) is not kinds.get(name) for name in told):
         raise ValueError(f"'provenance' must tell command and hold_out, but is {_cut(told)}")
     _check_known(fitted, _PLAIN)
-
-
-def _check_parameters(arrays: Arrays, parameters: Any) -> None:
-    """How each is kept; the estimator itself checks what they are."""
-    for name, kept in parameters.items():
-        if kept == {"channel": True}:
-            _channel_of(arrays, f"parameter/{name}")
-        elif kept == {"array": True}:
-            values = arrays[f"parameter/{name}"]
-            _check_probabilities(arrays, f"parameter/{name}", values.shape)
-        elif list(kept) != ["value"] or not isinstance(
-            kept["value"], str | bool | int | float | None
-        ):
+    for name, kept in header["parameters"].items():
+        if kept in ({"channel": True}, {"array": True}):
+            continue
+        if list(kept) != ["value"] or not isinstance(kept["value"], str | int | float | None):
             raise ValueError(f"the parameter {_cut(name)} is not understood")
-
-
-def _check_rest(arrays: Arrays, n_factors: int, n_columns: int) -> None:
-    if "factor_stability_" in arrays:
-        _table(arrays, "factor_stability_", FLOATS, (n_factors,))
-        _check_probabilities(arrays, "factor_stability_", (n_factors,))
-    length = None
-    for name in _HISTORY:
-        if name != "changes" or f"history/{name}" in arrays:
-            length = len(_table(arrays, f"history/{name}", FLOATS, (length,)))
-    if "feature_names_in_" in arrays:
-        _table(arrays, "feature_names_in_", (np.str_,), (n_columns,))
-    if any(name.startswith("ranks/") for name in arrays):
-        ranks = _table(arrays, "ranks/ranks", INTEGERS, (None,))
-        for name in ("scores", "errors"):
-            _table(arrays, f"ranks/{name}", FLOATS, ranks.shape)
-        if int(_table(arrays, "ranks/best", INTEGERS, ())) not in ranks:
-            raise ValueError("'ranks/best' must be one of the ranks that were tried")
-        if str(_table(arrays, "ranks/criterion", (np.str_,), ())) not in _CRITERIA:
-            raise ValueError(f"'ranks/criterion' must be {' or '.join(_CRITERIA)}")
-
-
-def _check_names(arrays: Arrays, header: Mapping[str, Any]) -> None:
-    """Raise unless every array is one that was looked at."""
-    parameters = [f"parameter/{name}" for name in header["parameters"]]
-    parts = {
-        "observations": _OBSERVATIONS, "history": _HISTORY, "ranks": _RANKS, "noise": _CHANNEL,
-        **dict.fromkeys(parameters, _CHANNEL),
-    }  # fmt: skip
-    nested = (f"{prefix}/{name}" for prefix, names in parts.items() for name in names)
-    _check_known(arrays, (*_ARRAYS, "factor_stability_", "feature_names_in_", *parameters, *nested))
 
 
 def _check_known(found: Iterable[str], known: Iterable[str]) -> None:
     unknown = set(found) - set(known)
     if unknown:
         raise ValueError(f"it holds {_cut(min(unknown))}, which is not known")
-
-
-# ---------------------------------------------------------------- single arrays
-
-
-def _channel_of(arrays: Arrays, prefix: str) -> Channel:
-    """The channel under a name, checked."""
-    found = {name: arrays[f"{prefix}/{name}"] for name in _CHANNEL if f"{prefix}/{name}" in arrays}
-    if "one_given_zero" not in found or "one_given_one" not in found:
-        raise KeyError(prefix)
-    for name in found:
-        _table(arrays, f"{prefix}/{name}", FLOATS, None)
-    return Channel(**found)
-
-
-def _check_probabilities(arrays: Arrays, name: str, shape: tuple[int, ...]) -> Floats:
-    """Numbers from 0 to 1 that broadcast to a shape of at most two sides."""
-    array = _table(arrays, name, FLOATS, None)
-    try:
-        np.broadcast_to(array, shape)
-    except ValueError:
-        raise ValueError(f"{name!r} must broadcast to {shape}, but is {array.shape}") from None
-    if array.ndim > 2 or not ((array >= 0) & (array <= 1)).all():
-        raise ValueError(f"{name!r} must hold probabilities")
-    return array
-
-
-def _table(
-    arrays: Arrays, name: str, types: tuple[Any, ...], shape: tuple[int | None, ...] | None
-) -> Array:
-    """An array of one of the types and of the shape; None stands for any side, or any shape."""
-    array = arrays[name]
-    if array.dtype not in types and not (np.str_ in types and array.dtype.kind == "U"):
-        wanted = " or ".join(np.dtype(kind).name for kind in types)
-        raise ValueError(f"{name!r} must be of the type {wanted}, but is {array.dtype}")
-    if shape is not None and (
-        array.ndim != len(shape)
-        or any(side not in (None, found) for side, found in zip(shape, array.shape, strict=True))
-    ):
-        wanted = " × ".join("any" if side is None else str(side) for side in shape) or "one number"
-        raise ValueError(f"{name!r} must be {wanted}, but its shape is {array.shape}")
-    return array
 
 
 def _cut(value: object) -> str:

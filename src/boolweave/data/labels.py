@@ -127,6 +127,18 @@ def positions(
     return array
 
 
+def pairs(
+    rows: ArrayLike, columns: ArrayLike, observations: ObservedEntries
+) -> tuple[Positions, Positions]:
+    """Positions of pairs of a row and a column, each given by number or by label."""
+    m, n = positions(rows, observations, "row"), positions(columns, observations, "column")
+    if len(m) != len(n):
+        raise ValueError(
+            f"rows and cols are pairs and must have one length, got {len(m)} and {len(n)}"
+        )
+    return m, n
+
+
 def _by_label(wanted: Labels, observations: ObservedEntries, axis: str) -> Positions:
     labels = observations.row_labels if axis == "row" else observations.column_labels
     if labels is None:

@@ -18,13 +18,15 @@ from boolweave.engine import prediction
 from boolweave.engine.evidence import evidence_of
 from boolweave.engine.kernels import folding_in, max_sum
 from boolweave.model.odds import with_infinities
+from boolweave.model.products import boolean_product
 from boolweave.runtime.storage import release_pages
 from boolweave.runtime.threads import run_all, threads
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from boolweave.data.observations import Observations
+    from boolweave.engine.result import Kind, Result
     from boolweave.model.model import Model
     from boolweave.runtime.types import Floats
 
@@ -67,6 +69,59 @@ class FixedColumns:
     def chance(self) -> NDArray[np.float64]:
         """P(y = 1), (N, K)."""
         return prediction.by_column(self.log_odds)
+
+
+@dataclass(frozen=True, eq=False)
+class FoldIn:
+    """What a result says about new rows, each from its own entries alone.
+
+    Attributes
+    ----------
+    result : Result
+        Its column factor is held fixed. The prior of new rows is the mean of its row priors.
+    damping : float
+    n_jobs : int, optional
+        Number of threads.
+    """
+
+    result: Result
+    damping: float = 0.4
+    n_jobs: int | None = None
+
+    def transform(
+        self, observations: Observations, row_prior: ArrayLike | None = None
+    ) -> NDArray[np.uint8]:
+        """Row factors, (rows, K); their prior may be given."""
+        return fold_in(observations, self._columns(False, row_prior), self.n_jobs)[0]
+
+    def predict(self, observations: Observations) -> NDArray[np.uint8]:
+        """Decoded values of all entries, (rows, N)."""
+        result = self.result
+        bits, odds = fold_in(observations, self._columns(result.marginal), self.n_jobs)
+        if not result.marginal:
+            return boolean_product(bits, result.Y, result.model.product)
+        return replace(result, observations=observations, row_log_odds=odds).Z
+
+    def predict_proba(self, observations: Observations, kind: Kind = "observed") -> Floats:
+        """P(o = 1), or P(z = 1) if `kind` is "latent", of all entries, (rows, N)."""
+        odds = fold_in(observations, self._columns(self.result.marginal), self.n_jobs)[1]
+        new = replace(self.result, observations=observations, row_log_odds=odds)
+        return new.probability_matrix(kind)
+
+    def score(self, observations: Observations) -> float:
+        """Share of the entries that are predicted rightly from the others of their row."""
+        if observations.n_observed == 0:
+            raise ValueError("score needs at least one observed entry, got none")
+        right = n_right(observations, self._columns(self.result.marginal), self.n_jobs)
+        return right / observations.n_observed
+
+    def _columns(self, marginal: bool, row_prior: ArrayLike | None = None) -> FixedColumns:
+        model = self.result.model
+        if row_prior is None:
+            row_prior = np.asarray(model.row_prior)
+            row_prior = row_prior.mean(axis=0) if row_prior.ndim == 2 else row_prior
+        of_rows = replace(model, row_prior=row_prior)
+        return FixedColumns(of_rows, self.result.column_log_odds, marginal, self.damping)
 
 
 def fold_in(observations: Observations, fixed: FixedColumns, n_jobs: int | None = None) -> Answer:

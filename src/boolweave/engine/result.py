@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from boolweave.engine import fold_in, prediction
+from boolweave.engine import prediction
+from boolweave.engine.fold_in import FoldIn
 from boolweave.engine.ordering import factor_order
 from boolweave.model.model import Model
 from boolweave.model.odds import sigmoid
@@ -119,7 +120,13 @@ class Result:
     @property
     def probabilities(self) -> NDArray[np.float32]:
         """P(z = 1) of every entry, (M, N)."""
-        return self._filled(self.predict_proba_rows(kind="latent"), np.float32)
+        return self.probability_matrix("latent", np.float32)
+
+    def probability_matrix(
+        self, kind: Kind = "observed", dtype: type[np.floating[Any]] = np.float64
+    ) -> Floats:
+        """P(o = 1), or P(z = 1) if `kind` is "latent", of every entry, (M, N)."""
+        return self._filled(self.predict_proba_rows(kind=kind), dtype)
 
     @property
     def completed(self) -> Bits:
@@ -195,64 +202,9 @@ class Result:
         weight = np.where(member, weight, 0.0)
         return both, weight / (weight.sum() or 1.0)
 
-    # ------------------------------------------------------------ new rows
-
-    def transform(
-        self,
-        observations: Observations,
-        row_prior: ArrayLike | None = None,
-        *,
-        damping: float = 0.4,
-        n_jobs: int | None = None,
-    ) -> Bits:
-        """Row factors of new rows, (rows, K), the column factor held fixed.
-
-        Their prior is the mean of the row priors, unless one is given.
-        """
-        columns = self._fixed_columns(damping, False, row_prior)
-        return fold_in.fold_in(observations, columns, n_jobs)[0]
-
-    def predict_new(
-        self, observations: Observations, *, damping: float = 0.4, n_jobs: int | None = None
-    ) -> Bits:
-        """Decoded values of all entries of new rows, (rows, N)."""
-        columns = self._fixed_columns(damping, self.marginal)
-        bits, log_odds = fold_in.fold_in(observations, columns, n_jobs)
-        if not self.marginal:
-            return boolean_product(bits, self.Y, self.model.product)
-        return replace(self, observations=observations, row_log_odds=log_odds).Z
-
-    def predict_proba_new(
-        self,
-        observations: Observations,
-        kind: Kind = "observed",
-        *,
-        damping: float = 0.4,
-        n_jobs: int | None = None,
-    ) -> NDArray[np.float64]:
-        """P(o = 1), or P(z = 1) if `kind` is "latent", of all entries of new rows, (rows, N)."""
-        columns = self._fixed_columns(damping, self.marginal)
-        log_odds = fold_in.fold_in(observations, columns, n_jobs)[1]
-        new = replace(self, observations=observations, row_log_odds=log_odds)
-        return new._filled(new.predict_proba_rows(kind=kind), np.float64)
-
-    def score(
-        self, observations: Observations, *, damping: float = 0.4, n_jobs: int | None = None
-    ) -> float:
-        """Share of the entries that are predicted rightly from the others of their (new) row."""
-        if observations.n_observed == 0:
-            raise ValueError("score needs at least one observed entry, got none")
-        columns = self._fixed_columns(damping, self.marginal)
-        return fold_in.n_right(observations, columns, n_jobs) / observations.n_observed
-
-    def _fixed_columns(
-        self, damping: float, marginal: bool, row_prior: ArrayLike | None = None
-    ) -> fold_in.FixedColumns:
-        if row_prior is None:
-            row_prior = np.asarray(self.model.row_prior)
-            row_prior = row_prior.mean(axis=0) if row_prior.ndim == 2 else row_prior
-        model = replace(self.model, row_prior=row_prior)
-        return fold_in.FixedColumns(model, self.column_log_odds, marginal, damping)
+    def fold_in(self, damping: float = 0.4, n_jobs: int | None = None) -> FoldIn:
+        """What decodes new rows, the column factor held fixed; `n_jobs` threads work on them."""
+        return FoldIn(self, damping, n_jobs)
 
     # ------------------------------------------------------------ counts and order
 
