@@ -79,6 +79,15 @@ def test_built_without_warnings_and_with_every_public_name(tmp_path):
     assert sorted(set(public_names()) - shown) == []
 
 
+PATH = re.compile(r"`((?:src|tests|docs|benchmarks|experiments|scripts)/[\w./-]+)`")
+
+
+@pytest.mark.parametrize("page", [*ROOT.glob("*.md"), *PAGES], ids=lambda page: page.name)
+def test_paths_on_the_pages_exist(page):
+    named = PATH.findall(page.read_text(encoding="utf-8")) if page.name != "CHANGELOG.md" else []
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
 # ---------------------------------------------------------------- code
 
 LIKES = """name,tea,rum,gin,milk,cake
