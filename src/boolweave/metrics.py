@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from boolweave.model.products import as_bits
+from boolweave.runtime.types import Array
 
 # Probabilities are kept this far from 0 and 1 in the log loss: one certain mistake then costs
 # 34.5 instead of infinity.
@@ -29,21 +30,16 @@ def reconstruction_error(Z: ArrayLike, Z_hat: ArrayLike) -> float:
     Z_hat : array_like of the same shape
         The estimate, 0 and 1.
 
-    Returns
-    -------
-    float
-
     Examples
     --------
     >>> from boolweave.metrics import reconstruction_error
     >>> reconstruction_error([[1, 0], [1, float("nan")]], [[1, 1], [1, 0]])  # 1 of 3
     0.3333333333333333
     """
-    truth, estimate = _same_shape(Z, Z_hat, "Z", "Z_hat")
-    known = ~np.isnan(truth) if truth.dtype.kind == "f" else np.ones(truth.shape, dtype=bool)
-    if not known.any():
+    truth, estimate = _known_entries(Z, Z_hat, "Z", "Z_hat")
+    if not truth.size:
         raise ValueError("Z must have at least one known entry, got none")
-    return float(np.mean(truth[known] != estimate[known]))
+    return float(np.mean(truth != estimate))
 
 
 def accuracy(y: ArrayLike, y_hat: ArrayLike) -> float:
@@ -55,10 +51,6 @@ def accuracy(y: ArrayLike, y_hat: ArrayLike) -> float:
         The truth, 0 and 1, NaN where unknown.
     y_hat : array_like of the same shape
         The prediction, 0 and 1.
-
-    Returns
-    -------
-    float
 
     Examples
     --------
@@ -151,19 +143,14 @@ def agreement(y: ArrayLike, y_hat: ArrayLike) -> Agreement:
     y_hat : array_like of the same shape
         The prediction, 0 and 1.
 
-    Returns
-    -------
-    Agreement
-
     Examples
     --------
     >>> from boolweave.metrics import agreement
     >>> print(agreement([0, 0, 0, 0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 0, 0, 0, 1, 1, 0]).sentence())
     50.0% of 2 ones covered, 1 false one; 80.0% of 10 entries right (all zeros: 80.0%)
     """
-    truth, estimate = _same_shape(y, y_hat, "y", "y_hat")
-    known = ~np.isnan(truth) if truth.dtype.kind == "f" else np.ones(truth.shape, dtype=bool)
-    cell = 2 * (truth[known] == 1) + (estimate[known] == 1)
+    truth, estimate = _known_entries(y, y_hat, "y", "y_hat")
+    cell = 2 * (truth == 1) + (estimate == 1)
     return Agreement.of_counts(np.bincount(cell, minlength=4).reshape(2, 2))
 
 
@@ -176,10 +163,6 @@ def log_loss(y: ArrayLike, p: ArrayLike) -> float:
         The truth, 0 and 1.
     p : array_like of shape (n,)
         Predicted P(y = 1).
-
-    Returns
-    -------
-    float
 
     Examples
     --------
@@ -201,10 +184,6 @@ def roc_auc(y: ArrayLike, p: ArrayLike) -> float:
         The truth, 0 and 1, both present.
     p : array_like of shape (n,)
         Predicted P(y = 1).
-
-    Returns
-    -------
-    float
 
     Examples
     --------
@@ -233,10 +212,6 @@ def expected_calibration_error(y: ArrayLike, p: ArrayLike, n_bins: int = 10) -> 
         Predicted P(y = 1).
     n_bins : int
         Number of bins, >= 1.
-
-    Returns
-    -------
-    float
 
     Examples
     --------
@@ -283,10 +258,6 @@ def match_factors(X_a: ArrayLike, Y_a: ArrayLike, X_b: ArrayLike, Y_b: ArrayLike
     X_b : array_like of shape (M, K_b)
     Y_b : array_like of shape (K_b, N)
 
-    Returns
-    -------
-    FactorMatch
-
     Examples
     --------
     >>> from boolweave.metrics import match_factors
@@ -325,7 +296,7 @@ def match_factors(X_a: ArrayLike, Y_a: ArrayLike, X_b: ArrayLike, Y_b: ArrayLike
     return FactorMatch(permutation=permutation, similarities=similarities)
 
 
-def _in_common(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
+def _in_common(a: Array, b: Array) -> NDArray[np.float64]:
     """How often a column of a and one of b are both 1, of bits (n, K_a) and (n, K_b)."""
     total = np.zeros((a.shape[1], b.shape[1]))
     for first in range(0, len(a), PIECE):
@@ -345,21 +316,14 @@ def information_bound(n_rows: int, n_columns: int, n_components: int) -> float:
     n_rows, n_columns, n_components : int
         M, N and K.
 
-    Returns
-    -------
-    float
-
     Examples
     --------
     >>> from boolweave.metrics import information_bound
     >>> information_bound(1000, 1000, 1)
     2001.0
     """
-    for name, size in (
-        ("n_rows", n_rows),
-        ("n_columns", n_columns),
-        ("n_components", n_components),
-    ):
+    sizes = {"n_rows": n_rows, "n_columns": n_columns, "n_components": n_components}
+    for name, size in sizes.items():
         if size < 1:
             raise ValueError(f"{name} must be at least 1, got {size!r}")
     return float(n_components * (n_rows + n_columns - math.log(n_components) + 1))
@@ -367,7 +331,7 @@ def information_bound(n_rows: int, n_columns: int, n_components: int) -> float:
 
 def _same_shape(
     first: ArrayLike, second: ArrayLike, first_name: str, second_name: str
-) -> tuple[NDArray[Any], NDArray[Any]]:
+) -> tuple[Array, Array]:
     """Both as arrays, of one shape or an error."""
     a, b = np.asarray(first), np.asarray(second)
     if a.shape != b.shape:
@@ -375,6 +339,15 @@ def _same_shape(
             f"{first_name} and {second_name} must have the same shape, got {a.shape} and {b.shape}"
         )
     return a, b
+
+
+def _known_entries(
+    truth: ArrayLike, estimate: ArrayLike, truth_name: str, estimate_name: str
+) -> tuple[Array, Array]:
+    """Both where the truth is known, that is no NaN, as flat arrays."""
+    a, b = _same_shape(truth, estimate, truth_name, estimate_name)
+    known = ~np.isnan(a) if a.dtype.kind == "f" else np.ones(a.shape, dtype=bool)
+    return a[known], b[known]
 
 
 def _bits_and_probabilities(

@@ -57,10 +57,6 @@ def recommend(model: Fitted, rows: ArrayLike, n: int = 10) -> Recommendations:
     n : int
         How many, at least 1.
 
-    Returns
-    -------
-    Recommendations
-
     Examples
     --------
     >>> from boolweave import BooleanMatrixFactorization
@@ -161,10 +157,6 @@ def explain(model: Fitted, row: int | str, column: int | str) -> Explanation:
     model : BooleanMatrixFactorization
         Fitted.
     row, column : position or label
-
-    Returns
-    -------
-    Explanation
 
     Examples
     --------
