@@ -137,8 +137,9 @@ def test_a_field_of_another_problem(planted, tmp_path):
         ("Result", "n_iter", "many"), ("Result", "ending", "torn"),
         ("Result", "row_log_odds", 1.0), ("Result", "history", None),
         ("Model", "n_components", 3), ("Model", "row_prior", 7.0), ("Model", "product", "and"),
-        ("Channel", "one_given_zero", -1.0), ("Starts", "done", None), ("Starts", "n_tried", -1),
-        ("State", "field", 3), ("State", "n_iter", "a"), ("State", "residual", None),
+        ("Channel", "one_given_zero", -1.0), ("Starts", "finished", None),
+        ("Starts", "n_tried", -1), ("State", "field", 3), ("State", "n_iter", "a"),
+        ("State", "residual", None),
     ],
 )  # fmt: skip
 def test_frames_of_other_things(planted, stopped, tmp_path, kind, field, value):

@@ -1,17 +1,21 @@
-"""From one run to an answer: restarts, learned channel and priors, decimation, fall-back.
+"""From several runs to one answer: starts, learned channel and priors, decimation, fall-back.
 
-`fit` is the way through, by `Settings.method`:
+Read from the top: `fit` keeps the books, `_Fit.run` tries again with less noise where nothing was
+found, `_attempt` runs the method of the settings, and that is
 
     max-sum       random starts, each run to the end; the best by log-posterior
     sum-product   random starts, sum-product with what is to be learned
-    auto          many short max-sum starts, the most promising go on with sum-product and
-                  expectation-maximisation, fewer and fewer, and the best one is finished
+    auto          `_auto`: many short starts of max-sum; trials of the best ones with sum-product
+                  and expectation-maximisation; the best trial to the end; and max-sum to the end
+                  where that explains more of a table without holes
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,17 +24,7 @@ from boolweave.engine import loop as engine
 from boolweave.engine.field import Field
 from boolweave.engine.integer_sums import Side, Sums
 from boolweave.engine.result import Result
-from boolweave.fit import float_finish
-from boolweave.fit.judging import (
-    MORE_WRONG,
-    climbs,
-    failed,
-    is_to_be_explained,
-    says_something,
-    shares_explained,
-    wrong_as_constant,
-    wrong_entries,
-)
+from boolweave.fit import float_finish, judging
 from boolweave.fit.resuming import frame_of, whole_number
 from boolweave.fit.settings import PAPER_FLIP, Settings
 from boolweave.fit.starts import (
@@ -39,9 +33,10 @@ from boolweave.fit.starts import (
     Decimation,
     Learning,
     Starts,
-    agreed,
+    agree,
     best_first,
-    finalists,
+    choose_finalists,
+    forget_messages,
     joined,
 )
 from boolweave.fit.steps import FIRST_UPDATE, UPDATE_EVERY, Steps
@@ -52,31 +47,27 @@ from boolweave.runtime.checkpoint import Recorder
 from boolweave.runtime.threads import effective_jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from boolweave.data.observations import Observations
+    from boolweave.runtime.progress import OnIteration
 
-    OnIteration = Callable[[int, float, float], None]
-
-# Learning of the noise begins with so many flips; if no start finds anything, with fewer.
+# The shares of flips that learning of the noise begins with: the next one if no start finds
+# anything with the one before.
 FLIPS = (PAPER_FLIP, 0.02, 0.004)
 
-# "auto": so many starts of so many iterations, fewer starts if some agree, and more iterations, up
-# to a limit, of those that are still on their way up; the best go on with sum-product for so many
-# iterations; the best of those is finished.
+# "auto": the number of starts (fewer if some agree); the iterations of a start, how many more it
+# gets while its log-posterior rises, and the most it gets; the iterations of a trial.
 N_STARTS = 6
 SHORT = 40
 MORE = 20
 MOST = 120
 TRIAL = 50
 
-# So many starts, and the best one, are taken to the end by max-sum where a table is there to be
-# explained: the first ones, so that the answer is no worse than that of max-sum with these starts.
+# Max-sum takes this many starts, the first ones, and the best one to the end where the table is to
+# be explained: so the answer is no worse than that of max-sum with these starts.
 N_FINISHED = 3
 
 # A factor comes back in another start if the tiles overlap by this Jaccard similarity.
 SAME_FACTOR = 0.5
-
 
 # What the frames of a checkpoint consist of.
 FRAME_TYPES = (
@@ -97,7 +88,7 @@ def fit(
     recorder: Recorder | None = None,
     first: Result | None = None,
 ) -> Result:
-    """Find the factors, by the method of `settings`.
+    """Find the factors by the method of `settings`.
 
     Parameters
     ----------
@@ -106,7 +97,7 @@ def fit(
     random : numpy Generator
         Seeds the starts.
     on_iteration : callable, optional
-        Told the iteration, residual and log-posterior of every iteration.
+        Called with the iteration, residual and log-posterior of every iteration.
     recorder : Recorder, optional
         Keeps what the fit needs to go on after a crash; one that has it goes on.
     first : Result, optional
@@ -134,29 +125,29 @@ def check_memory(observations: Observations, settings: Settings) -> None:
 
 
 class _Fit(Steps):
-    """One call of `fit`: the way through its steps."""
+    """One call of `fit`: the order of its steps."""
 
     def run(self, random: np.random.Generator) -> Result:
-        """The answer of the first attempt that does not fail; if all do, the best of them."""
-        seeds = random.spawn(self.settings.n_init * len(FLIPS))
-        self._check_frames()
+        """Return the answer of the first attempt that does not fail; if all do, the best one."""
+        n_init = self.settings.n_init
+        seeds = random.spawn(n_init * len(FLIPS))
+        self._register_frames()
         with self.recorder.frame("attempts", Attempts) as attempts:
-            while True:
+            while attempts.n_failed < len(FLIPS):
                 n = attempts.n_failed
                 self._begin_with(FLIPS[n])
-                result = self._attempt(seeds[n * self.settings.n_init :][: self.settings.n_init])
+                result = self._attempt(seeds[n * n_init : (n + 1) * n_init])
                 enough = result.interrupted or not self.settings.alone
-                if enough or not failed(result, self.observations):
+                if enough or not judging.failed(result, self.observations):
                     return result
                 best = attempts.best
                 if best is None or self._wrong(result) < self._wrong(best):
                     attempts.best = result
                 attempts.n_failed += 1
-                if attempts.n_failed == len(FLIPS):
-                    assert attempts.best is not None
-                    return self._with_warning(attempts.best)
+            assert attempts.best is not None
+            return self._with_warning(attempts.best)
 
-    def _check_frames(self) -> None:
+    def _register_frames(self) -> None:
         """Tell the recorder what the frames of a checkpoint have to be."""
         self.recorder.register(*FRAME_TYPES)
         most = max(self.settings.max_iter, FIRST_UPDATE, UPDATE_EVERY)
@@ -173,187 +164,209 @@ class _Fit(Steps):
             self.__dict__.pop("first_problem", None)
 
     def _wrong(self, result: Result) -> int:
-        return wrong_entries(result, self.observations)
+        return judging.wrong_entries(result, self.observations)
 
     def _with_warning(self, result: Result) -> Result:
-        """An answer that failed, with a word about it."""
+        constant = judging.wrong_as_constant(self.observations)
         warnings.warn(
             f"no start found factors that say more than a constant matrix: they have "
-            f"{self._wrong(result)} wrong entries, a constant "
-            f"{wrong_as_constant(self.observations)}. Try fewer factors, more starts (n_init), or "
-            "give the noise if you know it.",
+            f"{self._wrong(result)} wrong entries, a constant {constant}. Try fewer factors, more "
+            "starts (n_init), or give the noise if you know it.",
             UninformativeWarning,
             stacklevel=2,
         )
         return result
 
     def _attempt(self, seeds: list[np.random.Generator]) -> Result:
+        """Run the method of the settings once; after Ctrl-C, return the best answer so far.
+
+        A run that is interrupted returns what it has. The steps below keep that, if it is the best,
+        and raise KeyboardInterrupt, as Ctrl-C between two runs does.
+        """
         with self.recorder.frame("starts", Starts) as at:
             try:
                 method = self._auto if self.settings.method == "auto" else self._restarts
-                at.so_far = method(at, seeds)
-                return with_stability(at.so_far, at.ends)
-            except KeyboardInterrupt:  # between two runs; within one, the engine returns
-                if at.so_far is None:
+                at.best = method(at, seeds)
+            except KeyboardInterrupt:
+                if at.best is None:
                     raise
-                return with_stability(at.so_far.as_interrupted(), at.ends)
+                at.best = at.best.as_interrupted()
+            return with_stability(at.best, [start.result for start in at.finished])
+
+    def _candidate(self, at: Starts, begin: Callable[[], Candidate]) -> Candidate:
+        """Return the candidate under way: a new one, or that of a checkpoint on the way back.
+
+        Who calls it should keep no other name for it, so that its messages can be let go.
+        """
+        if not self.recorder.resuming:
+            at.current = begin()
+        assert at.current is not None
+        return at.current
+
+    # ------------------------------------------------------------ max-sum, sum-product
 
     def _restarts(self, at: Starts, seeds: list[np.random.Generator]) -> Result:
-        """Random starts, and the given one, each run to the end."""
-        while len(at.done) < len(seeds) + self.has_first:
-            if not self.recorder.resuming:
-                random = len(at.done) < len(seeds)
-                at.current = self._start(seeds[len(at.done)]) if random else self._given_start()
-                if self.settings.method == "sum-product":
-                    at.current.state = engine.to_sum_product(self.first_problem, at.current.state)
-            assert at.current is not None
-            candidate = self._to_the_end(at, at.current)
-            candidate.forget_messages()
-            at.done.append(candidate)
+        """Run the random starts, and the given one, each to the end."""
+        while len(at.finished) < len(seeds) + self.has_first:
+            candidate = self._to_the_end(at, self._candidate(at, lambda: self._next(at, seeds)))
+            forget_messages([candidate])
+            at.finished.append(candidate)
             at.current, at.refined = None, None
-            if at.so_far is None or candidate.result.log_posterior > at.so_far.log_posterior:
-                at.so_far = candidate.result
+            if at.best is None or candidate.result.log_posterior > at.best.log_posterior:
+                at.best = candidate.result
             if candidate.result.interrupted:
-                at.so_far = at.so_far.as_interrupted()
-                break
-        assert at.so_far is not None
-        return at.so_far
+                raise KeyboardInterrupt
+        assert at.best is not None
+        return at.best
+
+    def _next(self, at: Starts, seeds: list[np.random.Generator]) -> Candidate:
+        """Begin the next random start; after the last one, the given start."""
+        n = len(at.finished)
+        start = self._start(seeds[n]) if n < len(seeds) else self._given_start()
+        return self._to_sum_product(start) if self.settings.method == "sum-product" else start
+
+    def _to_sum_product(self, start: Candidate) -> Candidate:
+        start.state = engine.to_sum_product(self.first_problem, start.state)
+        return start
 
     def _to_the_end(self, at: Starts, candidate: Candidate) -> Candidate:
         if self.settings.method == "max-sum":
             return self._max_sum(candidate)
         if at.refined is None:
             at.refined = self._refine(candidate, self.settings.max_iter)
-        return at.refined if self.settings.decimation is None else self._decimate(at.refined)
+        return self._decimated(at.refined)
+
+    def _decimated(self, candidate: Candidate) -> Candidate:
+        return candidate if self.settings.decimation is None else self._decimate(candidate)
 
     # ------------------------------------------------------------ auto
 
     def _auto(self, at: Starts, seeds: list[np.random.Generator]) -> Result:
-        short = min(SHORT, self.settings.max_iter)
-        trial = min(TRIAL, self.settings.max_iter - short)
-        while len(at.done) < len(seeds) and not agreed(at.done):
-            if not self.recorder.resuming:
-                at.current = self._start(seeds[len(at.done)])
-                at.current.number = len(at.done)
-            assert at.current is not None
-            result = self._begin(at.current)
-            at.done = best_first([*at.done, at.current])
-            at.so_far = at.done[0].result
-            if result.interrupted:
-                return at.so_far.as_interrupted()
-            for loser in finalists(at.done, keep=False):
-                loser.forget_messages()
-        best_start = self.first or at.done[0].result
-        chosen = finalists(at.done)
-        trials = self._trials(chosen)
-        while at.n_tried < len(trials) + self.has_first:
-            if not self.recorder.resuming and at.n_tried == len(trials):
-                at.current = self._given_start()
-                at.current.state = engine.to_sum_product(self.first_problem, at.current.state)
-            elif not self.recorder.resuming:
-                at.current = self._with_first_guess(*trials[at.n_tried])
-                self._forget_all_but(chosen, trials[at.n_tried + 1 :])
-            assert at.current is not None
-            refined = self._refine(at.current, trial)
-            if refined.result.interrupted:
-                return (at.so_far or refined.result).as_interrupted()
-            at.finalists = best_first([*at.finalists, refined])
-            at.current = None  # it has the messages of `refined`, which may be let go
-            at.n_tried += 1
-            for loser in at.finalists[1:]:
-                loser.forget_messages()
-            if says_something(at.finalists[0].result, best_start, self.observations):
-                at.so_far = at.finalists[0].result
+        """Run short starts, trials of the best, the best trial to the end; compare with max-sum."""
+        max_iter = self.settings.max_iter
+        n_trial = min(TRIAL, max_iter - min(SHORT, max_iter))
+        self._run_starts(at, seeds)
+        best_start = self.first or at.finished[0].result
+        self._run_trials(at, n_trial, best_start)
         if at.refined is None:
-            at.current, best = None, at.finalists[0]
-            left = self.settings.max_iter - short - trial
+            best, left = at.finalists[0], max_iter - min(SHORT, max_iter) - n_trial
             at.refined = best if best.result.converged else self._refine(best, left)
-        if at.marginal is None:
-            best = at.refined if self.settings.decimation is None else self._decimate(at.refined)
-            at.marginal = best.result
-            best.forget_messages()
-        return self._explained(at, seeds) or self._checked(at.marginal, best_start)
+        if at.sum_product is None:
+            answer = self._decimated(at.refined)
+            forget_messages([answer])
+            at.sum_product = answer.result
+        if at.sum_product.interrupted:
+            return at.sum_product
+        return self._explained(at, seeds) or self._checked(at.sum_product, best_start)
 
-    def _begin(self, start: Candidate) -> Result:
-        """The first iterations of a start: few, but more while it is still on its way up."""
+    def _run_starts(self, at: Starts, seeds: list[np.random.Generator]) -> None:
+        """Run short random starts of max-sum until some agree; only finalists keep messages."""
+        while len(at.finished) < len(seeds) and not agree(at.finished):
+            number = len(at.finished)
+            start = self._candidate(at, partial(self._start, seeds[number]))
+            start.number = number
+            self._begin(start)
+            at.finished = best_first([*at.finished, start])
+            at.best = at.finished[0].result
+            if start.result.interrupted:
+                raise KeyboardInterrupt
+            forget_messages(at.finished, all_but=choose_finalists(at.finished))
+
+    def _begin(self, start: Candidate) -> None:
+        """Run the first iterations of a start: few, but more while its log-posterior rises."""
+        most = min(MOST, self.settings.max_iter)
         while True:
             done = start.result.n_iter
             n_iter = min(MORE if done else SHORT, self.settings.max_iter - done)
             result = self._run(self.first_problem, start.state, n_iter)
             start.result = joined(start.result, result)
-            most = min(MOST, self.settings.max_iter)
-            if result.interrupted or start.result.n_iter >= most or not climbs(start.result):
-                return result
+            enough = result.interrupted or start.result.n_iter >= most
+            if enough or not judging.is_rising(start.result):
+                return
 
-    def _trials(self, chosen: list[Candidate]) -> list[tuple[Candidate, bool]]:
-        """Which starts go on with sum-product, each without priors; the best also with its own.
+    def _run_trials(self, at: Starts, n_iter: int, best_start: Result) -> None:
+        """Run sum-product from the finalists, and from the given start; the best keeps messages."""
+        finalists = choose_finalists(at.finished)
+        trials = self._trials(finalists)
+        while at.n_tried < len(trials) + self.has_first:
+            begin = partial(self._next_trial, at.n_tried, finalists, trials)
+            refined = self._refine(self._candidate(at, begin), n_iter)
+            if refined.result.interrupted:
+                at.best = at.best or refined.result
+                raise KeyboardInterrupt
+            at.finalists = best_first([*at.finalists, refined])
+            at.current = None  # it has the messages of `refined`, which may be let go
+            at.n_tried += 1
+            forget_messages(at.finalists, all_but=at.finalists[:1])
+            if judging.is_informative(at.finalists[0].result, best_start, self.observations):
+                at.best = at.finalists[0].result
+
+    def _trials(self, finalists: list[Candidate]) -> list[tuple[Candidate, bool]]:
+        """List the starts that go on, each without learned priors; the best also with its own.
 
         Where the noise is strong the priors of a short start mislead. In a real table, which is no
         product of factors that are half ones, sum-product without them forgets what max-sum found.
         """
         learns = self.settings.learns("row_prior") or self.settings.learns("column_prior")
-        trials = [(start, False) for start in chosen]
-        return [*trials[:1], (chosen[0], True), *trials[1:]] if learns and chosen else trials
+        trials = [(start, False) for start in finalists]
+        if learns and trials:
+            trials.insert(1, (finalists[0], True))
+        return trials
 
-    @staticmethod
-    def _forget_all_but(starts: list[Candidate], trials: list[tuple[Candidate, bool]]) -> None:
-        """Let go of the messages of starts that no trial needs any longer."""
-        for start in starts:
-            if not any(start is other for other, _ in trials):
-                start.forget_messages()
-
-    def _with_first_guess(self, start: Candidate, with_priors: bool) -> Candidate:
-        """Sum-product where learning begins: the channel of the decoded factors, or all of it."""
+    def _next_trial(
+        self, n: int, finalists: list[Candidate], trials: list[tuple[Candidate, bool]]
+    ) -> Candidate:
+        """Begin a trial where learning begins: with the channel of the decoded factors, or all."""
+        if n == len(trials):
+            return self._to_sum_product(self._given_start())
+        start, with_priors = trials[n]
         model = self._model_of(start.result)
         if not with_priors:
             model = replace(start.result.model, channel=model.channel)
-        state = engine.to_sum_product(self.first_problem, start.state)
-        return Candidate(state, replace(start.result, model=model))
+        trial = self._to_sum_product(Candidate(start.state, replace(start.result, model=model)))
+        forget_messages(finalists, all_but=[other for other, _ in trials[n + 1 :]])
+        return trial
 
     def _explained(self, at: Starts, seeds: list[np.random.Generator]) -> Result | None:
-        """The best start and the first ones, by max-sum to the end; None if not fewer are wrong.
+        """Run the best start and the first ones by max-sum to the end, if the table is whole.
 
         Marginals explain rare ones away as noise. That is right for what is not seen, but a table
         that is there as a whole is to be explained: by the factors with the fewest wrong entries.
+        None if max-sum has not fewer of them.
         """
-        answer = at.marginal
+        answer = at.sum_product
         assert answer is not None
-        alone = self.settings.alone and is_to_be_explained(self.observations)
-        if answer.interrupted or not alone or not at.done:
+        if not (self.settings.alone and judging.has_few_holes(self.observations) and at.finished):
             return None
-        wrong, start = self._wrong(answer), at.done[0].result
-        settled = start.converged and agreed(at.done)  # more of max-sum would change nothing
-        if wrong == 0 or (settled and wrong <= self._wrong(start)):
+        wrong, best_start = self._wrong(answer), at.finished[0]
+        settled = best_start.result.converged and agree(at.finished)  # more would change nothing
+        if wrong == 0 or (settled and wrong <= self._wrong(best_start.result)):
             return None
-        numbers = self._to_be_finished(at.done[0], len(seeds))
+        at.best = answer
+        size = self.observations.n_observed, self.settings.n_components
+        first = range(min(N_FINISHED, len(seeds))) if float_finish.is_quick(*size) else ()
+        numbers = sorted({*first, best_start.number})
         while at.n_finished < len(numbers):
-            if not self.recorder.resuming:
-                at.current = self._start(seeds[numbers[at.n_finished]])
-            assert at.current is not None
-            result = self._last_run(self.first_problem, at.current)
+            begin = partial(self._start, seeds[numbers[at.n_finished]])
+            result = self._last_run(self.first_problem, self._candidate(at, begin))
             if at.max_sum is None or self._wrong(result) < self._wrong(at.max_sum):
                 at.max_sum = result
             at.current = None
             at.n_finished += 1
+            if judging.MORE_WRONG * self._wrong(at.max_sum) < wrong:
+                at.best = at.max_sum
             if result.interrupted:
-                better = MORE_WRONG * self._wrong(at.max_sum) < wrong
-                return (at.max_sum if better else answer).as_interrupted()
+                raise KeyboardInterrupt
         assert at.max_sum is not None
-        if MORE_WRONG * self._wrong(at.max_sum) >= wrong:
+        if judging.MORE_WRONG * self._wrong(at.max_sum) >= wrong:
             return None
         return replace(at.max_sum, model=self._model_of(at.max_sum))
 
-    def _to_be_finished(self, best: Candidate, n_starts: int) -> list[int]:
-        """Which starts max-sum takes to the end: of a large table the best one only."""
-        size = self.observations.n_observed, self.settings.n_components
-        first = range(min(N_FINISHED, n_starts)) if float_finish.is_quick(*size) else ()
-        return sorted({*first, best.number})
-
     def _checked(self, result: Result, start: Result) -> Result:
-        """The sum-product answer, unless it says nothing about the data where max-sum did."""
-        if result.interrupted or says_something(result, start, self.observations):
+        """Return the answer of sum-product, or of max-sum if only that is informative."""
+        if judging.is_informative(result, start, self.observations):
             return result
-        right, right_before, constant = shares_explained(self.observations, result, start)
+        right, right_before, constant = judging.shares_explained(self.observations, result, start)
         warnings.warn(
             f"sum-product turned uninformative (it explains {right:.1%} of the entries, a constant "
             f"{constant:.1%}, max-sum {right_before:.1%}); the answer is max-sum's. The noise may "

@@ -1,13 +1,13 @@
 """How much memory a fit will take, known before it starts.
 
 Messages are nearly all of it: two for every observed entry and factor, a byte each in max-sum and
-two bytes in sum-product (four as floats), and `learning` keeps those of a few starts at a time.
+two bytes in sum-product (four as floats), and a fit keeps those of a few starts at a time.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 from boolweave.engine import integers
 from boolweave.engine.loop import MAX_BLOCKS, MIN_BLOCK
@@ -34,12 +34,12 @@ _START = {"uint8": 2, "float32": 16}
 _EVIDENCE = {"uint8": 0, "float32": 16}
 _BLOCK = 40
 
-# Bytes of one entry of X or Y: beliefs, sums, what is told, bits; as floats also priors and old
-# beliefs. More where priors are learned; what every start leaves behind, and those that are kept.
+# Bytes of one entry of X or Y: beliefs, sums, quantised beliefs, bits; as floats also priors and
+# old beliefs. More where priors are learned; what a finished start keeps, and a finalist.
 _VARIABLE = {"uint8": 16, "float32": 48}
 _LEARNED = {"uint8": 14, "float32": 56}
-_LEFT_BEHIND = 4
-_KEPT = 8
+_OF_START = 4
+_OF_FINALIST = 8
 
 # Where XOR begins: bytes of one entry of Y, and of one column, for patterns and their sums.
 _PATTERN = 24
@@ -51,6 +51,34 @@ LEAST_ROOM = 64
 
 # Entries in a block, where messages are in files, at the least: fewer take too many of them.
 SMALLEST_BLOCK = 4096
+
+
+class Options(TypedDict, total=False):
+    """What the memory of a fit depends on, beside its size.
+
+    Attributes
+    ----------
+    messages : {"uint8", "float32"}, default="uint8"
+        How messages are stored.
+    method : {"auto", "max-sum", "sum-product"}, default="auto"
+        As in the estimator.
+    learns : bool, default=True
+        Whether noise or priors are learned.
+    n_init, n_jobs : int, default=1
+        Number of starts and of threads.
+    product : {"or", "xor"}, default="or"
+        As in the estimator.
+    finish : bool, default=True
+        Whether the last iterations of max-sum may be with floats.
+    """
+
+    messages: Messages
+    method: Method
+    learns: bool
+    n_init: int
+    n_jobs: int
+    product: Product
+    finish: bool
 
 
 def estimate(
@@ -66,31 +94,7 @@ def estimate(
     product: Product = "or",
     finish: bool = True,
 ) -> int:
-    """Bytes that a fit takes at most, beside its input.
-
-    Parameters
-    ----------
-    shape : (int, int)
-        Number of rows and of columns.
-    n_entries : int
-        Number of observed entries.
-    n_components : int
-        Number of factors.
-    messages : {"uint8", "float32"}
-        How messages are stored.
-    method : {"auto", "max-sum", "sum-product"}
-        As in the estimator.
-    learns : bool
-        Whether noise or priors are learned.
-    n_init : int
-        Number of starts.
-    n_jobs : int
-        Number of threads.
-    product : {"or", "xor"}
-        As in the estimator.
-    finish : bool
-        Whether the last iterations of max-sum may be with floats.
-    """
+    """Return the bytes that a fit takes at most, beside its input; see `Options`."""
     rows, columns = shape
     held = _held(shape, n_entries) if messages == "uint8" else n_entries
     codes = held if held > n_entries else 0
@@ -99,11 +103,11 @@ def estimate(
     if finish and messages == "uint8" and method != "sum-product":
         last = held * n_components * _MAX_SUM[messages] + float_finish.n_bytes(held, n_components)
         messages_at_most = max(messages_at_most, last)
-    per_variable = _VARIABLE[messages] + _LEFT_BEHIND * n_init
+    per_variable = _VARIABLE[messages] + _OF_START * n_init
     if learns:
         per_variable += _LEARNED[messages]
     if method == "auto":
-        per_variable += _KEPT * min(N_FINALISTS, n_init)
+        per_variable += _OF_FINALIST * min(N_FINALISTS, n_init)
     variables = (rows + columns) * n_components * per_variable
     column_sums = 8 * n_jobs * columns * n_components
     scratch = 8 * rows + 32 * columns
@@ -114,13 +118,13 @@ def estimate(
 
 
 def _held(shape: tuple[int, int], n_entries: int) -> int:
-    """Number of entries with messages: in dense blocks, cells that are not observed have some."""
+    """Count the entries with messages: in dense blocks, cells that are not observed have some."""
     dense = integers.DENSE * shape[0] * shape[1] <= n_entries
     return shape[0] * shape[1] if dense else n_entries
 
 
 def _per_entry(K: int, messages: Messages, method: Method, n_init: int) -> int:
-    """Bytes of one observed entry at the worst moment of a fit."""
+    """Return the bytes of one observed entry at the worst moment of a fit."""
     first, then = _MAX_SUM[messages], _SUM_PRODUCT[messages]
     start = _START[messages]
     evidence = _EVIDENCE[messages]
@@ -143,29 +147,20 @@ def store_for(
     n_components: int,
     *,
     max_memory: int | None = None,
-    messages: Messages,
-    method: Method,
-    learns: bool,
-    n_init: int,
-    n_jobs: int,
-    product: Product = "or",
+    **options: Unpack[Options],
 ) -> Memory:
-    """Where the messages of a fit will be kept; parameters as in `estimate`.
+    """Choose where the messages of a fit are kept: in memory, or in files if they must be.
 
-    In files, if the fit would take more than `max_memory` bytes. Raises MemoryError if it would
-    not fit into what is free, or if what cannot be in files takes more than `max_memory`.
+    They are in files if the fit would take more than `max_memory` bytes. Raises MemoryError if it
+    would not fit into what is free, or if what cannot be in files takes more than `max_memory`.
     """
     shape, n_entries = observations.shape, observations.n_observed
 
-    def needed(
-        messages: Messages = messages, method: Method = method, learns: bool = learns,
-        n_entries: int = n_entries,
-    ) -> int:  # fmt: skip
-        return estimate(
-            shape, n_entries, n_components, messages=messages, method=method, learns=learns,
-            n_init=n_init, n_jobs=n_jobs, product=product, finish=max_memory is None,
-        )  # fmt: skip
+    def needed(n_entries: int = n_entries, **other: Unpack[Options]) -> int:
+        finish: Options = {"finish": max_memory is None}
+        return estimate(shape, n_entries, n_components, **(finish | options | other))
 
+    floats = options.get("messages") == "float32"
     free = free_memory()
     total = needed() + observations.n_bytes_in_files
     problem = (
@@ -173,25 +168,22 @@ def store_for(
         f"{n_components} factors need about {in_words(total)} of memory"
     )
     if max_memory is not None and total > max_memory:
-        if messages == "float32":
+        if floats:
             raise MemoryError(
                 f"{problem}, more than max_memory={in_words(max_memory)}; messages can be kept in "
                 "files only if they are integers, but here they are floats"
             )
-        n_blocks = blocks_within(
-            max_memory, shape, n_entries, n_components, messages=messages, method=method,
-            learns=learns, n_init=n_init, n_jobs=n_jobs, product=product,
-        )  # fmt: skip
+        n_blocks = blocks_within(max_memory, shape, n_entries, n_components, **options)
         in_files = total - needed(n_entries=0)
         check_disk(in_files)
         return Files(n_blocks, cached=free is None or in_files <= free // 2)
     if free is None or needed() <= free:
         return Memory()
     remedies = ["fewer factors", "max_memory= to keep messages in files"]
-    if messages == "float32":
-        remedies = ["fewer factors", f'messages="uint8" ({in_words(needed("uint8"))})']
-    if method != "max-sum":
-        remedies.append(f'method="max-sum" ({in_words(needed(messages, "max-sum", False))})')
+    if floats:
+        remedies[1] = f'messages="uint8" ({in_words(needed(messages="uint8"))})'
+    if options.get("method") != "max-sum":
+        remedies.append(f'method="max-sum" ({in_words(needed(method="max-sum", learns=False))})')
     raise MemoryError(
         f"{problem}, but {in_words(free)} are "
         f"free; try {', '.join(remedies)}, or boolweave.distributed on several machines"
@@ -199,13 +191,17 @@ def store_for(
 
 
 def blocks_within(
-    max_memory: int, shape: tuple[int, int], n_entries: int, n_components: int, **how: Any
+    max_memory: int,
+    shape: tuple[int, int],
+    n_entries: int,
+    n_components: int,
+    **options: Unpack[Options],
 ) -> int:
-    """In how many blocks the rows are to be cut for messages in files; the rest as in `estimate`.
+    """Return the number of blocks that the rows must be cut into for messages in files.
 
     Raises MemoryError if what cannot be in files takes more than `max_memory`.
     """
-    rest = estimate(shape, 0, n_components, **how)
+    rest = estimate(shape, 0, n_components, **options)
     least = LEAST_ROOM * n_components * SMALLEST_BLOCK
     if max_memory < rest + least:
         raise MemoryError(
@@ -222,7 +218,7 @@ def check_answer(
 ) -> None:
     """Raise MemoryError if an array of this shape is more than is free, or than `max_memory`.
 
-    What is worked out in pieces takes little beside the answer itself.
+    It is computed in parts, which take little beside the answer itself.
     """
     n_bytes = shape[0] * shape[1] * itemsize
     problem = f"{what} of {shape[0]} rows × {shape[1]} columns takes {in_words(n_bytes)} of memory"
@@ -237,7 +233,7 @@ def check_answer(
 
 
 def in_bytes(size: int | float | str) -> int:
-    """A number of bytes from a number or from words such as "2GiB", "500 MB" or "1.5e9".
+    """Read a number of bytes: a number, or a text such as "2GiB", "500 MB" or "1.5e9".
 
     Examples
     --------

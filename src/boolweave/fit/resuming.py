@@ -29,8 +29,8 @@ _SUMS = (np.int16, np.int32, np.int64)
 _TYPES: dict[type, dict[str, Any]] = {
     Run: {"state": State, "residuals": list, "scores": list, "changes": list, "best": tuple},
     Starts: {
-        "current": Candidate | None, "done": list, "finalists": list, "n_tried": _WHOLE,
-        "refined": Candidate | None, "so_far": Result | None, "marginal": Result | None,
+        "current": Candidate | None, "finished": list, "finalists": list, "n_tried": _WHOLE,
+        "refined": Candidate | None, "best": Result | None, "sum_product": Result | None,
         "n_finished": _WHOLE, "max_sum": Result | None,
     },
     Attempts: {"n_failed": _WHOLE, "best": Result | None},
@@ -63,7 +63,7 @@ def frame_of(kind: type, problem: Callable[[], Problem], most: int) -> Callable[
             elif isinstance(part, Model):
                 check_model(problem(), part)
         if isinstance(frame, Starts):
-            candidates = [*frame.done, *frame.finalists]
+            candidates = [*frame.finished, *frame.finalists]
             _expect(all(type(one) is Candidate for one in candidates), "expected candidates")
             _expect(frame.n_tried >= 0, "a number of candidates below 0")
         if isinstance(frame, Learning):

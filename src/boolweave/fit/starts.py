@@ -1,9 +1,9 @@
-"""Starts on their way: what each has found, and which of them go on."""
+"""The candidates of a fit, how far its loops are, and which candidates go on."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -11,20 +11,23 @@ from boolweave.engine.loop import State
 from boolweave.engine.result import Ending, Result
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from boolweave.data.observations import Observations
     from boolweave.model.model import Model
+    from boolweave.runtime.types import Floats
 
-# "auto": so many starts that ended in different places go on with sum-product; so many that ended
-# in the same best place make more starts needless.
+# "auto": the number of starts with different ends that go on with sum-product; the number with the
+# same best end that makes more starts needless.
 N_FINALISTS = 3
 N_AGREE = 2
 
 
 @dataclass(eq=False)
 class Candidate:
-    """A start on its way: its state, the model it has learned so far, and what it found."""
+    """A start under way: its messages, and what it found with the model it learned so far."""
 
     state: State
     result: Result
@@ -32,7 +35,7 @@ class Candidate:
 
     @classmethod
     def of(cls, state: State, model: Model, observations: Observations) -> Candidate:
-        """A start that has found nothing yet: a run that goes on from it has its own result."""
+        """Make a start that has found nothing yet."""
         nothing = np.zeros((0, model.n_components), dtype=np.float32)
         history = {name: np.zeros(0) for name in ("residual", "log_posterior", "changes")}
         ending = Ending.OUT_OF_ITERATIONS
@@ -40,12 +43,16 @@ class Candidate:
             state, Result(model, observations, nothing, nothing.T, -np.inf, ending, 0, history)
         )
 
-    def forget_messages(self) -> None:
-        """Let the messages go, which are large: this candidate is not to be continued."""
-        gone: Any = None
-        self.state = replace(
-            self.state, to_row=[], to_column=[], sums=None, row_belief=gone, column_belief=gone
-        )
+
+def forget_messages(candidates: Iterable[Candidate], all_but: Iterable[Candidate] = ()) -> None:
+    """Let the messages go, which are large, of candidates that are not to be continued."""
+    kept, gone = {id(candidate) for candidate in all_but}, cast("Floats", None)
+    for candidate in candidates:
+        if id(candidate) not in kept:
+            candidate.state = replace(
+                candidate.state,
+                to_row=[], to_column=[], sums=None, row_belief=gone, column_belief=gone,
+            )  # fmt: skip
 
 
 # ---------------------------------------------------------------- the loops, as they stand
@@ -53,7 +60,7 @@ class Candidate:
 
 @dataclass(eq=False)
 class Attempts:
-    """How many attempts at a fit failed, and the best of their answers."""
+    """The number of attempts at a fit that failed, and the best of their answers."""
 
     n_failed: int = 0
     best: Result | None = None
@@ -63,25 +70,20 @@ class Attempts:
 class Starts:
     """How far the starts of a fit are."""
 
-    current: Candidate | None = None  # the one under way
-    done: list[Candidate] = field(default_factory=list)
+    current: Candidate | None = None  # the candidate under way
+    finished: list[Candidate] = field(default_factory=list)  # starts
     finalists: list[Candidate] = field(default_factory=list)  # after their trial with sum-product
     n_tried: int = 0
-    refined: Candidate | None = None  # the best of them, or the current one, at its end
-    so_far: Result | None = None  # the best that is finished
-    marginal: Result | None = None  # the answer of sum-product
-    n_finished: int = 0  # starts that max-sum has taken to the end, and the best of their results
-    max_sum: Result | None = None
-
-    @property
-    def ends(self) -> list[Result]:
-        """Where the starts ended."""
-        return [candidate.result for candidate in self.done]
+    refined: Candidate | None = None  # the current start or the best finalist, before decimation
+    best: Result | None = None  # what Ctrl-C would return
+    sum_product: Result | None = None  # the answer of sum-product
+    n_finished: int = 0  # the number of starts that max-sum has taken to the end
+    max_sum: Result | None = None  # the best of their answers
 
 
 @dataclass(eq=False)
 class Learning:
-    """How far a candidate is that runs and learns by turns."""
+    """How far a candidate is that runs and learns in turns."""
 
     candidate: Candidate
     model: Model
@@ -90,13 +92,13 @@ class Learning:
 
     @classmethod
     def of(cls, candidate: Candidate, left: int, pause: int = 0) -> Learning:
-        """The beginning, with a candidate of its own."""
+        """Begin with a copy of the candidate."""
         return cls(replace(candidate), candidate.result.model, left, pause)
 
 
 @dataclass(eq=False)
 class Decimation:
-    """How far decimation is: the priors, 0 or 1 where an entry is fixed."""
+    """How far decimation is: the priors are 0 or 1 where an entry is fixed."""
 
     candidate: Candidate
     rows: NDArray[np.float64]  # (M, K)
@@ -107,32 +109,31 @@ class Decimation:
 
 
 def best_first(candidates: list[Candidate]) -> list[Candidate]:
-    """The candidates, the one with the highest log-posterior first."""
+    """Sort candidates, the highest log-posterior first."""
     return sorted(candidates, key=lambda candidate: -candidate.result.log_posterior)
 
 
-def same(a: Candidate, b: Candidate) -> bool:
-    """Whether two starts ended in the same place: their log-posteriors are equal."""
+def same_end(a: Candidate, b: Candidate) -> bool:
+    """Whether two starts have the same log-posterior, and so probably ended in the same place."""
     return bool(np.isclose(a.result.log_posterior, b.result.log_posterior, rtol=1e-9, atol=1e-6))
 
 
-def finalists(starts: list[Candidate], *, keep: bool = True) -> list[Candidate]:
-    """The best few starts that ended in different places (or, not `keep`, all the others)."""
+def choose_finalists(starts: list[Candidate]) -> list[Candidate]:
+    """Choose the first few starts, the best ones, that ended in different places."""
     chosen: list[Candidate] = []
-    others: list[Candidate] = []
     for start in starts:
-        new = len(chosen) < N_FINALISTS and not any(same(start, other) for other in chosen)
-        (chosen if new else others).append(start)
-    return chosen if keep else others
+        if len(chosen) < N_FINALISTS and not any(same_end(start, other) for other in chosen):
+            chosen.append(start)
+    return chosen
 
 
-def agreed(starts: list[Candidate]) -> bool:
-    """Whether so many starts found the same best place that more are not needed."""
-    return sum(same(start, starts[0]) for start in starts) >= N_AGREE
+def agree(starts: list[Candidate]) -> bool:
+    """Whether so many starts ended in the same best place that more are not needed."""
+    return sum(same_end(start, starts[0]) for start in starts) >= N_AGREE
 
 
 def joined(before: Result, after: Result) -> Result:
-    """The result of a run that continued another: its own end, both histories."""
+    """Return the result of a run that continued another, with the histories of both."""
     if after.n_iter == 0 and before.n_iter > 0:
         return replace(before, ending=after.ending)
     history = {
