@@ -128,7 +128,7 @@ def test_the_search_goes_up_until_nothing_is_gained():
     planted = make_boolean(60, 60, 2, flip=0.02, random_state=0)
     selection = select_rank(planted.observations, random_state=0)
     assert selection.best == 2
-    np.testing.assert_array_equal(selection.ranks, np.arange(1, 2 + rank.PATIENCE + 1))
+    np.testing.assert_array_equal(selection.ranks, np.arange(1, 2 + rank.RANKS_BEYOND + 1))
 
 
 @pytest.mark.parametrize("load", [load_zoo, load_votes84])

@@ -8,7 +8,7 @@ are tried, and the best tile is kept. It depends on the data alone: there is no 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,16 +17,16 @@ from boolweave.model.products import product_at
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from scipy.sparse import csr_array
 
     from boolweave.data.observations import Observations
     from boolweave.model.products import Product
+    from boolweave.runtime.types import Floats
 
-    Floats = NDArray[np.floating[Any]]
-
-# Rows are looked at evenly until they have so many entries; of tables with more, only these.
+# Tiles are looked for in rows with this many entries, spread evenly over a table with more.
 ENTRIES = 1 << 22
 
-# So many rows are tried as beginnings, and each grows in so many rounds.
+# The number of rows that are tried as beginnings, and the rounds in which each grows.
 SEEDS = 64
 ROUNDS = 4
 
@@ -51,7 +51,7 @@ class Sample:
 
     @classmethod
     def of(cls, observations: Observations) -> Sample:
-        """All rows, or as many of a large table, evenly spread, as have `ENTRIES` entries."""
+        """Take all rows, or as many of a large table, evenly spread, as have `ENTRIES` entries."""
         n_rows = observations.shape[0]
         share = min(1.0, ENTRIES / max(1, observations.n_observed))
         rows = np.linspace(0, n_rows - 1, max(1, round(share * n_rows))).astype(np.intp)
@@ -67,7 +67,7 @@ def with_tiles(
     product: Product,
     least_share: float = 0.0,
 ) -> tuple[Floats, Floats]:
-    """The same factors and n more, as log-odds; those of rows outside the sample are 0.
+    """Add n factors to the given ones, as log-odds; those of rows outside the sample are 0.
 
     Parameters
     ----------
@@ -83,12 +83,13 @@ def with_tiles(
     """
     seen, at = sample.seen, sample.row_of
     here = row_log_odds[sample.rows]
-    product_is = product_at(here, column_log_odds, at, seen.indices, product)
+    explained = product_at(here, column_log_odds, at, seen.indices, product)
     new_rows, new_columns = [], []
     for _ in range(n):
-        gains = _gains(seen, product_is, product, least_share)
-        x, y = _best_tile(_table(sample, gains))
-        product_is = _joined(product_is, (x > 0)[at] & (y > 0)[seen.indices], product)
+        gains = _gains(seen.values, explained, product, least_share)
+        x, y = _best_tile(*_gains_table(sample, gains))
+        tile = (x > 0)[at] & (y > 0)[seen.indices]
+        explained = explained ^ tile if product == "xor" else explained | tile
         rows = np.zeros(len(row_log_odds), dtype=np.float32)
         rows[sample.rows] = x
         new_rows.append(rows)
@@ -99,23 +100,16 @@ def with_tiles(
     )
 
 
-def _joined(
-    product_is: NDArray[np.uint8], tile: NDArray[np.bool_], product: Product
-) -> NDArray[np.uint8]:
-    return product_is ^ tile if product == "xor" else product_is | tile
-
-
 def _gains(
-    seen: Observations, product_is: NDArray[np.uint8], product: Product, least_share: float
+    values: NDArray[np.uint8], explained: NDArray[np.uint8], product: Product, least_share: float
 ) -> NDArray[np.float32]:
-    """What a tile gains by each entry, in nats."""
-    values = seen.values
+    """Return what a tile gains by each entry, in nats."""
     if product == "xor":  # a tile turns what is wrong into right, and the other way round
-        wrong = values != product_is
+        wrong = values != explained
         flip = (np.count_nonzero(wrong) + 1) / (len(wrong) + 10)
         each = max(0.1, -float(log_odds(flip)))
         return np.where(wrong, each, -each).astype(np.float32)
-    counts = np.bincount(2 * values.astype(np.intp) + product_is, minlength=4).reshape(2, 2)
+    counts = np.bincount(2 * values.astype(np.intp) + explained, minlength=4).reshape(2, 2)
     one_given_zero = (counts[1, 0] + 1) / (counts[:, 0].sum() + 10)
     one_given_one = max((counts[1, 1] + 9) / (counts[:, 1].sum() + 10), least_share)
     one_given_one = min(max(one_given_one, one_given_zero + 0.02), 1 - 1e-6)
@@ -123,35 +117,30 @@ def _gains(
     of_zero = np.log1p(-one_given_one) - np.log1p(-one_given_zero)
     of_one = np.log(one_given_one) - np.log(one_given_zero)
     gains = np.where(values == 1, of_one, of_zero)
-    gains[product_is == 1] = 0  # another tile there changes nothing
+    gains[explained == 1] = 0  # another tile there changes nothing
     return gains.astype(np.float32)
 
 
-@dataclass(frozen=True, eq=False)
-class _Gains:
-    """Gains of all entries as a table of whole numbers, and how many make a nat."""
-
-    table: Any  # (rows, columns) array, dense or sparse
-    per_nat: float
-
-
-def _table(sample: Sample, gains: NDArray[np.float32]) -> _Gains:
-    from scipy import sparse
+def _gains_table(
+    sample: Sample, gains: NDArray[np.float32]
+) -> tuple[csr_array | NDArray[np.float32], np.float32]:
+    """Make a table of the gains as whole numbers, dense or sparse; also how many make a nat."""
+    from scipy.sparse import csr_array
 
     seen = sample.seen
     per_nat = STEPS / max(float(np.abs(gains).max(initial=0.0)), 1e-9)
     whole = np.sign(gains) * np.maximum(np.rint(np.abs(gains) * per_nat), np.abs(gains) > 0)
     whole = whole.astype(np.float32)
-    if len(whole) < DENSE * seen.shape[0] * seen.shape[1]:
-        return _Gains(sparse.csr_array((whole, seen.indices, seen.indptr), seen.shape), per_nat)
-    table = np.zeros(seen.shape, dtype=np.float32)
-    table[sample.row_of, seen.indices] = whole
-    return _Gains(table, per_nat)
+    table = csr_array((whole, seen.indices, seen.indptr), seen.shape)
+    if len(whole) >= DENSE * seen.shape[0] * seen.shape[1]:
+        table = table.toarray()
+    return table, np.float32(per_nat)
 
 
-def _best_tile(gains: _Gains) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Log-odds of the rows and of the columns of the best tile; below 0 if there is none."""
-    table, per_nat = gains.table, np.float32(gains.per_nat)
+def _best_tile(
+    table: csr_array | NDArray[np.float32], per_nat: np.float32
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Find the log-odds of the rows and columns of the best tile; below 0 if there is none."""
     n_rows, n_columns = table.shape
     seeds = _seeds(table)
     if not len(seeds):
@@ -174,12 +163,9 @@ def _best_tile(gains: _Gains) -> tuple[NDArray[np.float32], NDArray[np.float32]]
     return x_odds, y_odds
 
 
-def _seeds(table: Any) -> NDArray[np.intp]:
-    """Rows to begin with, from those with most to explain to those with least."""
-    if isinstance(table, np.ndarray):
-        unexplained = np.count_nonzero(table > 0, axis=1)
-    else:
-        unexplained = np.diff((table > 0).tocsr().indptr)
+def _seeds(table: csr_array | NDArray[np.float32]) -> NDArray[np.intp]:
+    """Choose rows to begin with, from those with most to explain to those with least."""
+    unexplained = np.asarray((table > 0).sum(axis=1))
     order = np.argsort(-unexplained, kind="stable")
     order = order[: np.count_nonzero(unexplained)]
     n = min(len(order), SEEDS)
@@ -187,7 +173,7 @@ def _seeds(table: Any) -> NDArray[np.intp]:
 
 
 def _cost(members: NDArray[np.float32], per_nat: np.float32) -> NDArray[np.float32]:
-    """What it costs to name a member of each set, (n, sets): the log-odds of its density."""
+    """Return what it costs to name a member of each set, (n, sets): log-odds of its density."""
     n = len(members)
     share = np.clip(members.sum(axis=0, dtype=np.float64) / n, 1 / (n + 1), 0.5)
     return (per_nat * np.log((1 - share) / share)).astype(np.float32)
