@@ -276,7 +276,7 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
         if isinstance(self.random_state, int | np.integer):
             parameters["random_state"] = int(self.random_state)
         drawn = self._first_seed() if first_seed is None else first_seed
-        recorder = Recorder.at(self.checkpoint, observations, parameters)
+        recorder = Recorder(self.checkpoint, observations, parameters)
         recorder.checks["seed"] = whole_number
         with recorder.frame("seed", lambda: [drawn]) as seed:
             yield recorder, np.random.default_rng(seed[0])

@@ -103,14 +103,13 @@ def kill_a_worker_in_step(monkeypatch, client, when):
 def test_a_worker_that_dies(client, planted, tmp_path, monkeypatch, with_checkpoint):
     here = BooleanMatrixFactorization(**LONG).fit(planted.observations)
     resumed = []
-    at = Recorder.at
 
     def noted(*arguments):
-        recorder = at(*arguments)
+        recorder = Recorder(*arguments)
         resumed.append(recorder.resuming)
         return recorder
 
-    monkeypatch.setattr(Recorder, "at", noted)
+    monkeypatch.setattr("boolweave.estimator.Recorder", noted)
     kill_a_worker_in_step(monkeypatch, client, 30)
     place = Checkpoint(tmp_path, interval=0, share=1) if with_checkpoint else None
     there = DaskBooleanMatrixFactorization(client=client, checkpoint=place, **LONG)

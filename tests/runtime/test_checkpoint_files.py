@@ -33,7 +33,7 @@ def test_a_truncated_checkpoint(planted, tmp_path):
     second.write_bytes(second.read_bytes()[:-1000])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        assert Recorder.at(tmp_path, planted.observations, {}).resuming
+        assert Recorder(tmp_path, planted.observations, {}).resuming
     assert f"{second} is damaged; trying the checkpoint before it" in str(caught[0].message)
     for damaged in (b"", b"nothing of the kind", first.read_bytes()[:5000]):
         first.write_bytes(damaged)
@@ -207,7 +207,7 @@ def test_when_there_is_room_again(planted, tmp_path, monkeypatch, url):
         write(*arguments)
 
     monkeypatch.setattr(checkpoint_files, "write_arrays", failing)
-    recorder = Recorder.at(Checkpoint(place, interval=0, share=1), planted.observations, {})
+    recorder = Recorder(Checkpoint(place, interval=0, share=1), planted.observations, {})
     for n_saved in (0, 0, 1, 1, 1, 2):
         recorder._due = 0.0
         if recorder.n_saved == n_saved:
@@ -222,7 +222,7 @@ def test_when_there_is_room_again(planted, tmp_path, monkeypatch, url):
 
 
 def test_what_is_no_fault_of_the_disk_is_an_error(planted, tmp_path):
-    recorder = Recorder.at(Checkpoint(tmp_path, interval=0), planted.observations, {})
+    recorder = Recorder(Checkpoint(tmp_path, interval=0), planted.observations, {})
     recorder.register(Loose)
     with recorder.frame("loose", lambda: Loose(print)), pytest.raises(TypeError):
         recorder.save_if_due()
@@ -244,7 +244,7 @@ def test_a_checkpoint_that_cannot_be_removed_does_not_lose_the_result(
 
 
 def test_a_checkpoint_that_somebody_removed(planted, tmp_path, monkeypatch):
-    recorder = Recorder.at(tmp_path, planted.observations, {})
+    recorder = Recorder(tmp_path, planted.observations, {})
     for _ in range(2):
         recorder.save()
     monkeypatch.setattr(checkpoint_files.Directory, "numbers", lambda self: [1, 2, 3])
@@ -254,7 +254,7 @@ def test_a_checkpoint_that_somebody_removed(planted, tmp_path, monkeypatch):
 
 def test_a_directory_that_somebody_removed(planted, tmp_path):
     place = tmp_path / "run"
-    recorder = Recorder.at(Checkpoint(place, interval=0), planted.observations, {})
+    recorder = Recorder(Checkpoint(place, interval=0), planted.observations, {})
     recorder.save()
     shutil.rmtree(place)
     recorder._due = 0.0
@@ -269,7 +269,7 @@ def test_no_memory_for_a_checkpoint_does_not_end_the_fit(planted, tmp_path, monk
         raise MemoryError("Unable to allocate 3 TiB")
 
     monkeypatch.setattr(checkpoint_files, "write_arrays", greedy)
-    recorder = Recorder.at(Checkpoint(tmp_path, interval=0), planted.observations, {})
+    recorder = Recorder(Checkpoint(tmp_path, interval=0), planted.observations, {})
     with pytest.warns(CheckpointWarning, match="Unable to allocate"):
         recorder.save_if_due()
 
@@ -280,7 +280,7 @@ def test_no_memory_for_a_checkpoint_does_not_end_the_fit(planted, tmp_path, monk
 def test_how_often(tmp_path, planted, monkeypatch):
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    recorder = Recorder.at(Checkpoint(tmp_path, interval=100), planted.observations, {})
+    recorder = Recorder(Checkpoint(tmp_path, interval=100), planted.observations, {})
     write = checkpoint_files.Directory.write
 
     def slow_write(*arguments):
@@ -303,7 +303,7 @@ class Loose:
 
 
 def test_what_a_checkpoint_cannot_hold(tmp_path, planted):
-    recorder = Recorder.at(tmp_path, planted.observations, {})
+    recorder = Recorder(tmp_path, planted.observations, {})
     with recorder.frame("loose", lambda: Loose(print)):
         with pytest.raises(TypeError, match="cannot hold a Loose"):
             recorder.save()

@@ -1,4 +1,4 @@
-"""The M-step: learns the channel and the priors from marginals or from decoded factors."""
+"""The M-step: learn the channel and the priors from marginals or from decoded factors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LEAST_DENSITY = 1e-3
 def model_from_beliefs(
     settings: Settings, observations: Observations, model: Model, state: State
 ) -> Model:
-    """Learns the channel and the priors from the marginals of sum-product."""
+    """Learn the channel and the priors from the marginals of sum-product."""
     learned: dict[str, Channel | NDArray[np.float64]] = {}
     if settings.learns("noise"):
         n_ones = observations.n_ones
@@ -48,7 +48,7 @@ def model_from_beliefs(
 
 
 def model_from_bits(settings: Settings, observations: Observations, result: Result) -> Model:
-    """Learns the same from the decoded factors, because max-sum has no marginals."""
+    """Learn the same from the decoded factors, because max-sum has no marginals."""
     learned: dict[str, Channel | NDArray[np.float64]] = {}
     if settings.learns("noise"):
         learned["channel"] = channel_from_counts(result.decoded_counts(observations))
@@ -60,7 +60,7 @@ def model_from_bits(settings: Settings, observations: Observations, result: Resu
 
 
 def channel_from_counts(counts: Sequence[Sequence[float]] | NDArray[np.int64]) -> Channel:
-    """Estimates the channel from (expected) counts, indexed by the seen and then the true value.
+    """Estimate the channel from (expected) counts, indexed by the seen and then the true value.
 
     Ten entries with the paper's share of flips are added for either true value: little data cannot
     teach much.
@@ -78,7 +78,7 @@ def channel_from_counts(counts: Sequence[Sequence[float]] | NDArray[np.int64]) -
 
 
 def density(probabilities: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Estimates the density of a factor from the probabilities of its entries.
+    """Estimate the density of a factor from the probabilities of its entries.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def density(probabilities: NDArray[np.floating]) -> NDArray[np.float64]:
 
 
 def distance(a: Model, b: Model) -> float:
-    """Returns the largest difference between the probabilities of two models."""
+    """Return the largest difference between the probabilities of two models."""
     pairs = [
         (a.channel.one_given_zero, b.channel.one_given_zero),
         (a.channel.one_given_one, b.channel.one_given_one),

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_che
 import numpy as np
 
 from boolweave.runtime.archives import Archive
-from boolweave.runtime.checkpoint_files import Directory, Remote, files_at
+from boolweave.runtime.checkpoint_files import Directory, files_at
 from boolweave.runtime.storage import LazyArray, Memory
 
 if TYPE_CHECKING:
@@ -116,12 +116,12 @@ class Recorder:
 
     Parameters
     ----------
-    checkpoint : Checkpoint, optional
-        Without one, nothing is written.
-    identity : dict of str
-        What tells this problem from others, as `identity_of` makes it.
-    given : dict
-        Objects by name that are not written, because the run that resumes has them too.
+    place : path, URL or Checkpoint, optional
+        Where checkpoints are; without it, nothing is written.
+    observations : Identified
+        The data, which are not written: whoever resumes has them too.
+    parameters : dict
+        What tells runs with the same data apart.
 
     Attributes
     ----------
@@ -135,40 +135,28 @@ class Recorder:
 
     def __init__(
         self,
-        checkpoint: Checkpoint | None = None,
-        identity: dict[str, str] | None = None,
-        given: dict[str, object] | None = None,
+        place: str | Path | Checkpoint | None = None,
+        observations: Identified | None = None,
+        parameters: dict[str, Any] | None = None,
     ) -> None:
         self.n_saved = 0
         self.store = Memory()
         self.classes: dict[str, type] = {}
         self.checks: dict[str, Callable[[Any], None]] = {}
-        self._identity = identity or {}
-        self._given = given or {}
         self._open: list[tuple[str, object]] = []
         self._waiting: list[tuple[str, Node]] = []
         self._reader: _Reader | None = None
-        self._checkpoint = checkpoint or Checkpoint("")
+        self._given: dict[str, object] = {"observations": observations}
+        self._files: Directory | None = None
+        self._checkpoint = place if isinstance(place, Checkpoint) else Checkpoint(place or "")
         self._path = self._checkpoint.path
-        self._files = None if checkpoint is None else files_at(str(self._path))
-        if self._files is not None:
+        if place is not None and observations is not None:
+            texts = {name: _text(value) for name, value in (parameters or {}).items()}
+            self._identity = {"data": observations.fingerprint, **texts}
+            self._files = files_at(str(self._path))
             self._files.remove_abandoned()
             self._waiting = self._load(self._files)
             self._due = time.monotonic() + self._checkpoint.interval
-
-    @classmethod
-    def at(
-        cls,
-        place: str | Path | Checkpoint | None,
-        observations: Identified,
-        parameters: dict[str, Any],
-    ) -> Recorder:
-        """Make the recorder of a fit; it writes nothing where no place is given."""
-        if place is None:
-            return cls()
-        checkpoint = place if isinstance(place, Checkpoint) else Checkpoint(place)
-        identity = identity_of(observations, parameters)
-        return cls(checkpoint, identity, {"observations": observations})
 
     def register(self, *classes: type) -> None:
         """Allow dataclasses as parts of frames; checkpoints know them by their bare names."""
@@ -276,7 +264,7 @@ class Recorder:
                 stacklevel=2,
             )
 
-    def _load(self, files: Directory | Remote) -> list[tuple[str, Node]]:
+    def _load(self, files: Directory) -> list[tuple[str, Node]]:
         """Read the frames of the newest checkpoint that is whole; none if there is none."""
         numbers = files.numbers()
         for number in reversed(numbers):
@@ -314,12 +302,6 @@ class Recorder:
                     f"{name} is a checkpoint of another problem ({what}); give another place for "
                     "checkpoint=, or remove it to begin again"
                 )
-
-
-def identity_of(observations: Identified, parameters: dict[str, Any]) -> dict[str, str]:
-    """Tell a problem from others by a hash of its data and by its parameters as text."""
-    texts = {name: _text(value) for name, value in parameters.items()}
-    return {"data": observations.fingerprint, **texts}
 
 
 def _text(value: Any) -> str:
@@ -425,7 +407,7 @@ class _Reader:
         return kind(**{field: self.value(node) for field, node in parts.items()})
 
 
-def _read(files: Directory | Remote, number: int) -> tuple[dict[str, Any], dict[str, LazyArray]]:
+def _read(files: Directory, number: int) -> tuple[dict[str, Any], dict[str, LazyArray]]:
     """Read the header and the arrays; large ones are only checked, and read again when needed.
 
     So no more than one of them is in memory before it is known where it is to be kept.

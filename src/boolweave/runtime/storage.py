@@ -71,11 +71,11 @@ class Memory:
         self.n_blocks = n_blocks
 
     def zeros(self, shapes: Sequence[Shape], dtype: DTypeLike) -> list[Array]:
-        """Makes arrays of these shapes."""
+        """Make arrays of these shapes."""
         return [np.zeros(shape, dtype=dtype) for shape in shapes]
 
     def load(self, arrays: Sequence[LazyArray]) -> list[Array]:
-        """Reads arrays into this store."""
+        """Read arrays into this store."""
         return [array.read() for array in arrays]
 
 
@@ -101,7 +101,7 @@ class Files(Memory):
         self.cached = cached
 
     def zeros(self, shapes: Sequence[Shape], dtype: DTypeLike) -> list[Array]:
-        """Makes arrays of these shapes in one file, each beginning at a page."""
+        """Make arrays of these shapes in one file, each beginning at a page."""
         kind = np.dtype(dtype)
         sizes = [int(np.prod(shape, dtype=np.int64)) * kind.itemsize for shape in shapes]
         starts = [0, *accumulate(-(-size // _PAGE) * _PAGE for size in sizes)]
@@ -112,7 +112,7 @@ class Files(Memory):
         ]
 
     def load(self, arrays: Sequence[LazyArray]) -> list[Array]:
-        """Reads arrays into a file if they are large, with one at a time in memory."""
+        """Read arrays into a file if they are large, with one at a time in memory."""
         alike = len({array.dtype for array in arrays}) == 1
         if not alike or sum(array.n_bytes for array in arrays) < self.LEAST:
             return super().load(arrays)
@@ -149,7 +149,7 @@ class _Mapping(mmap.mmap):
         return mapping
 
     def drop(self, start: int, length: int) -> None:
-        """Removes a part of the file from the system's page cache.
+        """Remove a part of the file from the system's page cache.
 
         Pages that are not on the disk yet stay, and the call starts writing them. When there are
         many of those, it waits until they are written and removes them, too.
@@ -166,7 +166,7 @@ class _Mapping(mmap.mmap):
 
 
 def _allocate(file: BinaryIO, n_bytes: int) -> None:
-    """Reserves the room on the disk: a mapped file that cannot grow later ends the process."""
+    """Reserve the room on the disk: a mapped file that cannot grow later ends the process."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(file.fileno(), 0, n_bytes)
     else:
@@ -179,7 +179,7 @@ def _allocate(file: BinaryIO, n_bytes: int) -> None:
 def iterate_blocks(
     items: Iterable[Item], arrays_of: Callable[[Item], Iterable[Array]]
 ) -> Iterator[Item]:
-    """Yields the items; reads the arrays of the next item ahead and gives back those of the last.
+    """Yield the items; read the arrays of the next item ahead and give back those of the last.
 
     Where the arrays are in memory it only yields the items.
     """
@@ -197,7 +197,7 @@ def iterate_blocks(
 
 
 def iterate_chunks(array: Array, overlap: int = 0, size: int = CHUNK) -> Iterator[Array]:
-    """Yields consecutive parts; each begins with the last `overlap` items of the one before.
+    """Yield consecutive parts; each begins with the last `overlap` items of the one before.
 
     No part is empty, or only what overlaps, unless the array is as short as that.
     """
@@ -207,7 +207,7 @@ def iterate_chunks(array: Array, overlap: int = 0, size: int = CHUNK) -> Iterato
 
 
 def release_pages(array: Array) -> None:
-    """Gives the memory of an array back if it is part of a file; it is read again when needed."""
+    """Give the memory of an array back if it is part of a file; it is read again when needed."""
     _advise(array, "MADV_DONTNEED")
 
 
@@ -215,7 +215,7 @@ def _advise(array: Array, advice: str) -> None:
     mapping = _mapping_of(array)
     if mapping is None or array.nbytes == 0 or not hasattr(mmap, advice):
         return
-    first = array.__array_interface__["data"][0] - _address(mapping)
+    first = array.ctypes.data - np.frombuffer(mapping, dtype=np.uint8, count=1).ctypes.data
     start = first // _PAGE * _PAGE
     length = min(first + array.nbytes, len(mapping)) - start
     mapping.madvise(getattr(mmap, advice), start, length)
@@ -229,28 +229,19 @@ def is_in_file(array: Array) -> bool:
 
 
 def _mapping_of(array: object) -> mmap.mmap | None:
-    """Finds the mapping that an array is part of, if its pages can be given back without loss."""
-    while type(array) is np.ndarray:
-        array = array.base
+    """Find the mapping that an array is part of, if its pages can be given back without loss."""
     while isinstance(array, np.ndarray):
-        if isinstance(array, np.memmap) and array.mode == "c":  # changes are in memory only
-            return None
-        if isinstance(array, np.memmap):
-            return array._mmap  # type: ignore[attr-defined, no-any-return]
+        if isinstance(array, np.memmap):  # changes of a private one are in memory only
+            return None if array.mode == "c" else array._mmap  # type: ignore[attr-defined, no-any-return]
         array = array.base
     return array if isinstance(array, _Mapping) else None
-
-
-def _address(mapping: mmap.mmap) -> int:
-    whole = np.frombuffer(mapping, dtype=np.uint8, count=1)
-    return int(whole.__array_interface__["data"][0])
 
 
 # ---------------------------------------------------------------- the disk
 
 
 def check_disk(n_bytes: int) -> None:
-    """Raises if the directory for temporary files lacks this room; warns if it is in memory."""
+    """Raise if the directory for temporary files lacks this room; warn if it is in memory."""
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     if n_bytes > free:

@@ -6,11 +6,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 
 def effective_jobs(n_jobs: int | None) -> int:
-    """Number of threads: None is 1, −1 all cores, −2 all but one, and so on."""
+    """Return the number of threads: None is 1, −1 all cores, −2 all but one, and so on."""
     if n_jobs is None:
         return 1
     if n_jobs == 0:
@@ -20,7 +23,7 @@ def effective_jobs(n_jobs: int | None) -> int:
 
 @contextmanager
 def threads(n_jobs: int | None) -> Iterator[ThreadPoolExecutor | None]:
-    """A pool of threads for `step`, or None where one thread is enough."""
+    """Open a pool of threads, or None where one thread is enough."""
     n_threads = effective_jobs(n_jobs)
     if n_threads == 1:
         yield None
@@ -30,7 +33,7 @@ def threads(n_jobs: int | None) -> Iterator[ThreadPoolExecutor | None]:
 
 
 def run_all(
-    pool: ThreadPoolExecutor | None, function: Callable[[Any], Any], items: Iterable[Any]
-) -> Iterable[Any]:
-    """`function` of every item, in their order; in the threads of the pool if there is one."""
+    pool: ThreadPoolExecutor | None, function: Callable[[Item], Answer], items: Iterable[Item]
+) -> Iterable[Answer]:
+    """Yield `function` of every item in order, in the threads of the pool if there is one."""
     return map(function, items) if pool is None else pool.map(function, items)
