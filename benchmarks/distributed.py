@@ -291,7 +291,7 @@ def files(quick: bool) -> dict[str, float]:
     """Each run in a process of its own, which reads the entries from disk."""
     shape = (4000, 5000) if quick else (4000, 20_000)
     seen = make_boolean(*shape, K, flip=0.1, observed=0.25, random_state=0).observations
-    needed = memory.estimate(shape, seen.n_observed, K, method="max-sum", learns=False)
+    needed = memory.FitSize(shape, seen.n_observed, K, method="max-sum", learns=False).n_bytes
     found: dict[str, float] = {"entries": seen.n_observed, "allowed_MB": needed / 4e6}
     with tempfile.TemporaryDirectory() as place:
         for name in ("indptr", "indices", "values"):

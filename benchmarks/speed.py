@@ -130,7 +130,7 @@ def peak_of_fit(warm, observations, K: int) -> dict:
     model.fit(observations)
     above = status("VmHWM:") - before
     n = observations.n_observed
-    expected = memory.estimate(observations.shape, n, K, method="max-sum", learns=False)
+    expected = memory.FitSize(observations.shape, n, K, method="max-sum", learns=False).n_bytes
     return {
         "bytes_each": above / (n * K),
         "expected_memory": expected / above,

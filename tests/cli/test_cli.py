@@ -164,7 +164,7 @@ def test_info(shop):
     assert "comma-separated, wide" in text and "26" in text
     found = json.loads(answer("info", "likes.npz", "--json", cwd=shop))
     assert (found["rows"], found["columns"], found["observed"]) == (6, 5, 26)
-    needed = memory.estimate((6, 5), 26, 10, n_init=learn.N_STARTS)
+    needed = memory.FitSize((6, 5), 26, 10, n_init=learn.N_STARTS).n_bytes
     assert found["memory of a run in bytes"] == needed
     assert memory.in_words(needed) in text
 

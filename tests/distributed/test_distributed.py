@@ -317,7 +317,7 @@ def test_messages_of_workers_in_files(client, planted, monkeypatch):
     seen = planted.observations
     how = {"n_components": 3, "random_state": 0, "n_init": 1, "max_iter": 40}
     monkeypatch.setattr(memory, "SMALLEST_BLOCK", 16)
-    least = memory.estimate(seen.shape, 0, 3, n_init=1) + 64 * 3 * 100
+    least = memory.FitSize(seen.shape, 0, 3, n_init=1).n_bytes + 64 * 3 * 100
     with pytest.raises(MemoryError, match="for the factors and a block of messages"):
         DaskBooleanMatrixFactorization(client=client, **how, max_memory=1000).fit(seen)
 

@@ -19,10 +19,12 @@ GB = 10**9
 
 def test_a_byte_for_each_message():
     n, K = 10**8, 10
-    assert memory.estimate((10**6, 10**4), n, K, method="max-sum", learns=False) == pytest.approx(
-        2 * n * K, rel=0.3
+    assert memory.FitSize(
+        (10**6, 10**4), n, K, method="max-sum", learns=False
+    ).n_bytes == pytest.approx(2 * n * K, rel=0.3)
+    bytes_each = memory.FitSize((10**6, 10**4), n, K, method="max-sum", learns=False).n_bytes / (
+        n * K
     )
-    bytes_each = memory.estimate((10**6, 10**4), n, K, method="max-sum", learns=False) / (n * K)
     assert 2 <= bytes_each <= 3
 
 
@@ -38,30 +40,30 @@ def test_more_of_anything_takes_more():
         {"n_jobs": 8},
     ]
     for change in more:
-        assert memory.estimate(**base | change) > memory.estimate(**base), change
+        assert memory.FitSize(**base | change).n_bytes > memory.FitSize(**base).n_bytes, change
     by_method = [
-        memory.estimate(**base, method=method, n_init=6, finish=False)
+        memory.FitSize(**base, method=method, n_init=6, finish=False).n_bytes
         for method in ("max-sum", "sum-product", "auto")
     ]
     assert by_method == sorted(by_method)
-    without = memory.estimate(**base, method="max-sum", learns=False)
-    assert without < memory.estimate(**base, method="max-sum")
+    without = memory.FitSize(**base, method="max-sum", learns=False).n_bytes
+    assert without < memory.FitSize(**base, method="max-sum").n_bytes
 
 
 def test_only_a_few_starts_are_kept():
     base = {"shape": (10**4, 10**3), "n_entries": 10**7, "n_components": 10}
-    few, many = (memory.estimate(**base, n_init=n) for n in (4, 40))
+    few, many = (memory.FitSize(**base, n_init=n).n_bytes for n in (4, 40))
     assert many < 1.1 * few
 
 
 def test_dense_blocks_have_messages_for_all_cells():
-    nearly = memory.estimate((1000, 1000), 750_000, 10, method="max-sum")
-    complete = memory.estimate((1000, 1000), 1_000_000, 10, method="max-sum")
+    nearly = memory.FitSize((1000, 1000), 750_000, 10, method="max-sum").n_bytes
+    complete = memory.FitSize((1000, 1000), 1_000_000, 10, method="max-sum").n_bytes
     assert nearly == complete + 1_000_000  # and the cells are copied, with their holes
 
 
 def test_one_start():
-    assert memory.estimate((10, 10), 10**6, 4, n_init=1) > 0
+    assert memory.FitSize((10, 10), 10**6, 4, n_init=1).n_bytes > 0
 
 
 @pytest.mark.parametrize("method", ["max-sum", "auto"])
@@ -82,9 +84,9 @@ def test_a_fit_takes_no_more_than_was_said(shape, observed, K, method):
         tracemalloc.stop()
     n_init = 1 if method == "max-sum" else learn.N_STARTS
     learns = method == "auto"
-    said = memory.estimate(
+    said = memory.FitSize(
         seen.shape, seen.n_observed, K, method=method, learns=learns, n_init=n_init
-    )
+    ).n_bytes
     assert peak < 1.02 * said
 
 

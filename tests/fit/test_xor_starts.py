@@ -183,7 +183,7 @@ def test_starts_take_no_more_memory_than_was_said(method):
         model.fit(planted)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    assert peak < memory.estimate(
+    assert peak < memory.FitSize(
         planted.shape, planted.n_observed, 12, method=method, learns=method == "auto",
         n_init=n_init, product="xor",
-    )  # fmt: skip
+    ).n_bytes  # fmt: skip

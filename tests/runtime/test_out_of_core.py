@@ -52,7 +52,7 @@ def tight(shape, n_components, entries=100, n_init=1, method="auto", n_jobs=1, *
     """Memory for the factors and blocks of so many entries."""
     K = 8 if n_components == "auto" else n_components
     learns = method != "max-sum"
-    factors = memory.estimate(shape, 0, K, n_init=n_init, learns=learns, n_jobs=n_jobs)
+    factors = memory.FitSize(shape, 0, K, n_init=n_init, learns=learns, n_jobs=n_jobs).n_bytes
     return factors + memory.LEAST_ROOM * K * entries
 
 
@@ -181,9 +181,9 @@ def test_a_run_in_files_goes_on_with_another_number_of_threads(
     how = {"n_components": 3, "random_state": 0, "max_iter": 50, "n_init": 2, "tol": 0.0}
     here = BooleanMatrixFactorization(**how).fit(planted)
     if entries is None:  # enough for one thread to have all in memory, but not for eight
-        limit = memory.estimate(
+        limit = memory.FitSize(
             planted.shape, planted.n_observed, 3, n_init=2, n_jobs=4, finish=False
-        )
+        ).n_bytes
     else:
         limit = tight((90, 60), 3, n_init=2, n_jobs=8, entries=entries)
     asked, allowed = [], memory.store_for
@@ -363,7 +363,7 @@ print(peak() - before)
 def test_no_more_memory_than_allowed(tmp_path):
     seen = make_boolean(8_000, 2_000, 10, flip=0.1, observed=0.25, random_state=0).observations
     on_disk(seen, tmp_path)
-    needed = memory.estimate(seen.shape, seen.n_observed, 10, method="max-sum", learns=False)
+    needed = memory.FitSize(seen.shape, seen.n_observed, 10, method="max-sum", learns=False).n_bytes
     allowed = needed // 3
 
     def run(limit):

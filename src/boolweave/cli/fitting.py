@@ -191,7 +191,7 @@ def info(
     import numpy as np
 
     from boolweave.fit.learn import N_STARTS
-    from boolweave.fit.memory import estimate
+    from boolweave.fit.memory import FitSize
     from boolweave.runtime.free_memory import in_words
 
     contents = read_input(source, reading, True)
@@ -200,7 +200,7 @@ def info(
     for _, _, columns, _ in seen.in_pieces():
         per_column += np.bincount(columns, minlength=seen.n_columns)
     share = seen.n_observed / max(seen.n_rows * seen.n_columns, 1)
-    memory = estimate(seen.shape, seen.n_observed, n_components, n_init=N_STARTS)
+    memory = FitSize(seen.shape, seen.n_observed, n_components, n_init=N_STARTS).n_bytes
     answer: dict[str, object] = {
         "file": contents.name,
         "format": contents.format,

@@ -114,12 +114,8 @@ class Cluster:
         if how["max_memory"] is None:
             return Memory()
         fixed = {name: value for name, value in how.items() if name != "max_memory"}
-        return Memory(
-            memory.blocks_within(
-                how["max_memory"], observations.shape, observations.n_observed, n_components,
-                n_jobs=1, **fixed,
-            )
-        )  # fmt: skip
+        size = memory.FitSize(observations.shape, observations.n_observed, n_components, **fixed)
+        return Memory(size.n_blocks(how["max_memory"]))
 
     def deal(
         self, observations: Observations, code: integers.Code, cuts: list[tuple[int, int]]

@@ -7,7 +7,8 @@ two bytes in sum-product (four as floats), and a fit keeps those of a few starts
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from boolweave.engine import integers
 from boolweave.engine.loop import MAX_BLOCKS, MIN_BLOCK
@@ -53,119 +54,121 @@ LEAST_ROOM = 64
 SMALLEST_BLOCK = 4096
 
 
-class Options(TypedDict, total=False):
-    """What the memory of a fit depends on, beside its size.
+@dataclass(frozen=True)
+class FitSize:
+    """The size of a fit, and the memory that it takes beside its input.
 
-    Attributes
+    Parameters
     ----------
-    messages : {"uint8", "float32"}, default="uint8"
+    shape : (int, int)
+        Number of rows and of columns.
+    n_entries, n_components : int
+        Number of observed entries and of factors.
+    messages : {"uint8", "float32"}
         How messages are stored.
-    method : {"auto", "max-sum", "sum-product"}, default="auto"
+    method, product
         As in the estimator.
-    learns : bool, default=True
+    learns : bool
         Whether noise or priors are learned.
-    n_init, n_jobs : int, default=1
+    n_init, n_jobs : int
         Number of starts and of threads.
-    product : {"or", "xor"}, default="or"
-        As in the estimator.
-    finish : bool, default=True
+    finish : bool
         Whether the last iterations of max-sum may be with floats.
     """
 
-    messages: Messages
-    method: Method
-    learns: bool
-    n_init: int
-    n_jobs: int
-    product: Product
-    finish: bool
+    shape: tuple[int, int]
+    n_entries: int
+    n_components: int
+    messages: Messages = "uint8"
+    method: Method = "auto"
+    learns: bool = True
+    n_init: int = 1
+    n_jobs: int = 1
+    product: Product = "or"
+    finish: bool = True
 
+    @property
+    def n_bytes(self) -> int:
+        """The bytes that the fit takes at most."""
+        (rows, columns), K, messages = self.shape, self.n_components, self.messages
+        held = self._n_held if messages == "uint8" else self.n_entries
+        codes = held if held > self.n_entries else 0
+        messages_at_most = held * self._per_entry
+        if self.finish and messages == "uint8" and self.method != "sum-product":
+            last = held * K * _MAX_SUM[messages] + float_finish.n_bytes(held, K)
+            messages_at_most = max(messages_at_most, last)
+        per_variable = _VARIABLE[messages] + _OF_START * self.n_init
+        if self.learns:
+            per_variable += _LEARNED[messages]
+        if self.method == "auto":
+            per_variable += _OF_FINALIST * min(N_FINALISTS, self.n_init)
+        variables = (rows + columns) * K * per_variable
+        column_sums = 8 * self.n_jobs * columns * K
+        scratch = 8 * rows + 32 * columns
+        if self.learns or self.method != "max-sum":
+            block = max(2 * MIN_BLOCK, self.n_entries // MAX_BLOCKS)
+            scratch += _BLOCK * min(self.n_entries, block)
+        patterns = columns * (K * _PATTERN + _SUMS) if self.product == "xor" else 0
+        return messages_at_most + codes + variables + column_sums + scratch + patterns
 
-def estimate(
-    shape: tuple[int, int],
-    n_entries: int,
-    n_components: int,
-    *,
-    messages: Messages = "uint8",
-    method: Method = "auto",
-    learns: bool = True,
-    n_init: int = 1,
-    n_jobs: int = 1,
-    product: Product = "or",
-    finish: bool = True,
-) -> int:
-    """Return the bytes that a fit takes at most, beside its input; see `Options`."""
-    rows, columns = shape
-    held = _held(shape, n_entries) if messages == "uint8" else n_entries
-    codes = held if held > n_entries else 0
-    per_entry = _per_entry(n_components, messages, method, n_init)
-    messages_at_most = held * per_entry
-    if finish and messages == "uint8" and method != "sum-product":
-        last = held * n_components * _MAX_SUM[messages] + float_finish.n_bytes(held, n_components)
-        messages_at_most = max(messages_at_most, last)
-    per_variable = _VARIABLE[messages] + _OF_START * n_init
-    if learns:
-        per_variable += _LEARNED[messages]
-    if method == "auto":
-        per_variable += _OF_FINALIST * min(N_FINALISTS, n_init)
-    variables = (rows + columns) * n_components * per_variable
-    column_sums = 8 * n_jobs * columns * n_components
-    scratch = 8 * rows + 32 * columns
-    if learns or method != "max-sum":
-        scratch += _BLOCK * min(n_entries, max(2 * MIN_BLOCK, n_entries // MAX_BLOCKS))
-    patterns = columns * (n_components * _PATTERN + _SUMS) if product == "xor" else 0
-    return messages_at_most + codes + variables + column_sums + scratch + patterns
+    @property
+    def _n_held(self) -> int:
+        """The entries with messages: in dense blocks, cells that are not observed have some."""
+        n_cells = self.shape[0] * self.shape[1]
+        return n_cells if integers.DENSE * n_cells <= self.n_entries else self.n_entries
 
+    @property
+    def _per_entry(self) -> int:
+        """The bytes of one observed entry at the worst moment of a fit."""
+        K, n_init, messages = self.n_components, self.n_init, self.messages
+        first, then = _MAX_SUM[messages], _SUM_PRODUCT[messages]
+        start, evidence = _START[messages], _EVIDENCE[messages]
+        if self.method == "max-sum":
+            return evidence + K * max(start, first)
+        if self.method == "sum-product":
+            return evidence + K * max(start, first + then)
+        kept = min(N_FINALISTS, n_init)
+        starting = K * ((min(n_init, kept + 1) - 1) * first + start)
+        # The first finalist has no rival yet; the second has the first one, refined, beside it.
+        waiting = max(kept * first, (kept - 1) * first + then if kept > 1 else 0)
+        return evidence + max(starting, K * (waiting + then))
 
-def _held(shape: tuple[int, int], n_entries: int) -> int:
-    """Count the entries with messages: in dense blocks, cells that are not observed have some."""
-    dense = integers.DENSE * shape[0] * shape[1] <= n_entries
-    return shape[0] * shape[1] if dense else n_entries
+    def n_blocks(self, max_memory: int) -> int:
+        """Return the number of blocks that the rows must be cut into for messages in files.
 
-
-def _per_entry(K: int, messages: Messages, method: Method, n_init: int) -> int:
-    """Return the bytes of one observed entry at the worst moment of a fit."""
-    first, then = _MAX_SUM[messages], _SUM_PRODUCT[messages]
-    start = _START[messages]
-    evidence = _EVIDENCE[messages]
-    if method == "max-sum":
-        return evidence + K * max(start, first)
-    if method == "sum-product":
-        return evidence + K * max(start, first + then)
-    kept = min(N_FINALISTS, n_init)
-    starting = K * ((min(n_init, kept + 1) - 1) * first + start)
-    # The first finalist has no rival yet; the second has the first one, refined, beside it.
-    waiting = max(kept * first, (kept - 1) * first + then if kept > 1 else 0)
-    return evidence + max(starting, K * (waiting + then))
+        Raises MemoryError if what cannot be in files takes more than `max_memory`.
+        """
+        (rows, columns), K = self.shape, self.n_components
+        rest = replace(self, n_entries=0).n_bytes
+        least = LEAST_ROOM * K * SMALLEST_BLOCK
+        if max_memory < rest + least:
+            raise MemoryError(
+                f"{rows} rows × {columns} columns and {K} factors need "
+                f"{in_words(rest + least)} of memory for the factors and a block of messages, more "
+                f"than max_memory={in_words(max_memory)}: raise it, or take fewer factors"
+            )
+        return -(-self._n_held * LEAST_ROOM * K // (max_memory - rest))
 
 
 # ---------------------------------------------------------------- does it fit?
 
 
 def store_for(
-    observations: Observations,
-    n_components: int,
-    *,
-    max_memory: int | None = None,
-    **options: Unpack[Options],
+    observations: Observations, n_components: int, *, max_memory: int | None = None, **options: Any
 ) -> Memory:
     """Choose where the messages of a fit are kept: in memory, or in files if they must be.
 
     They are in files if the fit would take more than `max_memory` bytes. Raises MemoryError if it
     would not fit into what is free, or if what cannot be in files takes more than `max_memory`.
+    The other options are those of `FitSize`.
     """
-    shape, n_entries = observations.shape, observations.n_observed
-
-    def needed(n_entries: int = n_entries, **other: Unpack[Options]) -> int:
-        finish: Options = {"finish": max_memory is None}
-        return estimate(shape, n_entries, n_components, **(finish | options | other))
-
-    floats = options.get("messages") == "float32"
-    free = free_memory()
-    total = needed() + observations.n_bytes_in_files
+    options = {"finish": max_memory is None, **options}
+    size = FitSize(observations.shape, observations.n_observed, n_components, **options)
+    free, floats = free_memory(), size.messages == "float32"
+    total = size.n_bytes + observations.n_bytes_in_files
     problem = (
-        f"{shape[0]} rows × {shape[1]} columns with {n_entries} observed entries and "
-        f"{n_components} factors need about {in_words(total)} of memory"
+        f"{size.shape[0]} rows × {size.shape[1]} columns with {size.n_entries} observed entries "
+        f"and {n_components} factors need about {in_words(total)} of memory"
     )
     if max_memory is not None and total > max_memory:
         if floats:
@@ -173,44 +176,22 @@ def store_for(
                 f"{problem}, more than max_memory={in_words(max_memory)}; messages can be kept in "
                 "files only if they are integers, but here they are floats"
             )
-        n_blocks = blocks_within(max_memory, shape, n_entries, n_components, **options)
-        in_files = total - needed(n_entries=0)
+        n_blocks = size.n_blocks(max_memory)
+        in_files = total - replace(size, n_entries=0).n_bytes
         check_disk(in_files)
         return Files(n_blocks, cached=free is None or in_files <= free // 2)
-    if free is None or needed() <= free:
+    if free is None or size.n_bytes <= free:
         return Memory()
     remedies = ["fewer factors", "max_memory= to keep messages in files"]
     if floats:
-        remedies[1] = f'messages="uint8" ({in_words(needed(messages="uint8"))})'
-    if options.get("method") != "max-sum":
-        remedies.append(f'method="max-sum" ({in_words(needed(method="max-sum", learns=False))})')
+        remedies[1] = f'messages="uint8" ({in_words(replace(size, messages="uint8").n_bytes)})'
+    if size.method != "max-sum":
+        least = replace(size, method="max-sum", learns=False)
+        remedies.append(f'method="max-sum" ({in_words(least.n_bytes)})')
     raise MemoryError(
         f"{problem}, but {in_words(free)} are "
         f"free; try {', '.join(remedies)}, or boolweave.distributed on several machines"
     )
-
-
-def blocks_within(
-    max_memory: int,
-    shape: tuple[int, int],
-    n_entries: int,
-    n_components: int,
-    **options: Unpack[Options],
-) -> int:
-    """Return the number of blocks that the rows must be cut into for messages in files.
-
-    Raises MemoryError if what cannot be in files takes more than `max_memory`.
-    """
-    rest = estimate(shape, 0, n_components, **options)
-    least = LEAST_ROOM * n_components * SMALLEST_BLOCK
-    if max_memory < rest + least:
-        raise MemoryError(
-            f"{shape[0]} rows × {shape[1]} columns and {n_components} factors need "
-            f"{in_words(rest + least)} of memory for the factors and a block of messages, more "
-            f"than max_memory={in_words(max_memory)}: raise it, or take fewer factors"
-        )
-    room = _held(shape, n_entries) * LEAST_ROOM * n_components
-    return -(-room // (max_memory - rest))
 
 
 def check_answer(
