@@ -187,11 +187,11 @@ class _Fit(Steps):
             try:
                 method = self._auto if self.settings.method == "auto" else self._restarts
                 at.best = method(at, seeds)
+                return with_stability(at.best, at.ends)
             except KeyboardInterrupt:
                 if at.best is None:
                     raise
-                at.best = at.best.as_interrupted()
-            return with_stability(at.best, [start.result for start in at.finished])
+                return with_stability(at.best.as_interrupted(), at.ends)
 
     def _candidate(self, at: Starts, begin: Callable[[], Candidate]) -> Candidate:
         """Return the candidate under way: a new one, or that of a checkpoint on the way back.

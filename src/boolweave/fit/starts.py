@@ -80,6 +80,11 @@ class Starts:
     n_finished: int = 0  # the number of starts that max-sum has taken to the end
     max_sum: Result | None = None  # the best of their answers
 
+    @property
+    def ends(self) -> list[Result]:
+        """What the starts have found."""
+        return [start.result for start in self.finished]
+
 
 @dataclass(eq=False)
 class Learning:
