@@ -23,7 +23,7 @@ QUICK := tests/model tests/engine/test_*.py tests/estimator/test_estimator.py te
     tests/stored tests/test_*.py
 
 quick: .venv/dev.stamp  ## the core in less than a minute: no browser, no cluster, no processes
-	$(BIN)/python -m pytest $(QUICK) -n 2 -q -m "not slow and not browser" -k "not cluster"
+	$(BIN)/python -m pytest $(QUICK) -n 2 --dist loadfile -q -m "not slow and not browser" -k "not cluster"
 
 test: lint  ## lint, the kernels as plain Python with coverage, then all tests
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/engine/kernels -q \

@@ -40,7 +40,7 @@ ENGINES = {
 }
 INTEGERS = [name for name in ENGINES if name.endswith("uint8")]
 OTHERS = {
-    "decimation": {"n_components": 3, "method": "sum-product", "decimation": 0.3},
+    "decimation": {"method": "sum-product", "decimation": 0.3},
     "learned noise, given prior": {"n_init": 3, "noise": "learn", "row_prior": 0.3},
     "absent zero": {"absent": "zero"},
     "absent missing": {"absent": "missing", "noise": 0.01, "column_prior": 0.3},
@@ -70,10 +70,10 @@ def table(name):
     truth = planted(ENGINES.get(name, {}).get("product", "or"))
     if not name.startswith("absent"):
         return truth.observations
-    seen = np.random.default_rng(0).random(SHAPE) < 0.3
+    draw = np.random.default_rng(0).random(SHAPE)
     if name == "absent zero":
-        return scipy.sparse.coo_array(truth.Z * seen)
-    rows, columns = np.nonzero(seen)  # stored zeros say where a 0 was seen
+        return scipy.sparse.coo_array(truth.Z * (draw < 0.9))
+    rows, columns = np.nonzero(draw < 0.3)  # stored zeros say where a 0 was seen
     return scipy.sparse.coo_array((truth.Z[rows, columns], (rows, columns)), shape=SHAPE)
 
 
