@@ -40,7 +40,7 @@ def plot_tiles(
     row_name: str = "rows",
     column_name: str = "columns",
     value_names: Sequence[str] = ("1", "0", "not observed"),
-    column_groups: Sequence[str] | None = None,
+    column_groups: ArrayLike | None = None,
     group_colours: Mapping[str, str] | None = None,
 ) -> Figure:
     """Draw matrices side by side, rows and columns ordered so that factors show as tiles.
@@ -59,7 +59,7 @@ def plot_tiles(
         What rows and columns are.
     value_names : three texts
         What 1, 0 and a missing entry mean.
-    column_groups : sequence of N texts, optional
+    column_groups : N texts, optional
         A known grouping of the columns, shown as one more strip.
     group_colours : mapping of a group to a colour, optional
 

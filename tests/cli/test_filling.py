@@ -27,6 +27,7 @@ def fitted():
 @pytest.fixture(params=[1 << 20, 30, 1])
 def piece(request, monkeypatch):
     monkeypatch.setattr(filling, "PIECE", request.param)
+    monkeypatch.setattr("boolweave.engine.prediction.PIECE", request.param)
 
 
 @pytest.mark.usefixtures("piece")
@@ -39,7 +40,7 @@ def test_values(fitted):
     dense = seen.to_dense()
     found = np.concatenate(list(filling.values(fitted, seen, denoise=False)))
     np.testing.assert_array_equal(found, np.where(np.isnan(dense), decoded, dense))
-    found = np.concatenate(list(filling.probabilities(fitted, seen)))
+    found = np.concatenate(list(filling.probabilities(fitted)))
     chance = fitted.predict_proba(*pairs).reshape(seen.shape)
     np.testing.assert_allclose(found, chance, atol=1e-6)
 
@@ -96,7 +97,7 @@ def test_text_takes_the_memory_of_a_piece(fitted, monkeypatch):
     model.result_ = replace(model.result_, observations=seen, row_log_odds=rows)
     outputs = [
         lambda: write_matrix(filling.values(model, seen, False), seen, None, "csv"),
-        lambda: write_matrix(filling.probabilities(model, seen), seen, None, "csv"),
+        lambda: write_matrix(filling.probabilities(model), seen, None, "csv"),
         lambda: write_pieces(filling.holes(model, seen), None, "csv"),
     ]
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.FileIO(os.devnull, "w")))

@@ -130,12 +130,11 @@ def _print_figures(page: Console, figures: dict[str, Agreement]) -> None:
 
 def _print_factors(page: Console, model: BooleanMatrixFactorization, senate: Dataset) -> None:
     """Each factor in words: whose it is, which senators, which roll calls."""
-    from boolweave.recommend import members
+    from boolweave.recommend import members, some_names
 
     X, Y = model.row_log_odds_ > 0, model.components_ > 0
     parties, labels = senate.column_groups, senate.observations.column_labels
     assert parties is not None and labels is not None
-    party_of = dict(zip(labels.tolist(), parties.tolist(), strict=True))
     page.print("\n[bold]The factors[/bold]: senators who say yea together, and to what")
     for k in range(len(Y)):
         counts = {
@@ -149,10 +148,8 @@ def _print_factors(page: Console, model: BooleanMatrixFactorization, senate: Dat
         page.print(f"  most surely {', '.join(senators[:NAMES_SHOWN])}", markup=False)
         minority = [p for p in PARTIES if 0 < counts[p][0] <= 0.5 * counts[p][1]]
         if len(minority) == 1:
-            crossed = [name for name in labels[Y[k]] if party_of[name] == minority[0]]
-            more = "" if len(crossed) <= NAMES_SHOWN else f" and {len(crossed) - NAMES_SHOWN} more"
-            shown = ", ".join(crossed[:NAMES_SHOWN])
-            page.print(f"  from the other side {shown}{more}", markup=False)
+            crossed = some_names(tuple(labels[Y[k] & (parties == minority[0])].tolist()))
+            page.print(f"  from the other side {crossed}", markup=False)
         calls = [name.removeprefix("roll call ") for name in members(model, k, "row")]
         alone = int((X[:, k] & (X.sum(axis=1) == 1)).sum())
         page.print(
@@ -187,7 +184,7 @@ def _draw(model: BooleanMatrixFactorization, senate: Dataset, output: Path) -> N
         row_name="roll calls",
         column_name="senators",
         value_names=("yea", "nay", "not seen"),
-        column_groups=senate.column_groups,  # type: ignore[arg-type]
+        column_groups=senate.column_groups,
         group_colours=PARTY_COLOURS,
     )
     save_picture(figure, output)

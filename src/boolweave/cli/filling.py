@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.runtime.types import Integers
 
-# Entries in a piece.
+Number = TypeVar("Number", bound=np.generic)
+
+# Entries that are written at a time. A table takes time for each column of each piece, and those
+# of a prediction are smaller.
 PIECE = 1 << 20
 
 # Bytes of a line about one missing entry.
@@ -26,18 +29,18 @@ def values(
     fitted: BooleanMatrixFactorization, seen: Observations, denoise: bool
 ) -> Iterator[NDArray[np.uint8]]:
     """Decoded values, (some rows, N) at a time; what was observed stays, unless `denoise`."""
-    for piece, matrix in fitted.result_.predict_rows():
+    start = 0
+    for matrix in _joined(matrix for _, matrix in fitted.result_.predict_rows()):
         if not denoise:
-            row, column, value = _observed(seen, piece)
+            row, column, value = _observed(seen, slice(start, start + len(matrix)))
             matrix[row, column] = value
+        start += len(matrix)
         yield matrix
 
 
-def probabilities(
-    fitted: BooleanMatrixFactorization, seen: Observations
-) -> Iterator[NDArray[np.float64]]:
+def probabilities(fitted: BooleanMatrixFactorization) -> Iterator[NDArray[np.float64]]:
     """P(o = 1), (some rows, N) at a time."""
-    for _, matrix in fitted.result_.predict_proba_rows():
+    for matrix in _joined(matrix for _, matrix in fitted.result_.predict_proba_rows()):
         yield matrix.round(6)
 
 
@@ -48,17 +51,17 @@ def holes(fitted: BooleanMatrixFactorization, seen: Observations) -> Iterator[pl
     from boolweave.io.write import column_names, row_names
 
     names = [pl.Series(of(seen), dtype=pl.String) for of in (row_names, column_names)]
-    for piece in _pieces(seen):
-        missing = np.ones((piece.stop - piece.start, seen.n_columns), dtype=bool)
+    pieces = zip(fitted.result_.predict_rows(), fitted.result_.predict_proba_rows(), strict=True)
+    for (piece, value), (_, chance) in pieces:
+        missing = np.ones(value.shape, dtype=bool)
         missing[_observed(seen, piece)[:2]] = False
         m, n = np.nonzero(missing)
-        m += piece.start
         yield pl.DataFrame(
             {
-                "row": names[0].gather(m),
+                "row": names[0].gather(m + piece.start),
                 "column": names[1].gather(n),
-                "value": fitted.predict(m, n),
-                "probability": fitted.predict_proba(m, n).round(6),
+                "value": value[missing],
+                "probability": chance[missing].round(6),
             }
         )
 
@@ -79,11 +82,16 @@ def check_size(seen: Observations, kind: str, what: str, max_memory: str | None)
     check_answer(shape, itemsize, f"the output as {kind}", remedy, in_bytes(max_memory))
 
 
-def _pieces(seen: Observations) -> Iterator[slice]:
-    """The rows, some at a time; at least one piece, also of no rows."""
-    step = max(1, PIECE // max(1, seen.n_columns))
-    for start in range(0, max(1, seen.n_rows), step):
-        yield slice(start, min(start + step, seen.n_rows))
+def _joined(pieces: Iterable[NDArray[Number]]) -> Iterator[NDArray[Number]]:
+    """Join pieces of rows to larger ones, of about PIECE entries."""
+    waiting: list[NDArray[Number]] = []
+    for piece in pieces:
+        waiting.append(piece)
+        if sum(part.size for part in waiting) >= PIECE:
+            yield np.concatenate(waiting)
+            waiting = []
+    if waiting:
+        yield np.concatenate(waiting)
 
 
 def _observed(seen: Observations, piece: slice) -> tuple[Integers, Integers, NDArray[np.uint8]]:

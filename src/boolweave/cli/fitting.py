@@ -120,7 +120,7 @@ def complete(
             if fill == "both":
                 write_pieces(filling.holes(model, seen), writing.output, kind)
             elif fill == "probabilities":
-                write_matrix(filling.probabilities(model, seen), seen, writing.output, kind)
+                write_matrix(filling.probabilities(model), seen, writing.output, kind)
             else:
                 write_matrix(filling.values(model, seen, denoise), seen, writing.output, kind)
 
