@@ -56,7 +56,7 @@ def assert_equal(one, other):
 @pytest.mark.parametrize("piece", [7, 10**6])
 @pytest.mark.parametrize("max_memory", [None, 10**6, 2000])
 def test_as_if_it_were_one_file(frame, tmp_path, monkeypatch, piece, max_memory):
-    monkeypatch.setattr(parts, "PIECE", piece)
+    monkeypatch.setattr(parts, "LINES_AT_A_TIME", piece)
     frame.write_parquet(tmp_path / "all.parquet")
     whole = io.read(tmp_path / "all.parquet").observations
     paths = write_parts(frame, tmp_path / "big", 3)
@@ -85,7 +85,7 @@ def test_twice_the_same_entry(frame, tmp_path):
         whole = io.read(paths, max_memory=piece).observations
         assert whole.n_observed == frame.height
         paths = write_parts(pl.concat([frame, other]), tmp_path, 2)
-        with pytest.raises(io.FileError, match=r"2 files: .*given as both 0 and 1.*--duplicates"):
+        with pytest.raises(io.FileError, match=r"2 files: .*given as both 0 and 1.*`duplicates"):
             io.read(paths, max_memory=piece)
         rest = io.read(paths, max_memory=piece, duplicates="majority").observations
         assert rest.n_observed == frame.height - 1

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from boolweave import load
+from boolweave.cli import output
 from boolweave.datasets import make_boolean
-from boolweave.io import write
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="writes to /dev/full")
 
@@ -70,7 +70,7 @@ def test_short_fits_leave_nothing(run):
 
 
 def test_a_folder_without_the_right_to_write(tmp_path, monkeypatch):
-    write.check_folder(tmp_path / "answer.csv")
+    output.check_folder(tmp_path / "answer.csv")
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(ValueError, match=r"--output: the folder .* does not allow writing"):
-        write.check_folder(tmp_path / "answer.csv")
+        output.check_folder(tmp_path / "answer.csv")

@@ -12,6 +12,7 @@ import pytest
 
 import boolweave
 from boolweave import BooleanMatrixFactorization, Channel
+from boolweave.cli.options import as_options
 from boolweave.report.page import render_report
 
 QUICK = ("-k", "2", "--method", "max-sum", "--jobs", "1")
@@ -159,3 +160,17 @@ def test_a_command_does_not_give_away_who_logs_in(monkeypatch):
     words = ["boolweave", "factorize", "a b.csv", "--checkpoint", "s3://key:secret@host/x"]
     monkeypatch.setattr(sys, "argv", words)
     assert command_line() == "boolweave factorize 'a b.csv' --checkpoint s3://host/x"
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("say which are ones with `above` mean", "say which are ones with --above mean"),
+        ('remove one, or pass `duplicates="majority"`', "remove one, or say --duplicates majority"),
+        ("or say `header=False` if", "or say --no-header if"),
+        ("allow files with `max_memory`", "allow files with --max-memory"),
+        ("with `data > 0` or `.astype(float)`", "with `data > 0` or `.astype(float)`"),
+    ],
+)
+def test_parameters_of_readers_are_options_on_the_command_line(message, said):
+    assert as_options(message) == said

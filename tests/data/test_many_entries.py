@@ -135,7 +135,7 @@ def test_what_is_decoded_beyond_the_limit(tmp_path, monkeypatch):
         observations, "iterate_blocks", lambda runs, arrays_of: runs
     )  # nothing is read
     few, many = few_and_many(tmp_path, 10**6, np.arange(4096) * 3 + 5, n_last=20)
-    runs = many.in_pieces()
+    runs = many.row_chunks()
     *_, (start, stop, columns, values) = runs
     assert stop == many.n_rows
     n = (stop - start) * 4096

@@ -147,7 +147,7 @@ def test_pieces_and_threads_change_nothing(missing, monkeypatch):
         expected = fold_in.fold_in(planted.observations, what)
         right = fold_in.n_right(planted.observations, what)
         for piece, n_jobs in ((64, None), (7, 2), (1, None)):
-            monkeypatch.setattr(fold_in, "PIECE_OF_ROWS", piece)
+            monkeypatch.setattr(fold_in, "ENTRIES_PER_CHUNK", piece)
             found = fold_in.fold_in(planted.observations, what, n_jobs)
             for one, other in zip(found, expected, strict=True):
                 np.testing.assert_array_equal(one, other)
@@ -155,7 +155,7 @@ def test_pieces_and_threads_change_nothing(missing, monkeypatch):
 
 
 def test_errors_name_the_row_also_in_a_later_piece(monkeypatch):
-    monkeypatch.setattr(fold_in, "PIECE_OF_ROWS", 4)
+    monkeypatch.setattr(fold_in, "ENTRIES_PER_CHUNK", 4)
     table = np.zeros((5, 3))
     table[4, 1] = 1
     model = Model(1, Channel(0.0, 0.0), 0.5, np.ones((1, 3)))

@@ -100,7 +100,7 @@ def test_counts_are_those_of_the_pairs(product, share, K, monkeypatch):
         ]
         for piece in (1 << 18, 3):
             monkeypatch.setattr(prediction, "PIECE", piece)
-            monkeypatch.setattr("boolweave.data.observations.PIECE_OF_ROWS", piece)
+            monkeypatch.setattr("boolweave.data.observations.ENTRIES_PER_CHUNK", piece)
             found = prediction.counts(rows_odds, columns_odds, seen, product, marginal)
             assert found.tolist() == expected
 

@@ -9,7 +9,7 @@ import pytest
 from sklearn.model_selection import GridSearchCV
 
 from boolweave import BooleanMatrixFactorization
-from boolweave.data.observations import PIECE_OF_ROWS
+from boolweave.data.observations import ENTRIES_PER_CHUNK
 from boolweave.datasets import make_boolean
 from boolweave.model.products import boolean_product
 
@@ -101,7 +101,7 @@ def test_new_rows_take_memory_for_the_answer_only():
         method(planted.observations)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert peak - answer < 100 * PIECE_OF_ROWS  # there are 600,000 entries
+        assert peak - answer < 100 * ENTRIES_PER_CHUNK  # there are 600,000 entries
 
 
 def test_answers_that_do_not_fit_are_refused(fitted, planted, monkeypatch):

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from boolweave import BooleanMatrixFactorization, Observations, load
+from boolweave.cli.output import factor_table
 from boolweave.engine.ordering import factor_order
 from boolweave.engine.result import Result, numbered
 from boolweave.functions import factorize
-from boolweave.io.write import factor_table
 from boolweave.model.channel import Channel
 from boolweave.model.model import Model
 from boolweave.report.contents import factor_facts, make_grid

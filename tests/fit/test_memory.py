@@ -255,5 +255,5 @@ def test_zeros_that_do_not_fit_are_refused_beforehand(monkeypatch, tmp_path):
     scipy.sparse.save_npz(tmp_path / "owns.npz", scipy.sparse.eye_array(5, 4).tocsr())
     (tmp_path / "pairs.csv").write_text("\n".join(f"a{i},b{i}" for i in range(9)))
     for file in ("owns.npz", "pairs.csv"):
-        with pytest.raises(ValueError, match=rf"{file}: .* say --absent missing"):
+        with pytest.raises(ValueError, match=rf"{file}: .* say `absent=\"missing\"`"):
             read(tmp_path / file)

@@ -119,7 +119,7 @@ def test_many_chunks_give_the_same(put, monkeypatch):
                         for i, row in enumerate(cells))  # fmt: skip
     path = put(content)
     whole = table(path)
-    monkeypatch.setattr("boolweave.io.delimited.chunks_of_lines", lambda p: chunks_of_lines(p, 17))
+    monkeypatch.setattr("boolweave.io.files.chunks_of_lines", lambda p: chunks_of_lines(p, 17))
     np.testing.assert_array_equal(table(path), whole)
     np.testing.assert_array_equal(whole, np.where(cells == 2, NAN, cells))
 
@@ -132,7 +132,7 @@ def test_many_chunks_give_the_same(put, monkeypatch):
         ("x,a,b\nr,1,0,1\n", "line 2: expected 3 field(s)"),
         ("x,a,b\nr,1,maybe\n", "line 2, column 'b': expected 0/1"),
         ("1,0\n0,7\n", "line 2, column 2"),
-        ("x,a,b\nr,1,4.5\n", "--above"),
+        ("x,a,b\nr,1,4.5\n", "`above`"),
         ("x,a,a\nr,1,0\n", "line 1, column 3"),
         ("x,a,b\nr,1,0\nr,1,0\n", "line 3, column 1"),
         ('x,a,b\n"r,1,0\n', "quote"),
@@ -174,7 +174,7 @@ def test_far_apart_numbers(put):
 
 def test_ratings(put):
     path = put("user,item,rating,time\n1,10,5,99\n1,20,1,99\n2,10,3,99\n")
-    assert "--above" in message(path)
+    assert "`above`" in message(path)
     np.testing.assert_array_equal(table(path, above="mean"), [[1, 0], [0, NAN]])
     np.testing.assert_array_equal(table(path, above="median"), [[1, 0], [0, NAN]])
     np.testing.assert_array_equal(table(path, above=0.5), [[1, 1], [1, NAN]])
@@ -194,7 +194,7 @@ def test_columns_by_name_and_by_number(put):
 
 def test_duplicates(put):
     path = put("r,a,b\nx,p,1\nx,p,0\nx,p,1\n", "twice.csv")
-    assert "--duplicates majority" in message(path)
+    assert '`duplicates="majority"`' in message(path)
     np.testing.assert_array_equal(table(path, duplicates="majority"), [[1]])
     np.testing.assert_array_equal(table(put("r,a,b\nx,p,1\nx,p,1\n")), [[1]])
 
@@ -247,7 +247,7 @@ def test_parquet_and_arrow(tmp_path):
             np.testing.assert_array_equal(table(tmp_path / name), expected)
     ratings = pl.DataFrame({"r": [1, 2], "c": [7, 9], "v": [4.5, 1.0]})
     ratings.write_parquet(tmp_path / "t.parquet")
-    assert "--above" in message(tmp_path / "t.parquet")
+    assert "`above`" in message(tmp_path / "t.parquet")
     np.testing.assert_array_equal(table(tmp_path / "t.parquet", above=2), [[1, NAN], [NAN, 0]])
     (tmp_path / "t.parquet").write_bytes(b"PAR1 nonsense")
     message(tmp_path / "t.parquet")
@@ -479,7 +479,7 @@ def test_long_messages_are_cut(put):
     assert len(text) < 1000
     label = "x" * 5000
     text = message(put(f"n,a\n{label},1\n{label},0\n"))
-    assert "--labels ignore" in text  # the remedy stays
+    assert '`labels="ignore"`' in text  # the remedy stays
     assert len(text) < 1000
 
 

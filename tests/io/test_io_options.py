@@ -162,9 +162,9 @@ def test_an_option_applies_or_is_refused(tmp_path, name):
         if option in APPLIES[name]:
             io.read(path, format=kind, **options)
         else:
-            with pytest.raises(FileError, match=rf"{name}: --.*has no meaning") as caught:
+            with pytest.raises(FileError, match=rf"{name}: `.*has no meaning") as caught:
                 io.read(path, format=kind, **options)
-            assert f"--{option}" in str(caught.value) or option == "columns"
+            assert f"`{option}" in str(caught.value) or option == "columns"
 
 
 def test_several_files_take_few_options(tmp_path):
@@ -188,7 +188,7 @@ def test_matrices_are_wide_and_models_are_what_they_are(tmp_path):
     model = boolweave.BooleanMatrixFactorization(3, method="max-sum", random_state=0)
     model.fit(np.eye(3)).save(tmp_path / "m.npz")
     np.testing.assert_array_equal(table(tmp_path / "m.npz"), np.eye(3))
-    with pytest.raises(FileError, match="--above has no meaning for a boolweave model"):
+    with pytest.raises(FileError, match="`above` has no meaning for a boolweave model"):
         io.read(tmp_path / "m.npz", above=1)
 
 
@@ -205,7 +205,7 @@ def test_columns_of_parquet_by_number(tmp_path):
     frame.write_parquet(tmp_path / "t.parquet")
     by_number = table(tmp_path / "t.parquet", dialect=Dialect(columns=("3", "4", "2")))
     np.testing.assert_array_equal(by_number, [[1], [0]])
-    with pytest.raises(FileError, match=r"t\.parquet: --columns: there is no column 'whom'"):
+    with pytest.raises(FileError, match=r"t\.parquet: `columns`: there is no column 'whom'"):
         io.read(tmp_path / "t.parquet", dialect=Dialect(columns=("whom", "item", "v")))
     with pytest.raises(FileError, match="expected 2 columns for pairs"):
         io.read(tmp_path / "t.parquet", dialect=Dialect(layout="pairs", columns=("1", "2", "3")))

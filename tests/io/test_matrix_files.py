@@ -127,9 +127,9 @@ def test_matrix_market_heads_that_do_not_fit(put, head, body, words):
     assert words in message(put(f"%%MatrixMarket matrix {head}\n{body}", "a.mtx"))
 
 
-@pytest.mark.parametrize("piece", [1, 30, market.PIECE])
+@pytest.mark.parametrize("piece", [1, 30, market.CHUNK_BYTES])
 def test_matrix_market_as_scipy_reads_it(tmp_path, monkeypatch, piece):
-    monkeypatch.setattr(market, "PIECE", piece)
+    monkeypatch.setattr(market, "CHUNK_BYTES", piece)
     path = tmp_path / "a.mtx"
     rng = np.random.default_rng(0)
     for n in range(60):

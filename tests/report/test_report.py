@@ -111,7 +111,7 @@ def test_numbers_of_a_report_are_counted_in_pieces(monkeypatch):
 def test_facts_of_factors_in_pieces(monkeypatch):
     model = fitted(make_boolean(40, 30, 3, flip=0.1, observed=0.7, random_state=0).observations, 3)
     facts, grid = factor_facts(model), make_grid(model)
-    monkeypatch.setattr("boolweave.data.observations.PIECE_OF_ROWS", 50)
+    monkeypatch.setattr("boolweave.data.observations.ENTRIES_PER_CHUNK", 50)
     assert factor_facts(model) == facts
     np.testing.assert_array_equal(make_grid(model).observed, grid.observed)
 

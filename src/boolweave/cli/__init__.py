@@ -15,7 +15,7 @@ import typer
 from boolweave.cli import fitting, known, models, process
 from boolweave.cli.comparing import compare
 from boolweave.cli.demo import demo
-from boolweave.cli.options import grouped
+from boolweave.cli.options import as_options, grouped
 from boolweave.io.files import shortened
 
 app = typer.Typer(
@@ -91,4 +91,4 @@ def _one_line(error: BaseException) -> str:
         return f"{name}{error.strerror[0].lower()}{error.strerror[1:]}"
     if isinstance(error, MemoryError) and not str(error):
         return "there is not enough memory; allow less of it with --max-memory, or use less data"
-    return shortened(" ".join(str(error).split()))
+    return shortened(as_options(" ".join(str(error).split())))

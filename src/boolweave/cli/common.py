@@ -11,7 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from boolweave.cli.options import Fitting, Reading
+from boolweave.cli.options import Fitting, ReadingOptions
 from boolweave.cli.output import talk
 from boolweave.cli.process import without_panic_reports
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from boolweave.data.labels import Positions
     from boolweave.data.observations import Absent, Observations
     from boolweave.estimator import BooleanMatrixFactorization
-    from boolweave.io import Reading as Contents
+    from boolweave.io import Reading
 
 
 # Seconds: a fit that took so long is not given up because its answer cannot be written.
@@ -38,9 +38,9 @@ def command_line() -> str:
 
 
 def read_input(
-    source: str | list[str], how: Reading, quiet: bool, absent: Absent = "zero",
+    source: str | list[str], how: ReadingOptions, quiet: bool, absent: Absent = "zero",
     max_memory: str | None = None,
-) -> Contents:  # fmt: skip
+) -> Reading:  # fmt: skip
     """Read the input and say how it was understood."""
     from boolweave import io
     from boolweave.fit.memory import in_bytes
@@ -130,7 +130,7 @@ def fit(
 
 def _for_the_shell(text: str) -> str:
     """A warning in one line, the parameters that it names as options of the command line."""
-    names = [field.name for group in (Fitting, Reading) for field in fields(group)]
+    names = [field.name for group in (Fitting, ReadingOptions) for field in fields(group)]
     unmistakable = [name for name in names if "_" in name]
 
     def option(found: re.Match[str]) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from boolweave.cli.common import read_input
-from boolweave.cli.options import Fitting, Reading, Source, Writing
+from boolweave.cli.options import Fitting, ReadingOptions, Source, Writing
 from boolweave.cli.output import check_output, check_picture, put_table, save_picture, talk
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def compare(
             help="Draw the comparison here: .png, .svg or .pdf.", rich_help_panel="Output"
         ),
     ] = None,
-    reading: Reading,
+    reading: ReadingOptions,
     fitting: Fitting,
 ) -> None:
     """Compare with other methods, each on all folds of this table.

@@ -16,12 +16,21 @@ from boolweave.cli.options import (
     Fitting,
     Json,
     Keeping,
-    Reading,
+    ReadingOptions,
     Source,
     Sources,
     Writing,
 )
-from boolweave.cli.output import check_output, check_report, put_answer, put_json, put_table, talk
+from boolweave.cli.output import (
+    check_folder,
+    check_output,
+    check_report,
+    factor_table,
+    put_answer,
+    put_json,
+    put_table,
+    talk,
+)
 from boolweave.cli.process import INTERRUPTED
 
 if TYPE_CHECKING:
@@ -30,7 +39,7 @@ if TYPE_CHECKING:
 
     from boolweave.data.observations import Absent
     from boolweave.estimator import BooleanMatrixFactorization
-    from boolweave.io import Reading as Contents
+    from boolweave.io import Reading
     from boolweave.metrics import Agreement
     from boolweave.report.contents import HeldOut
 
@@ -43,7 +52,7 @@ def factorize(
         bool, typer.Option("--full", help="List everyone, not only the members of factors.")
     ] = False,
     keeping: Keeping,
-    reading: Reading,
+    reading: ReadingOptions,
     fitting: Fitting,
     where: Cluster,
 ) -> None:
@@ -53,7 +62,7 @@ def factorize(
 
     Example: boolweave factorize votes.csv -k 3 --model votes.npz --report votes.html
     """
-    from boolweave.io.write import factor_table, write_table
+    from boolweave.io.write import write_table
     from boolweave.recommend import members
 
     kind = check_output(writing)
@@ -94,7 +103,7 @@ def complete(
         bool, typer.Option("--denoise", help="Replace observed entries too where factors differ.")
     ] = False,
     keeping: Keeping,
-    reading: Reading,
+    reading: ReadingOptions,
     fitting: Fitting,
     where: Cluster,
 ) -> None:
@@ -146,7 +155,7 @@ def rank(
     max_rank: Annotated[
         int | None, typer.Option(min=1, help="The largest number of factors to try.")
     ] = None,
-    reading: Reading,
+    reading: ReadingOptions,
     fitting: Fitting,
 ) -> None:
     """Choose the number of factors: a line for each number tried, and how good it is.
@@ -182,7 +191,7 @@ def info(
     n_components: Annotated[
         int, typer.Option("--n-components", "-k", min=1, help="For the memory of a run.")
     ] = 10,
-    reading: Reading,
+    reading: ReadingOptions,
 ) -> None:
     """Say what is in a file: shape, entries, ones, and the memory a run would take.
 
@@ -197,7 +206,7 @@ def info(
     contents = read_input(source, reading, True)
     seen = contents.observations
     per_column = np.zeros(seen.n_columns, dtype=np.int64)
-    for _, _, columns, _ in seen.in_pieces():
+    for _, _, columns, _ in seen.row_chunks():
         per_column += np.bincount(columns, minlength=seen.n_columns)
     share = seen.n_observed / max(seen.n_rows * seen.n_columns, 1)
     memory = FitSize(seen.shape, seen.n_observed, n_components, n_init=N_STARTS).n_bytes
@@ -291,7 +300,6 @@ class _Fit:
 
 def _check_kept(keeping: Keeping) -> None:
     """Find mistakes in the names of model and report before the work is done."""
-    from boolweave.io.write import check_folder
     from boolweave.runtime.atomic import is_stream
 
     model = keeping.model
@@ -304,7 +312,7 @@ def _check_kept(keeping: Keeping) -> None:
 
 @contextmanager
 def _fitted(
-    contents: Contents, absent: Absent, fitting: Fitting, where: Cluster, keeping: Keeping,
+    contents: Reading, absent: Absent, fitting: Fitting, where: Cluster, keeping: Keeping,
     quiet: bool,
 ) -> Iterator[_Fit]:  # fmt: skip
     """Fit and write the model and the report; at the end, say how good it is.

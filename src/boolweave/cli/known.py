@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from boolweave.cli.common import local_file, read_input
-from boolweave.cli.options import Jobs, Reading, Writing, number_or_word
+from boolweave.cli.options import Jobs, ReadingOptions, Writing, number_or_word
 from boolweave.cli.output import check_output, put_answer, put_table, talk
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def group_test(
     specificity: Annotated[float, typer.Option(min=0.0, max=1.0, help="P(- | negative).")] = 1.0,
     retest: Annotated[int, typer.Option(min=0, help="How many doubtful items to name.")] = 5,
     writing: Writing,
-    reading: Reading,
+    reading: ReadingOptions,
 ) -> None:
     """Find the positive items of pooled tests.
 
@@ -52,7 +52,7 @@ def group_test(
     inside = pools.values == 1
     at = (pools.rows_of_entries()[inside], pools.indices[inside])
     matrix = scipy.sparse.csr_array((np.ones(len(at[0]), np.uint8), at), shape=pools.shape)
-    seen = read_input(outcomes, Reading(), writing.quiet).observations
+    seen = read_input(outcomes, ReadingOptions(), writing.quiet).observations
     results = _in_order(seen, pools, outcomes, design)
     found = group_testing(matrix, results, share, sensitivity, specificity)
     names = column_names(pools)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from boolweave.cli.common import find_positions, load_model, local_file, read_input
-from boolweave.cli.options import Json, ModelFile, Quiet, Reading, Writing
+from boolweave.cli.options import Json, ModelFile, Quiet, ReadingOptions, Writing
 from boolweave.cli.output import check_output, check_report, put_json, put_table, talk
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def report(
         typer.Option(help="Entries kept aside, row, column, value, to test the probabilities."),
     ] = None,
     quiet: Quiet = False,
-    reading: Reading,
+    reading: ReadingOptions,
 ) -> None:
     """Write a page about a model: one HTML file, to look at and to send.
 
@@ -181,7 +181,9 @@ def report(
     talk(f"report: {output}", quiet)
 
 
-def _read_held_out(fitted: BooleanMatrixFactorization, source: str, reading: Reading) -> HeldOut:
+def _read_held_out(
+    fitted: BooleanMatrixFactorization, source: str, reading: ReadingOptions
+) -> HeldOut:
     from boolweave.io.write import column_names, row_names
 
     truth = read_input(source, reading, True).observations

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import re
 import traceback
 import typing
 from collections.abc import Callable
@@ -50,8 +51,22 @@ _where = functools.partial(_option, "Where the factors are found")
 _write = functools.partial(_option, "Output")
 
 
+def as_options(message: str) -> str:
+    """A message about a file, the parameters that it names in backticks as options."""
+
+    def option(found: re.Match[str]) -> str:
+        verb, name, value = found.groups()
+        words = [f"--{name.replace('_', '-')}", *([value] if value else [])]
+        if (name, value) == ("header", "False"):
+            words = ["--no-header"]
+        return " ".join([*(["say"] if verb else []), *words])
+
+    names = "|".join([*(field.name for field in dataclasses.fields(ReadingOptions)), "max_memory"])
+    return re.sub(rf'(pass )?`({names})(?:="?(\w+)"?)?`', option, message)
+
+
 @dataclass(frozen=True)
-class Reading:
+class ReadingOptions:
     """How a file is read."""
 
     input_format: str | None = _read(

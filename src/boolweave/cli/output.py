@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -16,8 +17,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from boolweave.cli.options import Writing
+    from boolweave.estimator import BooleanMatrixFactorization
 
 PICTURES = (".png", ".svg", ".pdf")
+
+_BY_SUFFIX = {
+    ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet",
+    ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".json": "json", ".npz": "npz",
+    ".png": "png",
+}  # fmt: skip
 
 
 def talk(message: str, quiet: bool) -> None:
@@ -43,7 +51,7 @@ def _without_nan(answer: object) -> object:
 
 def check_output(writing: Writing, formats: tuple[str, ...] | None = None) -> str:
     """Find mistakes in how the answer is to be written before the work is done; its format."""
-    from boolweave.io.write import TABLE_FORMATS, check_folder, output_format
+    from boolweave.io.write import TABLE_FORMATS
 
     kind = output_format(writing.output, writing.format, formats or TABLE_FORMATS)
     binary = kind in ("npz", "png") or (kind in ("parquet", "arrow") and sys.stdout.isatty())
@@ -51,6 +59,45 @@ def check_output(writing: Writing, formats: tuple[str, ...] | None = None) -> st
         raise ValueError(f"--format {kind} needs a file: name it with --output")
     check_folder(writing.output)
     return kind
+
+
+def output_format(
+    output: Path | None, asked: str | None, known: tuple[str, ...], option: str = "--output"
+) -> str:
+    """The format asked for, or that of the suffix, or CSV; raises where it cannot be written."""
+    from boolweave.runtime.atomic import is_stream
+
+    if asked is not None:
+        if asked not in known:
+            raise ValueError(f"--format: expected one of {', '.join(known)}, got {asked!r}")
+        return asked
+    if output is None or (is_stream(output) and output.suffix.lower() not in _BY_SUFFIX):
+        return "csv"
+    found = _BY_SUFFIX.get(output.suffix.lower())
+    if found not in known:
+        suffixes = ", ".join(s for s, kind in _BY_SUFFIX.items() if kind in known)
+        raise ValueError(
+            f"{option}: expected a name that ends in {suffixes}, got {str(output)!r}; "
+            "rename it or say the format with --format"
+        )
+    return str(found)
+
+
+def check_folder(output: Path | None, option: str = "--output") -> None:
+    """Refuse a place that cannot be written to, before the work is done."""
+    from boolweave.runtime.atomic import is_stream
+
+    if output is None:
+        return
+    if output.is_dir():
+        raise ValueError(f"{option}: {str(output)!r} is a folder; name a file in it")
+    if is_stream(output):
+        return
+    folder = Path(os.path.realpath(output) if output.is_symlink() else output).parent
+    if not folder.is_dir():
+        raise ValueError(f"{option}: there is no folder {str(folder)!r}; make it first")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"{option}: the folder {str(folder)!r} does not allow writing")
 
 
 def put_answer(writing: Writing, as_json: Callable[[], object], write: Callable[[], None]) -> None:
@@ -74,8 +121,6 @@ def put_table(writing: Writing, kind: str, table: pl.DataFrame, as_json: object 
 
 def check_picture(path: Path, option: str) -> None:
     """Find a wrong name before the work is done."""
-    from boolweave.io.write import check_folder
-
     if path.suffix.lower() not in PICTURES:
         raise ValueError(
             f"{option}: expected a name that ends in .png, .svg or .pdf, got {str(path)!r}"
@@ -85,7 +130,6 @@ def check_picture(path: Path, option: str) -> None:
 
 def check_report(path: Path, option: str) -> None:
     """Find a wrong name or a missing package before the work is done."""
-    from boolweave.io.write import check_folder
     from boolweave.runtime.atomic import is_stream
 
     check_folder(path, option)
@@ -102,3 +146,38 @@ def save_picture(figure: Figure, path: Path) -> None:
 
     with replacing(path) as file:
         figure.savefig(file, format=path.suffix[1:].lower())
+
+
+def factor_table(model: BooleanMatrixFactorization, *, full: bool) -> pl.DataFrame:
+    """Factors in long form: factor, axis, label, member, probability; the members, or everyone."""
+    import numpy as np
+    import polars as pl
+
+    from boolweave.io.write import column_names, row_names
+    from boolweave.model.odds import sigmoid
+
+    seen = model.observations_
+    parts = []
+    for axis, names, odds, inside in (
+        ("row", row_names(seen), model.row_log_odds_.T, model.row_log_odds_.T > 0),
+        ("column", column_names(seen), model.column_log_odds_, model.components_ > 0),
+    ):
+        labels = np.array(names, dtype=object)
+        for k in range(len(odds)):
+            chosen = np.arange(len(labels)) if full else np.flatnonzero(inside[k])
+            chance = sigmoid(odds[k, chosen])
+            parts.append(
+                pl.DataFrame(
+                    {
+                        "factor": pl.Series([k + 1] * len(chosen), dtype=pl.Int32),
+                        "axis": pl.Series([axis] * len(chosen), dtype=pl.String),
+                        "label": pl.Series(labels[chosen].tolist(), dtype=pl.String),
+                        "member": pl.Series(inside[k, chosen].astype(np.uint8), dtype=pl.UInt8),
+                        "probability": pl.Series(chance.round(6), dtype=pl.Float64),
+                    }
+                )
+            )
+    table = pl.concat(parts)
+    order = pl.col("axis").replace_strict({"row": 0, "column": 1})
+    table = table.sort("factor", order, maintain_order=True)
+    return table if full else table.drop("member")

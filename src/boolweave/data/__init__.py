@@ -1,5 +1,5 @@
 """What was seen: observed entries of a table, with their rows, columns and labels.
 
 Everything that turns an accepted input into `Observations`, and checks it, belongs here; files,
-probabilities and fitting do not. Start with `observations.py`, then `convert.py`.
+probabilities and fitting do not. Start with `observations.py`, then `convert.py` and `entries.py`.
 """

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from boolweave.data.cells import MISSING, check_option, codes_of
-from boolweave.data.entries import CompressedRows, Packed, pack, rows_from_codes, rows_from_packed
+from boolweave.data.entries import (
+    CompressedRows,
+    Packed,
+    Shape,
+    check_shape,
+    pack,
+    rows_from_codes,
+    rows_from_packed,
+)
 from boolweave.data.labels import Labels, check_labels, find_labels, place_of
 from boolweave.runtime.types import Array, Integers
 
@@ -22,7 +30,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 Names: TypeAlias = Iterable[object] | None
-Shape: TypeAlias = tuple[int, int]
 
 
 # ---------------------------------------------------------------- arrays
@@ -37,19 +44,7 @@ def from_dense(array: ArrayLike, row_labels: Names, column_labels: Names) -> Com
             "expected a matrix, rows × columns, but the rows differ in length; "
             "give every row as many cells, with NaN for the missing ones"
         ) from error
-    if cells.ndim != 2:
-        remedy = "pass one matrix, rows × columns"
-        if cells.ndim == 0:
-            remedy += ", as an array, a table or a scipy.sparse matrix"
-        if cells.ndim == 1:
-            remedy = (
-                "Reshape your data with `.reshape(1, -1)` if it is one row "
-                "or `.reshape(-1, 1)` if it is one column"
-            )
-        raise ValueError(
-            f"expected a 2-D array, but got {cells.ndim}-D data of type "
-            f"{type(array).__name__} and shape {cells.shape}; {remedy}"
-        )
+    _check_two_dimensions(cells, type(array).__name__)
     n_rows, n_columns = cells.shape
     labels = (
         check_labels(row_labels, n_rows, "row"),
@@ -68,11 +63,28 @@ def from_dense(array: ArrayLike, row_labels: Names, column_labels: Names) -> Com
 
 def from_codes(codes: Array, row_labels: Names, column_labels: Names) -> CompressedRows:
     """Take the entries of a matrix of codes 0, 1 and MISSING, (M, N)."""
+    _check_two_dimensions(codes, "ndarray")
     return rows_from_codes(
         codes,
         check_labels(row_labels, codes.shape[0], "row"),
         check_labels(column_labels, codes.shape[1], "column"),
     )
+
+
+def _check_two_dimensions(cells: Array, kind: str) -> None:
+    if cells.ndim != 2:
+        remedy = "pass one matrix, rows × columns"
+        if cells.ndim == 0:
+            remedy += ", as an array, a table or a scipy.sparse matrix"
+        if cells.ndim == 1:
+            remedy = (
+                "Reshape your data with `.reshape(1, -1)` if it is one row "
+                "or `.reshape(-1, 1)` if it is one column"
+            )
+        raise ValueError(
+            f"expected a 2-D array, but got {cells.ndim}-D data of type "
+            f"{kind} and shape {cells.shape}; {remedy}"
+        )
 
 
 # ---------------------------------------------------------------- triples
@@ -135,7 +147,7 @@ def _coded(
     row_labels: Names,
     column_labels: Names,
 ) -> tuple[Integers, Integers, Array, Shape, tuple[Labels | None, Labels | None]]:
-    """Turn triples into indices and codes; tell the shape and the labels too."""
+    """Turn triples into indices and codes, and find their shape and labels."""
     cells = np.asarray(values)
     n_rows, n_columns = (None, None) if shape is None else check_shape(shape)
     row, row_names, n_rows = _positions(rows, row_labels, n_rows, "row")
@@ -155,21 +167,10 @@ def _coded(
     return row, column, codes, (n_rows, n_columns), (row_names, column_names)
 
 
-def check_shape(shape: Iterable[Any]) -> Shape:
-    """Return `shape` as two whole numbers from 0 on."""
-    try:
-        n_rows, n_columns = (int(length) for length in shape)
-        if n_rows >= 0 and n_columns >= 0 and (n_rows, n_columns) == tuple(shape):
-            return n_rows, n_columns
-    except (TypeError, ValueError):
-        pass
-    raise ValueError(f"shape must be two whole numbers, (rows, columns), but got {shape!r}")
-
-
 def _positions(
     index: ArrayLike, names: Names, length: int | None, axis: str
 ) -> tuple[Integers, Labels | None, int]:
-    """Turn indices or labels of one axis into indices; tell its labels and its length too."""
+    """Turn indices or labels of one axis into indices, and find its labels and its length."""
     array = np.asarray(index)
     if array.ndim != 1:
         raise ValueError(f"{axis}s must be 1-D, one for each triple, but got shape {array.shape}")

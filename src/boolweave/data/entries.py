@@ -6,16 +6,18 @@ all three in order, and so that entries travel to a file or to another process a
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from boolweave.data.cells import MISSING
-from boolweave.data.labels import Labels, place_of
+from boolweave.data.labels import Labels, check_labels, place_of
 from boolweave.runtime.storage import iterate_chunks
 from boolweave.runtime.types import Array, Integers
 
+Shape: TypeAlias = tuple[int, int]
 Packed = NDArray[np.int64]  # (n,) entries as numbers
 
 # Bits of column and value; more where there are more columns.
@@ -25,7 +27,7 @@ COLUMN_BITS = 32
 class CompressedRows(NamedTuple):
     """The fields of `Observations`, in its order."""
 
-    shape: tuple[int, int]
+    shape: Shape
     indptr: NDArray[np.int64]
     indices: Integers
     values: NDArray[np.uint8]
@@ -36,6 +38,17 @@ class CompressedRows(NamedTuple):
 def index_dtype(n_columns: int) -> type[np.int32] | type[np.int64]:
     """Choose the type of column indices: 4 bytes wherever they suffice."""
     return np.int32 if n_columns < 2**31 else np.int64
+
+
+def check_shape(shape: Iterable[Any]) -> Shape:
+    """Return `shape` as two whole numbers from 0 on."""
+    try:
+        n_rows, n_columns = (int(length) for length in shape)
+        if n_rows >= 0 and n_columns >= 0 and (n_rows, n_columns) == tuple(shape):
+            return n_rows, n_columns
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(f"shape must be two whole numbers, (rows, columns), but got {shape!r}")
 
 
 def scan_columns(indptr: Array, indices: Array) -> tuple[int, int, bool]:
@@ -54,6 +67,60 @@ def scan_columns(indptr: Array, indices: Array) -> tuple[int, int, bool]:
         increase = increase and bool(increases.all())
         first += len(part) - 1
     return min(ends, default=0), max(ends, default=-1), increase
+
+
+def checked(rows: CompressedRows) -> CompressedRows:
+    """Return the fields of observations in their types; ValueError if they cannot be such."""
+    n_rows, n_columns = shape = check_shape(rows.shape)
+    indptr = _typed(rows.indptr, np.int64, "indptr")
+    indices = _typed(rows.indices, index_dtype(n_columns), "indices")
+    values = _typed(rows.values, np.uint8, "values")
+    n_entries = len(indices)
+    if len(indptr) != n_rows + 1 or indptr[0] != 0 or indptr[-1] != n_entries:
+        raise ValueError(
+            f"indptr must have {n_rows + 1} numbers, from 0 to the {n_entries} entries, but "
+            f"has {len(indptr)}; make observations with Observations.from_data"
+        )
+    if (indptr[1:] < indptr[:-1]).any():
+        raise ValueError("indptr must not decrease; make observations with from_data")
+    if len(values) != n_entries:
+        raise ValueError(
+            f"values and indices must have one length, but have {len(values)} and {n_entries}"
+        )
+    lowest, highest, increase = scan_columns(indptr, indices)
+    if n_entries and (lowest < 0 or highest >= n_columns):
+        raise ValueError(
+            f"indices must be from 0 to {n_columns - 1}, but go from {lowest} to {highest}; "
+            "correct them or the shape"
+        )
+    if not increase:
+        raise ValueError(
+            "indices must be strictly increasing within each row; "
+            "use Observations.from_triples for entries in any order"
+        )
+    largest = max((part.max() for part in iterate_chunks(values)), default=0)
+    if largest > 1:
+        raise ValueError(f"values must be 0 or 1, but hold {largest}")
+    labels = check_labels(rows.row_labels, n_rows, "row")
+    return CompressedRows(
+        shape,
+        indptr,
+        indices,
+        values,
+        labels,
+        check_labels(rows.column_labels, n_columns, "column"),
+    )
+
+
+def _typed(array: ArrayLike, dtype: type[np.generic], name: str) -> Array:
+    """Return `array` as a 1-D array of `dtype`; raise if that would change a number."""
+    given = np.asarray(array)
+    if given.ndim != 1:
+        raise ValueError(f"{name} must be 1-D, but has shape {given.shape}")
+    typed = given.astype(dtype, copy=False)
+    if typed is not given and not np.array_equal(typed, given):
+        raise ValueError(f"{name} must fit {np.dtype(dtype)}, but holds other numbers")
+    return typed
 
 
 def rows_from_codes(
@@ -75,7 +142,7 @@ def rows_from_codes(
 # ---------------------------------------------------------------- packed
 
 
-def _column_bits(shape: tuple[int, int]) -> int:
+def _column_bits(shape: Shape) -> int:
     """How many bits column and value take; ValueError where they leave too few for the row."""
     bits = max(COLUMN_BITS, (shape[1] - 1).bit_length() + 1)
     if bits + (shape[0] - 1).bit_length() > 63:
@@ -86,7 +153,7 @@ def _column_bits(shape: tuple[int, int]) -> int:
     return bits
 
 
-def pack(rows: Integers, columns: Integers, codes: Array, shape: tuple[int, int]) -> Packed:
+def pack(rows: Integers, columns: Integers, codes: Array, shape: Shape) -> Packed:
     """Put row, column and value of each entry into one number; missing entries are left out."""
     packed = rows.astype(np.int64)
     packed <<= _column_bits(shape)
@@ -96,14 +163,14 @@ def pack(rows: Integers, columns: Integers, codes: Array, shape: tuple[int, int]
     return packed if known.all() else packed[known]
 
 
-def row_of(packed: Packed, shape: tuple[int, int]) -> Packed:
-    """Tell the row of each packed entry."""
+def row_of(packed: Packed, shape: Shape) -> Packed:
+    """Return the row of each packed entry."""
     return packed >> _column_bits(shape)
 
 
 def rows_from_packed(
     packed: Packed,
-    shape: tuple[int, int],
+    shape: Shape,
     row_labels: Labels | None = None,
     column_labels: Labels | None = None,
     duplicates: str = "error",
@@ -144,8 +211,8 @@ def rows_from_packed(
     return CompressedRows(shape, indptr, indices, values, row_labels, column_labels)
 
 
-def count(packed: Packed, shape: tuple[int, int]) -> tuple[NDArray[np.int64], int, int]:
-    """Count entries of each row and ones; tell a fingerprint that the order does not change."""
+def count(packed: Packed, shape: Shape) -> tuple[NDArray[np.int64], int, int]:
+    """Count the entries of each row and the ones, and hash all entries whatever their order."""
     mixed = packed.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
     fingerprint = int((mixed ^ (mixed >> np.uint64(32))).sum(dtype=np.uint64))
@@ -153,7 +220,7 @@ def count(packed: Packed, shape: tuple[int, int]) -> tuple[NDArray[np.int64], in
     return per_row, int((packed & 1).sum()), fingerprint
 
 
-def split(packed: Packed, bounds: Integers, shape: tuple[int, int]) -> list[Packed]:
+def split(packed: Packed, bounds: Integers, shape: Shape) -> list[Packed]:
     """Part packed entries into runs of rows; every run but the first begins at one of `bounds`."""
     run = np.searchsorted(bounds, row_of(packed, shape), side="right")
     order = np.argsort(run, kind="stable")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal, Self
@@ -14,14 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from boolweave.data import convert, sparse
 from boolweave.data.cells import check_option
-from boolweave.data.entries import index_dtype, scan_columns
-from boolweave.data.labels import Labels, check_labels
+from boolweave.data.entries import CompressedRows, checked
+from boolweave.data.labels import Labels
 from boolweave.data.observed import ObservedEntries
 from boolweave.runtime.storage import is_in_file, iterate_blocks, iterate_chunks
-from boolweave.runtime.types import Array, Integers
+from boolweave.runtime.types import Integers
 
 # Entries that are looked at in one go, where each needs some hundred bytes.
-PIECE_OF_ROWS = 1 << 16
+ENTRIES_PER_CHUNK = 1 << 16
 
 Absent = Literal["zero", "missing"]
 RandomState = int | np.random.Generator | None
@@ -68,45 +68,8 @@ class Observations(ObservedEntries):
     column_labels: Labels | None = None
 
     def __post_init__(self) -> None:
-        n_rows, n_columns = shape = convert.check_shape(self.shape)
-        indptr = _typed(self.indptr, np.int64, "indptr")
-        indices = _typed(self.indices, index_dtype(n_columns), "indices")
-        values = _typed(self.values, np.uint8, "values")
-        n_entries = len(indices)
-        if len(indptr) != n_rows + 1 or indptr[0] != 0 or indptr[-1] != n_entries:
-            raise ValueError(
-                f"indptr must have {n_rows + 1} numbers, from 0 to the {n_entries} entries, but "
-                f"has {len(indptr)}; make observations with Observations.from_data"
-            )
-        if (indptr[1:] < indptr[:-1]).any():
-            raise ValueError("indptr must not decrease; make observations with from_data")
-        if len(values) != n_entries:
-            raise ValueError(
-                f"values and indices must have one length, but have {len(values)} and {n_entries}"
-            )
-        lowest, highest, increase = scan_columns(indptr, indices)
-        if n_entries and (lowest < 0 or highest >= n_columns):
-            raise ValueError(
-                f"indices must be from 0 to {n_columns - 1}, but go from {lowest} to {highest}; "
-                "correct them or the shape"
-            )
-        if not increase:
-            raise ValueError(
-                "indices must be strictly increasing within each row; "
-                "use Observations.from_triples for entries in any order"
-            )
-        largest = max((part.max() for part in iterate_chunks(values)), default=0)
-        if largest > 1:
-            raise ValueError(f"values must be 0 or 1, but hold {largest}")
-        fields = {
-            "shape": shape,
-            "indptr": indptr,
-            "indices": indices,
-            "values": values,
-            "row_labels": check_labels(self.row_labels, n_rows, "row"),
-            "column_labels": check_labels(self.column_labels, n_columns, "column"),
-        }
-        for name, field in fields.items():
+        given = CompressedRows(*(getattr(self, field.name) for field in fields(self)))
+        for name, field in checked(given)._asdict().items():
             if isinstance(field, np.ndarray):
                 field = field.view()  # the caller's own array stays writable
                 field.flags.writeable = False
@@ -333,15 +296,15 @@ class Observations(ObservedEntries):
         """Return the row of every entry, shape (n_observed,)."""
         return np.repeat(np.arange(self.n_rows), np.diff(self.indptr))
 
-    def in_pieces(
+    def row_chunks(
         self,
     ) -> Iterator[tuple[int, int, Integers, NDArray[np.uint8]]]:
         """Runs of rows with some entries each: first row, end, their columns and values.
 
         What is read from files is given back after each.
         """
-        most = self.n_observed // PIECE_OF_ROWS
-        targets = np.arange(1, most + 1, dtype=np.int64) * PIECE_OF_ROWS
+        most = self.n_observed // ENTRIES_PER_CHUNK
+        targets = np.arange(1, most + 1, dtype=np.int64) * ENTRIES_PER_CHUNK
         cuts = np.searchsorted(self.indptr, targets)
         cuts = np.unique([0, *cuts.tolist(), self.n_rows])
         runs = [
@@ -472,7 +435,7 @@ class Observations(ObservedEntries):
     def split(self, hidden: NDArray[np.bool_]) -> Split:
         """Part the entries into the kept and the `hidden`, (n_observed,), each in order."""
         n_hidden = np.zeros(self.n_rows, dtype=np.int64)
-        for start, stop, _, _ in self.in_pieces():
+        for start, stop, _, _ in self.row_chunks():
             borders = self.indptr[start : stop + 1]
             before = np.cumsum(hidden[borders[0] : borders[-1]])
             n_hidden[start:stop] = np.diff(np.concatenate([[0], before])[borders - borders[0]])
@@ -487,14 +450,3 @@ class Observations(ObservedEntries):
         )
         rows = np.repeat(np.arange(self.n_rows), n_hidden)
         return left, rows, self.indices[hidden], self.values[hidden]
-
-
-def _typed(array: ArrayLike, dtype: type[np.generic], name: str) -> Array:
-    """Return `array` as a 1-D array of `dtype`; raise if that would change a number."""
-    given = np.asarray(array)
-    if given.ndim != 1:
-        raise ValueError(f"{name} must be 1-D, but has shape {given.shape}")
-    typed = given.astype(dtype, copy=False)
-    if typed is not given and not np.array_equal(typed, given):
-        raise ValueError(f"{name} must fit {np.dtype(dtype)}, but holds other numbers")
-    return typed

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from boolweave.data.cells import MISSING, check_option, codes_of
-from boolweave.data.convert import Names, Shape, from_coded_triples
-from boolweave.data.entries import CompressedRows, index_dtype, scan_columns
+from boolweave.data.convert import Names, from_coded_triples
+from boolweave.data.entries import CompressedRows, Shape, index_dtype, scan_columns
 from boolweave.data.labels import Labels, check_labels, place_of
 from boolweave.runtime.free_memory import free_memory, in_words
 from boolweave.runtime.types import Array
@@ -22,6 +22,11 @@ INDEX_ARRAYS = {
     "bsr": ("indptr", "indices"),
     "coo": ("row", "col"),
 }
+
+# A matrix with more rows than this, nearly all of them empty, is taken for damaged: each row takes
+# some bytes, entries or not.
+_MOST_EMPTY_ROWS = 10_000_000
+_EMPTY_FOR_EACH_ENTRY = 100
 
 # Bytes of an entry while it is made, beside its column: code, value, whether it was observed.
 _MAKING = 3
@@ -112,6 +117,15 @@ def _check_range(indices: Array, size: int) -> None:
         raise ValueError(
             f"indices of a sparse matrix must be from 0 to {size - 1}, but go from "
             f"{indices.min()} to {indices.max()}; correct them or the shape"
+        )
+
+
+def check_rows(shape: Shape, n_stored: int) -> None:
+    """Raise ValueError for a matrix of next to nothing but empty rows."""
+    if shape[0] > max(_MOST_EMPTY_ROWS, _EMPTY_FOR_EACH_ENTRY * n_stored):
+        raise ValueError(
+            f"a matrix of {shape[0]} x {shape[1]} with {n_stored} entries has next to nothing but "
+            "empty rows; correct its shape, or leave out the empty rows"
         )
 
 

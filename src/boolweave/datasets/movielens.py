@@ -27,46 +27,24 @@ DOWNLOAD_TIMEOUT_SECONDS = 60
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """Ratings as triples, users and films numbered from 0.
+    """Ratings as triples, users and films numbered from 0."""
 
-    Attributes
-    ----------
-    rows, columns : ndarray of shape (n_ratings,), int64
-        User and film of each rating.
-    ratings : ndarray of shape (n_ratings,), float64
-    users : ndarray of shape (M,), str
-        The users' numbers in the file.
-    films : ndarray of shape (N,), str
-        Titles where known, else the films' numbers.
-    """
-
-    rows: NDArray[np.int64]
-    columns: NDArray[np.int64]
-    ratings: NDArray[np.float64]
-    users: NDArray[np.str_]
-    films: NDArray[np.str_]
+    rows: NDArray[np.int64]  # (n_ratings,) the user of each
+    columns: NDArray[np.int64]  # (n_ratings,) and the film
+    ratings: NDArray[np.float64]  # (n_ratings,)
+    users: NDArray[np.str_]  # (M,) their numbers in the file
+    films: NDArray[np.str_]  # (N,) titles where known, else their numbers
 
 
 def read_movielens(path: str | PathLike[str]) -> Ratings:
-    """Read a MovieLens file or the directory that holds it.
-
-    Parameters
-    ----------
-    path : path
-        A file u.data, ratings.dat or ratings.csv, or a directory with one of them in it or in a
-        folder of it.
-
-    Returns
-    -------
-    Ratings
-    """
+    """Read u.data, ratings.dat or ratings.csv, or the one in a directory or in a folder of it."""
     import polars as pl
 
     file = _find_ratings(Path(path))
     separator, header, titles_name = _FORMATS[file.name]
     try:
         frame = pl.read_csv(
-            _single_separator(file, separator),
+            file.read_bytes().replace(b"::", b"\t"),  # polars splits at single bytes only
             separator="\t" if separator == "::" else separator,
             has_header=False,
             skip_rows=1 if header else 0,
@@ -108,12 +86,6 @@ def _find_ratings(path: Path) -> Path:
         f"expected a MovieLens file {', '.join(_FORMATS)} or a directory that holds one, got "
         f"{path}; fetch_movielens downloads a set where there is a network"
     )
-
-
-def _single_separator(file: Path, separator: str) -> bytes:
-    """Content of `file`, with ``::`` made a tab: polars splits at single bytes only."""
-    content = file.read_bytes()
-    return content.replace(b"::", b"\t") if separator == "::" else content
 
 
 def _read_titles(file: Path) -> dict[int, str]:

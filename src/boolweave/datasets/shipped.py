@@ -1,4 +1,4 @@
-"""Example data that ships with the package, and planted problems with a known answer."""
+"""Example data that ships with the package, and MovieLens from the user's own copy."""
 
 from __future__ import annotations
 
@@ -10,20 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boolweave.data.observations import Observations
-from boolweave.datasets.movielens import fetch_movielens, read_movielens
-from boolweave.datasets.planted import Planted, make_boolean
-
-__all__ = [
-    "Dataset",
-    "Planted",
-    "fetch_movielens",
-    "load_movielens",
-    "load_paleo",
-    "load_senate",
-    "load_votes84",
-    "load_zoo",
-    "make_boolean",
-]
+from boolweave.datasets.movielens import read_movielens
 
 CONGRESSES = range(101, 108)
 

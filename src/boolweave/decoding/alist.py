@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from boolweave.decoding.tanner import as_sparse_bits, ones_at
-from boolweave.io.dialect import not_utf8
-from boolweave.io.files import FileError, shortened
+from boolweave.io.files import FileError, decoded, shortened
 
 if TYPE_CHECKING:
     import os
@@ -37,13 +36,8 @@ class _Numbers:
         self.values: list[int] = []
         self.lines: list[int] = []
         self.next = 0
-        try:
-            text = path.read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            before = error.object[: error.start].count(b"\n")
-            raise not_utf8(str(path), before + 1, error) from None
-        for number, line in enumerate(text.split("\n"), 1):
-            for token in line.split("#", 1)[0].split():
+        for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
+            for token in decoded(line, str(path), number).split("#", 1)[0].split():
                 try:
                     self.values.append(int(token))
                 except ValueError:

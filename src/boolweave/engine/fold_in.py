@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
-from boolweave.data.observations import PIECE_OF_ROWS
+from boolweave.data.observations import ENTRIES_PER_CHUNK
 from boolweave.engine import prediction
 from boolweave.engine.evidence import evidence_of
 from boolweave.engine.kernels import folding_in, max_sum
@@ -191,10 +191,10 @@ def _pieces(observations: Observations, model: Model) -> Iterator[slice]:
     n_rows, n_columns = observations.shape
     # Where it matters which entries are missing, those are entries too.
     per_row = 1 if model.channel.missing_given_zero is None else n_columns
-    most_rows = max(1, PIECE_OF_ROWS // max(1, per_row, model.n_components))
+    most_rows = max(1, ENTRIES_PER_CHUNK // max(1, per_row, model.n_components))
     start = 0
     while start < n_rows:
-        enough = observations.indptr[start] + PIECE_OF_ROWS
+        enough = observations.indptr[start] + ENTRIES_PER_CHUNK
         stop = int(np.searchsorted(observations.indptr, enough, side="right")) - 1
         stop = min(max(stop, start + 1), start + most_rows, n_rows)
         yield slice(start, stop)

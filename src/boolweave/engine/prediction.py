@@ -108,7 +108,7 @@ def counts(
     xor, indptr = product == "xor", observations.indptr
     by_variable = by_row if marginal else words_of
     y = by_column(column_log_odds) if marginal else words_of(column_log_odds.T)
-    for first, last, columns, values in observations.in_pieces():
+    for first, last, columns, values in observations.row_chunks():
         for start, stop in _cuts(last - first, len(column_log_odds), first):
             x = by_variable(row_log_odds[start:stop])
             entries = slice(*(indptr[[start, stop]] - indptr[first]))

@@ -1,8 +1,8 @@
-"""Reading and writing files.
+"""Reading files that hold a Boolean matrix, and writing tables and matrices.
 
-`read` takes any file that holds a Boolean matrix and returns its observations; the functions of
-`boolweave.io.write` write tables and matrices. A file that cannot be read raises `FileError`, whose
-one line names file, line, column and remedy.
+Formats, their guesses and the errors that name file, line, column and remedy (`FileError`) belong
+here; options of the command line, and models, which `boolweave.saving` reads, do not. Start with
+`read` below, then `text.py`; `write.py` is the way out.
 """
 
 from __future__ import annotations
@@ -112,21 +112,45 @@ def read(
     options = Options(asked, above, absent, absent_default, duplicates)
     if format is not None and format not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {format!r}")
-    if not isinstance(source, str | Path) and len(source) > 1:
-        return _parts(source, format, options, max_memory)
     if not isinstance(source, str | Path):
+        if len(source) > 1:
+            return _parts(source, format, options, max_memory)
         (source,) = source
     if str(source) != "-" and Path(source).is_dir() and format in (None, "movielens"):
-        return _movielens(Path(source), str(source), options)
+        observations, guess = _movielens(Path(source), str(source), options)
+        return Reading(observations, str(source), "movielens", guess)
     with files.local_copy(source) as (path, name), files.without_panic(name):
         kind = format or _format_of(path, Path(name), asked)
-        if kind == "movielens":
-            if Path(name).name in _MOVIELENS and path == Path(name):
-                return _movielens(path, name, options)
+        own_name = Path(name).name in _MOVIELENS and path == Path(name)
+        if kind == "movielens" and not own_name:
             options.check(name, "MovieLens files", "above")
             options = Options(Dialect(layout="triples"), "mean" if above is None else above)
-            return _text(path, name, options)
-        return _text(path, name, options) if kind == "csv" else _other(path, name, kind, options)
+            kind = "csv"
+        observations, guess = _read_one(path, name, kind, options)
+        return Reading(observations, name, kind, guess)
+
+
+def _read_one(path: Path, name: str, kind: str, options: Options) -> tuple[Observations, str]:
+    """What a file of a known kind holds, and how it was read."""
+    if kind == "movielens":
+        return _movielens(path, name, options)
+    if kind == "csv":
+        from boolweave.io.text import read_text
+
+        return read_text(path, name, options)
+    if kind in ("parquet", "arrow"):
+        from boolweave.io.columnar import read_columnar
+
+        return read_columnar(path, name, kind, options)
+    from boolweave.io import formats
+
+    readers = {
+        "png": formats.read_picture,
+        "fimi": formats.read_fimi,
+        "mtx": formats.read_matrix_market,
+        "npz": formats.read_numpy,
+    }
+    return readers[kind](path, name, options)
 
 
 def _parts(
@@ -134,28 +158,27 @@ def _parts(
 ) -> Reading:
     from boolweave.io.parts import read_parts
 
-    name = f"{len(sources)} files"
+    name, needed = f"{len(sources)} files", "several files must be Parquet files of triples"
     if format not in (None, "parquet") or options.dialect.layout not in (None, "triples"):
-        raise FileError(name, "several files must be Parquet files of triples")
+        raise FileError(name, needed)
     options.check(name, "several files", "layout", "columns", "above", "duplicates")
     for source in sources:
         with files.local_copy(source) as (path, called):
             if path != Path(source) or not path.is_file() or files.magic(path) != "parquet":
-                raise FileError(called, "several files must be Parquet files of triples")
+                raise FileError(called, needed)
     with files.without_panic(name):
-        observations = read_parts(
-            [Path(source) for source in sources], columns=options.dialect.columns,
-            above=options.above, duplicates=options.duplicates, max_memory=max_memory,
-        )  # fmt: skip
+        observations = read_parts([Path(source) for source in sources], options, max_memory)
     return Reading(observations, name, "parquet", "parquet, triples")
 
 
 def _format_of(path: Path, name: Path, asked: Dialect) -> str:
     """By the first bytes, then by the name, then by looking at the lines."""
+    from boolweave.io.dialect import Dialect
+
     mark = files.magic(path)
     if mark in {"parquet", "arrow", "png", "mtx", "npz", "npy"}:
         return "npz" if mark == "npy" else str(mark)
-    if name.name in _MOVIELENS and not asked.given():
+    if name.name in _MOVIELENS and asked == Dialect():
         return "movielens"
     stem = name.with_suffix("") if name.suffix.lower() in _PACKED else name
     if stem.suffix.lower() in _BY_SUFFIX:
@@ -180,51 +203,17 @@ def _looks_like_transactions(path: Path) -> bool:
     return longest >= 3 and largest > files.by_value("1")
 
 
-def _text(path: Path, name: str, options: Options) -> Reading:
-    from boolweave.io.delimited import read_wide
-    from boolweave.io.dialect import guess
-    from boolweave.io.options import BY_LAYOUT
-    from boolweave.io.triples import read_triples
-
-    found = guess(path, name, options.dialect, options.above is not None)
-    kind = f"a table of {'wide layout' if found.layout == 'wide' else found.layout}"
-    options.check(name, kind, "delimiter", "header", *BY_LAYOUT[found.layout or "wide"])
-    if found.layout == "wide":
-        observations = read_wide(path, name, found, options.above)
-    else:
-        observations = read_triples(path, name, found, options)
-    return Reading(observations, name, "csv", found.in_words())
-
-
-def _other(path: Path, name: str, kind: str, options: Options) -> Reading:
-    from boolweave.io import formats
-
-    if kind in ("parquet", "arrow"):
-        observations, words = formats.read_columnar(path, name, kind, options)
-    elif kind == "png":
-        observations, words = formats.read_picture(path, name, options)
-    elif kind == "fimi":
-        observations, words = formats.read_fimi(path, name, options)
-    elif kind == "mtx":
-        observations, words = formats.read_matrix_market(path, name, options)
-    else:
-        observations, words = formats.read_numpy(path, name, options)
-    return Reading(observations, name, kind, words)
-
-
-def _movielens(path: Path, name: str, options: Options) -> Reading:
+def _movielens(path: Path, name: str, options: Options) -> tuple[Observations, str]:
+    """A file of the MovieLens sets by its own name, or the folder that holds it."""
     from boolweave.datasets.movielens import read_movielens
-    from boolweave.io.delimited import bits_above
-    from boolweave.io.triples import observe
+    from boolweave.io.cells import codes_above, observe
 
     options.check(name, "MovieLens files", "above")
     try:
-        ratings = read_movielens(path)
+        found = read_movielens(path)
     except (ValueError, FileNotFoundError) as error:
         raise FileError(name, str(error)) from None
     limit = "mean" if options.above is None else options.above
-    observations = observe(
-        ratings.rows, ratings.columns, bits_above(ratings.ratings, limit),
-        ratings.users, ratings.films, name,
-    )  # fmt: skip
-    return Reading(observations, name, "movielens", f"MovieLens, ones are ratings above {limit}")
+    codes = codes_above(found.ratings, limit)
+    seen = observe(found.rows, found.columns, codes, found.users, found.films, name)
+    return seen, f"MovieLens, ones are ratings above {limit}"

@@ -5,19 +5,15 @@ from __future__ import annotations
 import csv
 import re
 from dataclasses import dataclass, replace
+from io import BytesIO
 from pathlib import Path
 from typing import Literal
 
-from boolweave.io.files import FileError, bare_return, listed
+from boolweave.io.cells import is_cell
+from boolweave.io.files import FileError, decoded, listed, open_quote, text_chunks
 
 Layout = Literal["wide", "triples", "pairs"]
 Labels = Literal["yes", "no", "ignore"]
-
-ONES = ("1", "true", "yes", "y", "1.0")
-ZEROS = ("0", "false", "no", "n", "0.0")
-BLANKS = ("", "na", "n/a", "nan", "null", "none", "?")
-CODES = {**dict.fromkeys(ONES, 1), **dict.fromkeys(ZEROS, 0), **dict.fromkeys(BLANKS, 2)}
-CELLS = "expected 0/1, true/false, yes/no, y/n or nothing (empty, NA, NaN, ?)"
 
 DELIMITERS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "bar", "::": "::", " ": "space"}
 # What is looked at to guess: lines from the beginning, as long as they have so many characters in
@@ -60,8 +56,6 @@ class Dialect:
         Which columns are row, column and value, by name or by number from 1; else the first ones.
     names : tuple of str
         The names of all columns, from the header or made up.
-    n_fields : int
-        How many fields a line has.
     """
 
     delimiter: str | None = None
@@ -70,78 +64,59 @@ class Dialect:
     labels: Labels | None = None
     columns: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
-    n_fields: int = 0
 
-    def given(self) -> bool:
-        """Whether anything is said at all."""
-        return self != Dialect()
-
-    def in_words(self) -> str:
-        """The guess, to be shown."""
-        words = [f"{DELIMITERS.get(self.delimiter or ',', repr(self.delimiter))}-separated"]
-        words.append(f"{self.layout}")
-        words.append("first line is a header" if self.header else "no header")
-        if self.layout == "wide":
-            words.append(
-                {"yes": "first column holds labels", "ignore": "first column left out"}.get(
-                    self.labels or "no", "no row labels"
-                )
-            )
-        else:
-            picked = [self.names[i] for i in self.picked()]
-            words.append(f"columns {', '.join(picked)}")
-        return ", ".join(words)
+    @property
+    def n_fields(self) -> int:
+        """How many fields a line has."""
+        return len(self.names)
 
     @property
     def n_labels(self) -> int:
         """How many fields of a line come before its cells."""
         return int(self.labels in ("yes", "ignore"))
 
-    def picked(self) -> tuple[int, ...]:
-        """Positions of row, column and value (not with pairs) in a line."""
-        wanted = 2 if self.layout == "pairs" else 3
-        if not self.columns:
-            return tuple(range(wanted))
-        return tuple(self._position(column) for column in self.columns[:wanted])
+    def in_words(self) -> str:
+        """The guess, to be shown."""
+        about_rows = {"yes": "first column holds labels", "ignore": "first column left out"}
+        about = about_rows.get(str(self.labels), "no row labels")
+        if self.layout != "wide":
+            about = f"columns {', '.join(self.names[i] for i in self.picked())}"
+        separated = f"{DELIMITERS.get(self.delimiter or ',', repr(self.delimiter))}-separated"
+        header = "first line is a header" if self.header else "no header"
+        return f"{separated}, {self.layout}, {header}, {about}"
 
-    def _position(self, column: str) -> int:
+    def picked(self, name: str = "") -> tuple[int, ...]:
+        """Positions of row, column and value (not with pairs) in a line of the file `name`."""
+        wanted = ("row", "column", "value")[: 2 if self.layout == "pairs" else 3]
+        if self.columns and len(self.columns) != len(wanted):
+            raise FileError(
+                name,
+                f"`columns`: expected {len(wanted)} columns for {self.layout}, "
+                f"{','.join(wanted)}, got {','.join(self.columns)!r}",
+            )
+        if self.n_fields < len(wanted):
+            number = "two" if self.layout == "pairs" else "three"
+            problem = f"expected {number} columns, {', '.join(wanted)}, but got {self.n_fields}"
+            remedy = 'name the layout with `layout="wide"`'
+            if self.delimiter is not None:  # of a text file: it may be another one
+                remedy = 'name the delimiter with `delimiter`, or the layout with `layout="wide"`'
+            raise FileError(name, f"{problem}; {remedy}")
+        if not self.columns:
+            return tuple(range(len(wanted)))
+        return tuple(self._position(column, name) for column in self.columns)
+
+    def _position(self, column: str, name: str) -> int:
         if column in self.names:
             return self.names.index(column)
         if column.isdigit() and 1 <= int(column) <= self.n_fields:
             return int(column) - 1
-        raise ValueError(f"there is no column {column!r}; there are {listed(self.names)}")
-
-    def checked(self, name: str) -> Dialect:
-        """The same, if it can pick the columns of triples or pairs."""
-        wanted = ("row", "column") if self.layout == "pairs" else ("row", "column", "value")
-        if self.columns and len(self.columns) != len(wanted):
-            raise FileError(
-                name,
-                f"--columns: expected {len(wanted)} columns for {self.layout}, "
-                f"{','.join(wanted)}, got {','.join(self.columns)!r}",
-            )
-        if self.n_fields < len(wanted):
-            number = {2: "two", 3: "three"}[len(wanted)]
-            problem = f"expected {number} columns, {', '.join(wanted)}, but got {self.n_fields}"
-            remedy = "name the layout with --layout wide"
-            if self.delimiter is not None:  # of a text file: it may be another one
-                remedy = "name the delimiter with --delimiter, or the layout with --layout wide"
-            raise FileError(name, f"{problem}; {remedy}")
-        try:
-            self.picked()
-        except ValueError as error:
-            raise FileError(name, f"--columns: {error}") from None
-        return self
-
-
-def is_cell(text: str) -> bool:
-    """Whether a text can be a cell of a Boolean table."""
-    return text.strip().lower() in CODES
+        known = listed(self.names)
+        raise FileError(name, f"`columns`: there is no column {column!r}; there are {known}")
 
 
 def is_value(text: str) -> bool:
     """Whether a text can be a cell or a rating."""
-    return is_cell(text) or _NUMBER.fullmatch(text.strip()) is not None
+    return is_cell(text) or _is_number(text)
 
 
 def split(line: str, delimiter: str) -> list[str]:
@@ -171,56 +146,38 @@ def guess(path: Path, name: str, asked: Dialect, above: bool) -> Dialect:
         layout: Layout = "pairs" if len(asked.columns) == 2 else "triples"
     else:
         layout = asked.layout or _guess_layout(rows, above)
-    found = replace(
-        asked,
-        delimiter=delimiter,
-        layout=layout,
-        n_fields=len(rows[0]),
-        labels=asked.labels or "no",
-    )
+    found = replace(asked, delimiter=delimiter, layout=layout, names=_names(rows[0], False))
     header = asked.header
-    if layout == "wide":
-        header = _wide_header(rows, above) if header is None else header
-        found = replace(found, header=header, names=_names(rows[0], header))
-        if asked.labels is None and _guess_labels(rows, header, above):
-            found = replace(found, labels="yes")
-        _check_names(found, name)
-        return found
-    if header is None:
+    if header is None and layout == "wide":
+        header = _wide_header(rows, above)
+    elif header is None:
         # Columns are called by name only where there are names.
         named = any(not column.isdigit() for column in asked.columns)
-        header = named or _long_header(
-            rows, replace(found, names=_names(rows[0], False)).checked(name).picked()
-        )
-    return replace(found, header=header, names=_names(rows[0], header)).checked(name)
+        header = named or _long_header(rows, found.picked(name))
+    found = replace(found, header=header, names=_names(rows[0], bool(header)))
+    if layout != "wide":
+        found.picked(name)
+    elif asked.labels is None:
+        found = replace(found, labels="yes" if _guess_labels(rows, bool(header), above) else "no")
+    if layout == "wide" and header:
+        _check_names(found, name)
+    return found
 
 
 def _sample(path: Path, name: str) -> list[str]:
+    """The first lines that are not blank."""
     lines: list[str] = []
-    size = 0
-    with path.open("rb") as file:
-        for number, raw in enumerate(file, start=1):
-            if number == 1:
-                raw = raw.removeprefix(b"\xef\xbb\xbf")
-            if b"\x00" in raw:
-                raise FileError(
-                    name,
-                    "expected a table as text, got binary data; name another file",
-                    line=number,
-                )
-            try:
-                text = raw.decode("utf-8").rstrip("\r\n")
-            except UnicodeDecodeError as error:
-                raise not_utf8(name, number, error) from None
-            if "\r" in text:
-                raise bare_return(name, number)
+    for content, lines_before in text_chunks(path, name, "a table"):
+        for number, raw in enumerate(BytesIO(content), start=lines_before + 1):
+            text = decoded(raw.rstrip(b"\r\n"), name, number)
             if text:
                 if text.count('"') % 2:
                     raise open_quote(name, number)
                 lines.append(text)
-                size += len(text)
-            if len(lines) == SAMPLE_LINES or (len(lines) > 1 and size > SAMPLE_SIZE):
-                break
+            if len(lines) == SAMPLE_LINES or (
+                len(lines) > 1 and sum(map(len, lines)) > SAMPLE_SIZE
+            ):
+                return lines
     if not lines:
         raise FileError(name, "expected a table, got an empty file")
     return lines
@@ -237,27 +194,6 @@ def _further_down(path: Path) -> list[str]:
                 lines = file.read(SAMPLE_BYTES).decode("utf-8", "replace").split("\n")[1:-1]
                 found += [text for line in lines if (text := line.rstrip("\r")) and '"' not in text]
     return found
-
-
-def not_utf8(name: str, line: int, error: UnicodeDecodeError) -> FileError:
-    """The error for text in another encoding."""
-    byte = error.object[error.start]
-    return FileError(
-        name,
-        f"expected text in UTF-8, got the byte 0x{byte:02x}; convert it, for example with "
-        "iconv -f latin1 -t utf-8",
-        line=line,
-    )
-
-
-def open_quote(name: str, line: int) -> FileError:
-    """The error for a quoted text that does not end."""
-    return FileError(
-        name,
-        "expected a quoted text to end on its line, got a single quote mark; "
-        'close it, or write a quote mark inside a text as ""',
-        line=line,
-    )
 
 
 def _guess_delimiter(sample: list[str], path: Path) -> str:
@@ -355,16 +291,14 @@ def _names(first: list[str], header: bool) -> tuple[str, ...]:
 
 
 def _check_names(found: Dialect, name: str) -> None:
-    if not found.header:
-        return
-    seen: dict[str, int] = {}
-    for number, column in enumerate(found.names[found.n_labels :], start=1):
+    seen: set[str] = set()
+    for number, column in enumerate(found.names[found.n_labels :], start=1 + found.n_labels):
         if column in seen:
             raise FileError(
                 name,
                 f"expected every column to have its own name, got {column!r} twice; rename one of "
-                "them, or say --no-header if the first line holds data",
+                "them, or say `header=False` if the first line holds data",
                 line=1,
-                column=number + found.n_labels,
+                column=number,
             )
-        seen[column] = number
+        seen.add(column)

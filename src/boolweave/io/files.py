@@ -1,9 +1,10 @@
-"""Files as bytes: opening, decompressing, cutting into chunks of lines, and replacing whole."""
+"""Files as bytes: opening, decompressing, cutting into chunks of lines; errors about files."""
 
 from __future__ import annotations
 
 import contextlib
 import gzip
+import re
 import shutil
 import sys
 import tempfile
@@ -30,6 +31,8 @@ _MAGIC = {
 }
 
 
+_BARE_RETURN = re.compile(rb"\r(?!\n)")
+
 # Characters of an error message: some lines of a terminal.
 LONGEST_MESSAGE = 600
 
@@ -55,7 +58,11 @@ def by_value(digits: str) -> tuple[int, str]:
 
 
 class FileError(ValueError):
-    """A file that cannot be read as asked: where, what was expected, what came, the remedy."""
+    """A file that cannot be read as asked: where, what was expected, what came, the remedy.
+
+    The problem names parameters of `boolweave.io.read`, and fields of `Dialect`, in backticks; the
+    command line says the options in their place.
+    """
 
     def __init__(
         self, name: str, problem: str, *, line: int | None = None, column: object = None
@@ -83,7 +90,12 @@ def local_copy(source: str | Path) -> Iterator[tuple[Path, str]]:
             path = _spool(sys.stdin.buffer, stack)
         else:
             path, name = Path(source), str(source)
-            _check_readable(path, name)
+            if path.is_dir():
+                raise FileError(name, "expected a file, got a folder; name a file in it")
+            if not path.exists():
+                raise FileError(
+                    name, "there is no such file; check its name, or give - for standard input"
+                )
             if not path.is_file():  # a named pipe, as in <(command)
                 with path.open("rb") as pipe:
                     path = _spool(pipe, stack)
@@ -106,11 +118,18 @@ def without_panic(name: str) -> Iterator[None]:
         raise FileError(name, "the file is damaged and cannot be read; make it again") from None
 
 
-def _check_readable(path: Path, name: str) -> None:
-    if path.is_dir():
-        raise FileError(name, "expected a file, got a folder; name a file in it")
-    if not path.exists():
-        raise FileError(name, "there is no such file; check its name, or give - for standard input")
+@contextmanager
+def expecting(name: str, what: str, *errors: type[Exception]) -> Iterator[None]:
+    """Make a `FileError` of what another library raises for a file that is not `what`."""
+    try:
+        yield
+    except FileError:
+        raise
+    except errors as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise FileError(
+            name, f"expected {what}, but it cannot be read ({first}); make it again"
+        ) from None
 
 
 def magic(path: Path) -> str | None:
@@ -120,12 +139,25 @@ def magic(path: Path) -> str | None:
     return next((kind for mark, kind in _MAGIC.items() if start.startswith(mark)), None)
 
 
-def bare_return(name: str, line: int) -> FileError:
-    """The error for text with carriage returns that end no line."""
+def decoded(line: bytes, name: str, number: int) -> str:
+    """A line as text; raises the error for text in another encoding."""
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise FileError(
+            name,
+            f"expected text in UTF-8, got the byte 0x{line[error.start]:02x}; convert it, for "
+            "example with iconv -f latin1 -t utf-8",
+            line=number,
+        ) from None
+
+
+def open_quote(name: str, line: int) -> FileError:
+    """The error for a quoted text that does not end."""
     return FileError(
         name,
-        "expected lines that end with a newline, got a carriage return without one; convert the "
-        r"file, for example with tr '\r' '\n'",
+        "expected a quoted text to end on its line, got a single quote mark; "
+        'close it, or write a quote mark inside a text as ""',
         line=line,
     )
 
@@ -143,11 +175,9 @@ def _spool(stream: BinaryIO, stack: contextlib.ExitStack) -> Path:
 
 
 def _unpack_gzip(path: Path, name: str, stack: contextlib.ExitStack) -> Path:
-    try:
-        with gzip.open(path, "rb") as packed:
-            return _spool(packed, stack)  # type: ignore[arg-type]
-    except (OSError, EOFError, zlib.error) as error:
-        raise FileError(name, f"this gzip file is damaged ({error}); make it again") from None
+    errors = OSError, EOFError, zlib.error
+    with expecting(name, "a gzip file", *errors), gzip.open(path, "rb") as packed:
+        return _spool(packed, stack)  # type: ignore[arg-type]
 
 
 def _unpack_zstd(path: Path, name: str, stack: contextlib.ExitStack) -> Path:
@@ -155,26 +185,15 @@ def _unpack_zstd(path: Path, name: str, stack: contextlib.ExitStack) -> Path:
     import polars as pl
 
     target = _scratch(stack)
-    try:
-        text_lines(path).sink_csv(
+    with expecting(name, "text packed with zstd", pl.exceptions.PolarsError, OSError):
+        lines = pl.scan_csv(
+            path, separator="\x01", has_header=False, quote_char=None, glob=False,
+            schema={"line": pl.String}, truncate_ragged_lines=True,
+        )  # fmt: skip
+        lines.sink_csv(
             target, include_header=False, quote_style="never", separator="\x01", null_value=""
         )
-    except (pl.exceptions.PolarsError, OSError) as error:
-        first = str(error).splitlines()[0]
-        raise FileError(
-            name, f"expected text packed with zstd, but it cannot be unpacked ({first})"
-        ) from None
     return target
-
-
-def text_lines(path: Path):  # type: ignore[no-untyped-def]  # polars loads when first needed
-    """The lines of a text file as a lazy polars table with the one column "line"."""
-    import polars as pl
-
-    return pl.scan_csv(
-        path, separator="\x01", has_header=False, quote_char=None, glob=False,
-        schema={"line": pl.String}, truncate_ragged_lines=True,
-    )  # fmt: skip
 
 
 def chunks_of_lines(path: Path, size: int = CHUNK_BYTES) -> Iterator[bytes]:
@@ -192,3 +211,22 @@ def chunks_of_lines(path: Path, size: int = CHUNK_BYTES) -> Iterator[bytes]:
             rest = block[cut:]
         if rest:
             yield rest + b"\n"
+
+
+def text_chunks(path: Path, name: str, what: str) -> Iterator[tuple[bytes, int]]:
+    """The chunks of a text file and the number of lines before each; binary data is refused."""
+    n_lines = 0
+    for content in chunks_of_lines(path):
+        if (at := content.find(b"\x00")) >= 0:
+            line = n_lines + content.count(b"\n", 0, at) + 1
+            problem = f"expected {what} as text, got binary data; name another file"
+            raise FileError(name, problem, line=line)
+        if b"\r" in content and (bare := _BARE_RETURN.search(content)):
+            raise FileError(
+                name,
+                "expected lines that end with a newline, got a carriage return without one; "
+                r"convert the file, for example with tr '\r' '\n'",
+                line=n_lines + content.count(b"\n", 0, bare.start()) + 1,
+            )
+        yield content, n_lines
+        n_lines += content.count(b"\n")

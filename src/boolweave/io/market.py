@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from boolweave.data.entries import index_dtype
-from boolweave.io.sparse import check_rows
+from boolweave.data.sparse import check_rows
+from boolweave.io.files import CHUNK_BYTES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-# Bytes of text that are parsed at a time.
-PIECE = 1 << 22
 
 _CHARACTERS = b"0123456789+-.eEnaNAifIFtyTY \t\r\n"  # of numbers, nan and infinity included
 _FIELDS = ("real", "double", "integer", "unsigned-integer", "pattern")
@@ -91,53 +89,50 @@ def _read_head(file: BinaryIO) -> _Head:
 
 
 def _lines(file: BinaryIO, head: _Head) -> Iterator[NDArray[np.float64]]:
-    """The numbers below the head, (lines, width), a piece of the file at a time."""
+    """The numbers below the head, (lines, width), a chunk of the file at a time."""
     n_lines, n_found = head.n_lines, 0
-    while lines := file.readlines(PIECE):
-        text = b"".join(lines)
-        if text.translate(None, _CHARACTERS):
-            wrong = next(n for n, line in enumerate(lines) if line.translate(None, _CHARACTERS))
+    while lines := file.readlines(CHUNK_BYTES):
+        numbers = _parsed(lines, head.width)
+        if numbers is None:
+            good = (_is_line(line, head.width) for line in lines)
+            wrong = next((n for n, is_good in enumerate(good) if not is_good), len(lines) - 1)
             raise ValueError(f"line {n_lines + wrong + 1}: expected {head.width} numbers")
-        blank = np.frombuffer(text, dtype=np.uint8) <= ord(" ")
-        begins = ~blank
-        begins[1:] &= blank[:-1]
-        ends = np.cumsum([len(line) for line in lines])
-        in_line = np.add.reduceat(begins, np.concatenate([[0], ends[:-1]]), dtype=np.int64)
-        filled = in_line > 0
-        wrong_lines = filled & (in_line != head.width)
-        numbers = _parsed(text) if filled.any() else np.zeros(0)
-        n_here = int(filled.sum())
-        if wrong_lines.any() or len(numbers) != n_here * head.width:
-            first = int(np.argmax(wrong_lines)) if wrong_lines.any() else _first_wrong(lines)
-            raise ValueError(f"line {n_lines + first + 1}: expected {head.width} numbers")
-        n_found += n_here
+        n_found += len(numbers)
         if n_found > head.n_entries:
             break
-        yield numbers.reshape(n_here, head.width)
+        yield numbers
         n_lines += len(lines)
     if n_found != head.n_entries:
         more = "more" if n_found > head.n_entries else n_found
         raise ValueError(f"expected {head.n_entries} entries, got {more}")
 
 
-def _parsed(text: bytes) -> NDArray[np.float64]:
-    """The numbers of a text; fewer where it holds a word that is none."""
+def _parsed(lines: list[bytes], width: int) -> NDArray[np.float64] | None:
+    """The numbers of lines, (n, width), without the blank ones; None if a line has others."""
+    text = b"".join(lines)
+    blank = np.frombuffer(text, dtype=np.uint8) <= ord(" ")
+    begins = ~blank
+    begins[1:] &= blank[:-1]
+    ends = np.cumsum([len(line) for line in lines])
+    in_line = np.add.reduceat(begins, np.concatenate([[0], ends[:-1]]), dtype=np.int64)
+    if text.translate(None, _CHARACTERS) or not np.isin(in_line, (0, width)).all():
+        return None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # what NumPy before 2.3 says of those
+        warnings.simplefilter("ignore", DeprecationWarning)  # what NumPy before 2.3 says of words
         try:
-            return np.fromstring(text, dtype=np.float64, sep=" ")
+            numbers = np.fromstring(text if in_line.any() else b"", dtype=np.float64, sep=" ")
         except ValueError:
-            return np.zeros(0)
+            return None
+    return numbers.reshape(-1, width) if len(numbers) == in_line.sum() else None
 
 
-def _first_wrong(lines: list[bytes]) -> int:
-    """The first line with a word that is no number."""
-    for n, line in enumerate(lines):
-        try:
-            [float(word) for word in line.split()]
-        except ValueError:
-            return n
-    return len(lines) - 1
+def _is_line(line: bytes, width: int) -> bool:
+    """Whether a line is blank or holds so many numbers."""
+    try:
+        numbers = [float(word) for word in line.split()]
+    except ValueError:
+        return False
+    return len(numbers) in (0, width) and not line.translate(None, _CHARACTERS)
 
 
 def _coordinates(file: BinaryIO, head: _Head) -> Any:
@@ -180,12 +175,8 @@ def _array(file: BinaryIO, head: _Head) -> NDArray[Any]:
     values = np.concatenate([np.zeros(0, np.uint8), *parts])
     if head.symmetry == "general":
         return values.reshape(head.shape[::-1]).T
-    matrix = np.zeros(head.shape)
     skew = head.symmetry == "skew-symmetric"
-    above = np.triu_indices(head.shape[0], 1 if skew else 0)  # by rows, as what is below by columns
-    matrix[above] = values
-    below = matrix.T.copy()
-    if skew:
-        return below - matrix
-    np.fill_diagonal(below, 0)
-    return matrix + below
+    below = np.zeros(head.shape)
+    below.T[np.triu_indices(head.shape[0], int(skew))] = values  # its columns, one after another
+    above = np.triu(below.T, 1)
+    return below - above if skew else below + above

@@ -11,16 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boolweave.data.entries import index_dtype, pack, row_of, rows_from_packed
-from boolweave.data.observations import Duplicates, Observations
+from boolweave.data.entries import index_dtype, pack, row_of, rows_from_packed, split
+from boolweave.data.observations import Observations
+from boolweave.io.cells import Above, speaking_of
+from boolweave.io.columnar import codes_of_cells, numbered
 from boolweave.io.dialect import Dialect
-from boolweave.io.files import FileError, listed, without_panic
-from boolweave.io.formats import first_line, frame_codes
-from boolweave.io.options import Above
+from boolweave.io.files import FileError, expecting, listed, without_panic
+from boolweave.io.keys import Numbering
+from boolweave.io.options import Options
 from boolweave.runtime.storage import Files, Memory, iterate_blocks, iterate_chunks, release_pages
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # Lines of a file that are read at a time.
-PIECE = 1 << 20
+LINES_AT_A_TIME = 1 << 20
 
 # Bytes of memory for each entry that is being sorted, and of what is kept of it.
 _SORTING = 64
@@ -38,45 +40,31 @@ _KEPT = 5
 _LARGEST = (2**31, 2**31)
 
 
-def read_parts(
-    paths: Sequence[Path],
-    *,
-    columns: tuple[str, ...] = (),
-    above: Above | None = None,
-    duplicates: Duplicates = "error",
-    max_memory: int | None = None,
-) -> Observations:
+def read_parts(paths: Sequence[Path], options: Options, max_memory: int | None) -> Observations:
     """The observations of all files together; in files where they exceed `max_memory` bytes."""
-    import polars as pl
-
     counts = [_height(path) for path in paths]
-    names = _columns(paths, columns)
+    names = _columns(paths, options.dialect.columns)
+    limit = _threshold(paths, names[2], options.above)
     n_lines = sum(counts)
     fits = max_memory is None or n_lines * _SORTING <= max_memory
     store = Memory() if fits else Files(1)
-    limit = _threshold(paths, names[2], above)
-    numbers = [_Numbers(), _Numbers()]
+    axes = Numbering(), Numbering()
     try:
         (packed,) = store.zeros([(n_lines,)], np.int64)
     except MemoryError:
         longest = paths[int(np.argmax(counts))]
         raise FileError(
             str(longest), f"its {max(counts)} lines are too many for the memory; allow files with "
-            "--max-memory"
+            "`max_memory`"
         ) from None  # fmt: skip
     n = 0
     for path, count in zip(paths, counts, strict=True):
-        for start in range(0, count, PIECE):
-            with _readable(path):
-                lines = pl.scan_parquet(path, glob=False).select(names).slice(start, PIECE)
-                frame = lines.collect()
-            if frame.height != min(PIECE, count - start):
-                raise FileError(str(path), f"expected {count} lines, got fewer; make it again")
-            part = _pack(frame, str(path), names, numbers, limit)
+        for frame in _frames(path, names, count):
+            part = _pack(frame, str(path), axes, limit)
             packed[n : n + len(part)] = part
             release_pages(packed[n : n + len(part)])
             n += len(part)
-    row_labels, column_labels = (side.labels() for side in numbers)
+    row_labels, column_labels = (axis.labels() for axis in axes)
     shape = len(row_labels), len(column_labels)
     most = n_lines if max_memory is None else max(1, max_memory // _SORTING)
     runs = list(_runs(packed[:n], shape[0], most, store))
@@ -87,20 +75,12 @@ def read_parts(
     (values,) = kept.zeros([(total,)], np.uint8)
     indptr, n = [np.zeros(1, dtype=np.int64)], 0
     for first, last, part in iterate_blocks(runs, lambda run: run[2:]):
-        try:
+        entries = part if fits else np.array(part)
+        with speaking_of(f"{len(paths)} files"):
             found = rows_from_packed(
-                np.array(part),
-                (last - first, shape[1]),
-                row_labels,
-                column_labels,
-                duplicates,
-                first,
-            )
-        except ValueError as error:
-            message = str(error).replace(
-                'pass `duplicates="majority"`', "say --duplicates majority"
-            )
-            raise FileError(f"{len(paths)} files", message) from None
+                entries, (last - first, shape[1]), row_labels, column_labels,
+                options.duplicates, first,
+            )  # fmt: skip
         end = n + len(found.indices)
         indices[n:end], values[n:end] = found.indices, found.values
         for array in (indices[n:end], values[n:end]):
@@ -112,19 +92,28 @@ def read_parts(
     )
 
 
+def _frames(path: Path, names: list[str], count: int) -> Iterator[pl.DataFrame]:
+    """The columns of a file that are asked for, some lines at a time."""
+    import polars as pl
+
+    for start in range(0, count, LINES_AT_A_TIME):
+        with _readable(path):
+            lines = pl.scan_parquet(path, glob=False).select(names)
+            frame = lines.slice(start, LINES_AT_A_TIME).collect()
+        if frame.height != min(LINES_AT_A_TIME, count - start):
+            raise FileError(str(path), f"expected {count} lines, got fewer; make it again")
+        yield frame
+
+
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
     """Make a `FileError`, which names the file, of what polars raises while it reads it."""
     import polars as pl
 
-    try:
-        with without_panic(str(path)):
-            yield
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise FileError(
-            str(path), "expected a Parquet file, as there are several, but it cannot be read "
-            f"({first_line(error)})"
-        ) from None  # fmt: skip
+    what = "a Parquet file, as there are several"
+    kinds = pl.exceptions.PolarsError, OSError
+    with without_panic(str(path)), expecting(str(path), what, *kinds):
+        yield
 
 
 def _height(path: Path) -> int:
@@ -143,10 +132,8 @@ def _columns(paths: Sequence[Path], wanted: tuple[str, ...]) -> list[str]:
         with _readable(path):
             found = pl.scan_parquet(path, glob=False).collect_schema().names()
         if not names:
-            asked = Dialect(
-                layout="triples", columns=wanted, names=tuple(found), n_fields=len(found)
-            )
-            names = [found[at] for at in asked.checked(str(path)).picked()]
+            asked = Dialect(layout="triples", columns=wanted, names=tuple(found))
+            names = [found[at] for at in asked.picked(str(path))]
         missing = [name for name in names if name not in found]
         if missing:
             raise FileError(str(path), f"there is no column {missing[0]!r}; it has {listed(found)}")
@@ -172,52 +159,19 @@ def _threshold(paths: Sequence[Path], name: str, above: Above | None) -> float |
 
 
 def _pack(
-    frame: pl.DataFrame, file: str, names: list[str], numbers: list[_Numbers], above: float | None
+    frame: pl.DataFrame, file: str, axes: tuple[Numbering, Numbering], above: float | None
 ) -> NDArray[np.int64]:
-    """The entries of a piece, each as one number; missing ones are left out."""
-    sides = [
-        side.of(frame[name], file) for side, name in zip(numbers, names[:2], strict=True)
-    ]  # fmt: skip
-    codes = frame_codes(frame[names[2]], file, above)
+    """The entries of some lines, each as one number; missing ones are left out."""
+    sides = []
+    for axis, keys in zip(axes, frame.iter_columns(), strict=False):
+        if axis.dtype not in (None, keys.dtype):
+            kinds = f"{axis.dtype} and {keys.dtype}"
+            raise FileError(file, f"the files differ in type: {kinds}", column=repr(keys.name))
+        sides.append(numbered(axis, keys, file))
+        if len(axis) > _LARGEST[0]:
+            raise FileError(file, "more than 2³¹ rows or columns", column=repr(keys.name))
+    codes = codes_of_cells(frame.to_series(2), file, above)
     return pack(sides[0], sides[1], codes, _LARGEST)
-
-
-class _Numbers:
-    """Names of one axis, numbered in the order of their first appearance."""
-
-    def __init__(self) -> None:
-        self._table: pl.DataFrame | None = None
-
-    def of(self, series: pl.Series, file: str) -> NDArray[np.int64]:
-        """The number of each name."""
-        import polars as pl
-
-        if series.null_count():
-            at = int(series.is_null().arg_max() or 0)
-            raise FileError(
-                file, f"expected a name in row {at}, got null; fill it in", column=series.name
-            )
-        if self._table is None:
-            self._table = pl.DataFrame({"key": series[:0], "code": pl.Series([], dtype=pl.Int64)})
-        elif self._table["key"].dtype != series.dtype:
-            kinds = f"{self._table['key'].dtype} and {series.dtype}"
-            raise FileError(file, f"the files differ in type: {kinds}", column=series.name)
-        given = pl.DataFrame({"key": series})
-        new = given.unique(maintain_order=True).join(
-            self._table, on="key", how="anti", maintain_order="left"
-        )
-        n = self._table.height
-        if n + new.height > _LARGEST[0]:
-            raise FileError(file, "more than 2³¹ rows or columns", column=series.name)
-        codes = pl.Series("code", np.arange(n, n + new.height, dtype=np.int64))
-        self._table = self._table.vstack(new.with_columns(codes))
-        found = given.join(self._table, on="key", how="left", maintain_order="left")
-        return found["code"].to_numpy()
-
-    def labels(self) -> NDArray[np.str_]:
-        """The names as text, in the order of their numbers."""
-        keys = [] if self._table is None else self._table["key"].to_list()
-        return np.array([str(key) for key in keys], dtype=np.str_)
 
 
 def _runs(
@@ -237,13 +191,10 @@ def _runs(
     dealt = store.zeros([(int(size),) for size in sizes], np.int64)
     filled = np.zeros(len(sizes), dtype=np.int64)
     for part in iterate_chunks(packed):
-        run = np.searchsorted(cuts, row_of(part, _LARGEST), side="right") - 1
-        order: NDArray[Any] = np.argsort(run, kind="stable")
-        bounds = np.searchsorted(run[order], np.arange(len(sizes) + 1))
-        for r in np.unique(run):
-            chosen = part[order[bounds[r] : bounds[r + 1]]]
-            dealt[r][filled[r] : filled[r] + len(chosen)] = chosen
-            filled[r] += len(chosen)
-            release_pages(dealt[r])
+        for r, chosen in enumerate(split(part, cuts[1:-1], _LARGEST)):
+            if len(chosen):
+                dealt[r][filled[r] : filled[r] + len(chosen)] = chosen
+                filled[r] += len(chosen)
+                release_pages(dealt[r])
     for r, entries in enumerate(dealt):
         yield int(cuts[r]), int(cuts[r + 1]), entries

@@ -1,8 +1,7 @@
-"""Writing: tables in several formats, whole matrices, factors; always beside and renamed."""
+"""Writing: tables in several formats and whole matrices, always beside and renamed."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -11,8 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from boolweave.model.odds import sigmoid
-from boolweave.runtime.atomic import into_stream, is_stream, replacing
+from boolweave.runtime.atomic import into_stream, replacing
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,47 +20,6 @@ if TYPE_CHECKING:
 
 TABLE_FORMATS = ("csv", "tsv", "parquet", "arrow", "json")
 MATRIX_FORMATS = (*TABLE_FORMATS, "npz", "png")
-
-_BY_SUFFIX = {
-    ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet",
-    ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".json": "json", ".npz": "npz",
-    ".png": "png",
-}  # fmt: skip
-
-
-def output_format(
-    output: Path | None, asked: str | None, known: tuple[str, ...], option: str = "--output"
-) -> str:
-    """The format asked for, or that of the suffix, or CSV; raises where it cannot be written."""
-    if asked is not None:
-        if asked not in known:
-            raise ValueError(f"--format: expected one of {', '.join(known)}, got {asked!r}")
-        return asked
-    if output is None or (is_stream(output) and output.suffix.lower() not in _BY_SUFFIX):
-        return "csv"
-    found = _BY_SUFFIX.get(output.suffix.lower())
-    if found not in known:
-        suffixes = ", ".join(s for s, kind in _BY_SUFFIX.items() if kind in known)
-        raise ValueError(
-            f"{option}: expected a name that ends in {suffixes}, got {str(output)!r}; "
-            "rename it or say the format with --format"
-        )
-    return str(found)
-
-
-def check_folder(output: Path | None, option: str = "--output") -> None:
-    """Refuse a place that cannot be written to, before the work is done."""
-    if output is None:
-        return
-    if output.is_dir():
-        raise ValueError(f"{option}: {str(output)!r} is a folder; name a file in it")
-    if is_stream(output):
-        return
-    folder = Path(os.path.realpath(output) if output.is_symlink() else output).parent
-    if not folder.is_dir():
-        raise ValueError(f"{option}: there is no folder {str(folder)!r}; make it first")
-    if not os.access(folder, os.W_OK):
-        raise ValueError(f"{option}: the folder {str(folder)!r} does not allow writing")
 
 
 def write_table(frame: pl.DataFrame, output: Path | None, kind: str) -> None:
@@ -151,34 +108,3 @@ def row_names(seen: Observations) -> list[str]:
     if seen.row_labels is not None:
         return encodable(seen.row_labels.tolist())
     return [f"row {i + 1}" for i in range(seen.n_rows)]
-
-
-def factor_table(model: Any, *, full: bool) -> pl.DataFrame:
-    """Factors in long form: factor, axis, label, member, probability; the members, or everyone."""
-    import polars as pl
-
-    seen = model.observations_
-    parts = []
-    for axis, names, odds, inside in (
-        ("row", row_names(seen), model.row_log_odds_.T, model.row_log_odds_.T > 0),
-        ("column", column_names(seen), model.column_log_odds_, model.components_ > 0),
-    ):
-        labels = np.array(names, dtype=object)
-        for k in range(len(odds)):
-            chosen = np.arange(len(labels)) if full else np.flatnonzero(inside[k])
-            chance = sigmoid(odds[k, chosen])
-            parts.append(
-                pl.DataFrame(
-                    {
-                        "factor": pl.Series([k + 1] * len(chosen), dtype=pl.Int32),
-                        "axis": pl.Series([axis] * len(chosen), dtype=pl.String),
-                        "label": pl.Series(labels[chosen].tolist(), dtype=pl.String),
-                        "member": pl.Series(inside[k, chosen].astype(np.uint8), dtype=pl.UInt8),
-                        "probability": pl.Series(chance.round(6), dtype=pl.Float64),
-                    }
-                )
-            )
-    table = pl.concat(parts)
-    order = pl.col("axis").replace_strict({"row": 0, "column": 1})
-    table = table.sort("factor", order, maintain_order=True)
-    return table if full else table.drop("member")

@@ -190,7 +190,7 @@ def _probability(model: BooleanMatrixFactorization, rows: Groups, columns: Group
 
 def _entries(seen: Observations) -> Iterator[tuple[Integers, Integers, Bits]]:
     """Rows, columns and values of the entries, some at a time."""
-    for start, stop, columns, values in seen.in_pieces():
+    for start, stop, columns, values in seen.row_chunks():
         per_row = np.diff(seen.indptr[start : stop + 1])
         yield np.repeat(np.arange(start, stop), per_row), columns, values
 

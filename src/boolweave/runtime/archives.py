@@ -14,14 +14,12 @@ import math
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from boolweave.runtime.storage import release_pages
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from boolweave.runtime.types import Array
 
 CHECKSUM = "checksum"
 
@@ -31,7 +29,7 @@ _KINDS = "biufcUS"
 _LAST_CHARACTER = 0x10FFFF
 
 # Bytes that are read at a time.
-_PIECE = 1 << 24
+_AT_A_TIME = 1 << 24
 
 
 class Archive:
@@ -71,7 +69,7 @@ class Archive:
         """Names of the arrays, without the checksum."""
         return list(self._members)
 
-    def __getitem__(self, name: str) -> NDArray[Any]:
+    def __getitem__(self, name: str) -> Array:
         """Read one of the arrays; its CRC is checked."""
         member = self._members[name]
         with self._zip.open(member) as file:
@@ -108,13 +106,13 @@ def _digest(members: list[zipfile.ZipInfo]) -> str:
     return hashlib.blake2b(json.dumps(listed).encode(), digest_size=16).hexdigest()
 
 
-def read_array(path: Path) -> NDArray[Any]:
+def read_array(path: Path) -> Array:
     """Read a single array (.npy); see `Archive` for what is raised."""
     with path.open("rb") as file:
         return _read_array(file, path.stat().st_size)
 
 
-def _read_array(file: BinaryIO, size: int) -> NDArray[Any]:
+def _read_array(file: BinaryIO, size: int) -> Array:
     """Read an array that takes up all `size` bytes of the file."""
     version = np.lib.format.read_magic(file)
     if version == (1, 0):
@@ -143,8 +141,7 @@ def _read_array(file: BinaryIO, size: int) -> NDArray[Any]:
 
 def _fill(target: memoryview, file: BinaryIO) -> None:
     while target:
-        part = file.read(min(len(target), _PIECE))
-        if not part:
+        n_read = file.readinto(target[:_AT_A_TIME])  # type: ignore[attr-defined]
+        if not n_read:
             raise EOFError("the file ends within an array")
-        target[: len(part)] = part
-        target = target[len(part) :]
+        target = target[n_read:]

@@ -1,0 +1,126 @@
+"""Cells of files: their spellings and codes, ratings, and the observations that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from boolweave.data.cells import MISSING
+from boolweave.data.convert import from_coded_triples
+from boolweave.data.observations import Absent, Duplicates, Observations
+from boolweave.data.sparse import check_room
+from boolweave.io.files import FileError
+
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from boolweave.data.labels import Labels
+    from boolweave.runtime.types import Integers
+
+Above = str | float  # "mean", "median" or a number
+
+ONES = ("1", "true", "yes", "y", "1.0")
+ZEROS = ("0", "false", "no", "n", "0.0")
+BLANKS = ("", "na", "n/a", "nan", "null", "none", "?")
+CODES = {**dict.fromkeys(ONES, 1), **dict.fromkeys(ZEROS, 0), **dict.fromkeys(BLANKS, MISSING)}
+WRONG = 9  # the code of a cell that has no such spelling
+
+RATINGS = "if these are ratings, say which are ones with `above` mean, median or NUMBER"
+
+
+def is_cell(text: str) -> bool:
+    """Whether a text can be a cell of a Boolean table."""
+    return text.strip().lower() in CODES
+
+
+def codes_of_column(column: pl.Series) -> NDArray[np.uint8]:
+    """Code the cells of a column, text or typed, as 0, 1, MISSING or WRONG."""
+    codes = np.where(column.is_null().to_numpy(), MISSING, WRONG).astype(np.uint8)
+    for cell in column.drop_nulls().unique().to_list()[:1000]:
+        code = CODES.get(str(cell).strip().lower())
+        if code is not None:
+            codes[(column == cell).fill_null(False).to_numpy()] = code
+    return codes
+
+
+def ratings_of_texts(column: pl.Series) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Ratings, NaN where missing; and which texts are no numbers."""
+    import polars as pl
+
+    plain = column.fill_null("").str.strip_chars()
+    ratings = plain.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy().copy()
+    missing = plain.str.to_lowercase().is_in(list(BLANKS)).to_numpy()
+    ratings[missing] = np.nan
+    return ratings, ~np.isfinite(ratings) & ~missing
+
+
+def threshold(ratings: NDArray[np.float64], above: Above) -> float:
+    """The number above which a rating is a one."""
+    known = ratings[~np.isnan(ratings)]
+    if not len(known):
+        return 0.0
+    if above == "mean":
+        return float(known.mean())
+    if above == "median":
+        return float(np.median(known))
+    return float(above)
+
+
+def codes_above(ratings: NDArray[np.float64], above: Above) -> NDArray[np.uint8]:
+    """1 where a rating is above the threshold, 0 where not, MISSING where there is none."""
+    codes = (ratings > threshold(ratings, above)).astype(np.uint8)
+    codes[np.isnan(ratings)] = MISSING
+    return codes
+
+
+# ---------------------------------------------------------------- observations
+
+
+@contextmanager
+def speaking_of(name: str) -> Iterator[None]:
+    """Make errors about data errors about the file that holds them."""
+    try:
+        yield
+    except FileError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise FileError(name, str(error)) from None
+
+
+def observe(
+    row: Integers,
+    column: Integers,
+    codes: NDArray[np.uint8],
+    row_labels: Labels | None,
+    column_labels: Labels | None,
+    name: str,
+    *,
+    shape: tuple[int, int] | None = None,
+    duplicates: Duplicates = "error",
+    absent: Absent = "missing",
+) -> Observations:
+    """Make observations of coded triples; without a shape, the labels tell it."""
+    if shape is None:
+        assert row_labels is not None and column_labels is not None
+        shape = (len(row_labels), len(column_labels))
+    if absent == "zero":
+        check_size(shape, name)
+    with speaking_of(name):
+        return Observations(
+            *from_coded_triples(
+                row, column, codes, shape, row_labels, column_labels,
+                duplicates=duplicates, absent=absent,
+            )
+        )  # fmt: skip
+
+
+def check_size(shape: tuple[int, int], name: str) -> None:
+    """Refuse matrices whose zeros are too many to be written down."""
+    try:
+        check_room(shape, 'say `absent="missing"` to use only the entries that the file holds')
+    except MemoryError as error:
+        raise FileError(name, str(error)) from None

@@ -1,0 +1,147 @@
+"""Parquet and Arrow tables: wide, triples or pairs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from boolweave.data.convert import from_codes
+from boolweave.data.observations import Observations
+from boolweave.io.cells import (
+    RATINGS,
+    WRONG,
+    Above,
+    codes_above,
+    codes_of_column,
+    is_cell,
+    observe,
+    speaking_of,
+    threshold,
+)
+from boolweave.io.dialect import Dialect, Layout
+from boolweave.io.files import FileError, expecting, magic
+from boolweave.io.keys import Numbering
+from boolweave.io.options import BY_LAYOUT, Options
+
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+
+def read_columnar(path: Path, name: str, kind: str, options: Options) -> tuple[Observations, str]:
+    """Read a Parquet or Arrow table; also say which layout it had."""
+    import polars as pl
+
+    with expecting(name, f"a {kind} file", pl.exceptions.PolarsError, OSError):
+        if kind == "parquet":
+            frame = pl.read_parquet(path, glob=False)
+        else:
+            frame = pl.read_ipc(path) if magic(path) == "arrow" else pl.read_ipc_stream(path)
+        layout = options.dialect.layout or _layout_of(frame, options)
+        options.check(name, f"a {kind} file of {layout} layout", *BY_LAYOUT[layout])
+        read = _wide if layout == "wide" else _long
+        return read(frame, name, layout, options), f"{kind}, {layout}"
+
+
+def _layout_of(frame: pl.DataFrame, options: Options) -> Layout:
+    if options.dialect.columns:
+        return "pairs" if len(options.dialect.columns) == 2 else "triples"
+    if not 2 <= frame.width <= 4:
+        return "wide"
+    keys = [not _all_cells(frame[column]) for column in frame.columns[:2]]
+    if frame.width == 2:  # pairs have no ratings: if some are asked for, numbers are those
+        ratings = options.above is not None and frame.to_series(1).dtype.is_numeric()
+        return "pairs" if all(keys) and not ratings else "wide"
+    return "triples" if keys[1] else "wide"
+
+
+def _all_cells(series: pl.Series) -> bool:
+    import polars as pl
+
+    if series.dtype == pl.Boolean:
+        return True
+    if series.dtype.is_float():
+        return bool(series.drop_nulls().drop_nans().is_in([0.0, 1.0]).all())
+    if series.dtype.is_integer():
+        return bool(series.drop_nulls().is_in([0, 1]).all())
+    if series.dtype == pl.String:
+        return all(text is None or is_cell(text) for text in series.unique())
+    return False
+
+
+def _long(frame: pl.DataFrame, name: str, layout: Layout, options: Options) -> Observations:
+    """Triples or pairs."""
+    asked = Dialect(layout=layout, columns=options.dialect.columns, names=tuple(frame.columns))
+    at = asked.picked(name)
+    axes = Numbering(), Numbering()
+    row, column = (
+        numbered(keys, frame.to_series(i), name) for keys, i in zip(axes, at, strict=False)
+    )
+    codes, absent = np.ones(frame.height, np.uint8), options.unnamed
+    if layout == "triples":
+        codes = codes_of_cells(frame.to_series(at[2]), name, options.above)
+        absent = options.absent or "missing"
+    return observe(
+        row, column, codes, axes[0].labels(), axes[1].labels(), name,
+        duplicates=options.duplicates, absent=absent,
+    )  # fmt: skip
+
+
+def _wide(frame: pl.DataFrame, name: str, layout: Layout, options: Options) -> Observations:
+    """A row of the matrix for each row of the table."""
+    import polars as pl
+
+    row_labels, labels, above = None, options.dialect.labels, options.above
+    if frame.width and labels != "no":
+        first = frame.to_series(0)
+        if labels or (first.dtype in (pl.String, pl.Categorical) and not _all_cells(first)):
+            row_labels = None if labels == "ignore" else [str(label) for label in first.to_list()]
+            frame = frame[:, 1:]
+    if isinstance(above, str):  # one number for all columns
+        everything = [_ratings(column, name) for column in frame.iter_columns()]
+        above = threshold(np.concatenate([*everything, np.empty(0)]), above)
+    codes = np.empty(frame.shape, np.uint8)
+    for j, column in enumerate(frame.iter_columns()):
+        codes[:, j] = codes_of_cells(column, name, above)
+    with speaking_of(name):
+        return Observations(*from_codes(codes, row_labels, frame.columns))
+
+
+# ---------------------------------------------------------------- columns
+
+
+def numbered(numbering: Numbering, keys: pl.Series, name: str) -> NDArray[np.int64]:
+    """Number the names in a column, none of which may be missing."""
+    if keys.null_count():
+        at = int(keys.is_null().arg_max() or 0)
+        raise FileError(
+            name, f"expected a name in row {at}, got null; fill it in", column=repr(keys.name)
+        )
+    return numbering.number(keys)
+
+
+def codes_of_cells(series: pl.Series, name: str, above: Above | None) -> NDArray[np.uint8]:
+    """0, 1 or MISSING for the cells of a typed column."""
+    if above is not None:
+        return codes_above(_ratings(series, name), above)
+    codes = codes_of_column(series)
+    if (codes == WRONG).any():
+        at = int(np.argmax(codes == WRONG))
+        raise FileError(
+            name,
+            f"expected 0, 1 or null, got {series[at]!r} in row {at}; {RATINGS}",
+            column=repr(series.name),
+        )
+    return codes
+
+
+def _ratings(series: pl.Series, name: str) -> NDArray[np.float64]:
+    """The numbers of a typed column, NaN where there is none."""
+    import polars as pl
+
+    if not series.dtype.is_numeric():
+        raise FileError(name, f"expected numbers, got {series.dtype}", column=repr(series.name))
+    numbers: NDArray[np.float64] = series.cast(pl.Float64).fill_null(np.nan).to_numpy()
+    return numbers

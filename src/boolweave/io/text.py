@@ -1,0 +1,225 @@
+"""Text tables, wide or long (triples and pairs), read a chunk of lines at a time.
+
+The fast way parses numbers. Where a file does not hold plain numbers it is read once more as text,
+which is slower but knows every spelling and can name the cell that is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from boolweave.data.cells import MISSING
+from boolweave.data.convert import from_codes
+from boolweave.data.observations import Observations
+from boolweave.io.cells import (
+    RATINGS,
+    WRONG,
+    Above,
+    codes_above,
+    codes_of_column,
+    observe,
+    ratings_of_texts,
+)
+from boolweave.io.delimited import NotPlain, checked_chunks, parse
+from boolweave.io.dialect import Dialect, guess
+from boolweave.io.files import FileError
+from boolweave.io.keys import Numbering, number_integers
+from boolweave.io.options import BY_LAYOUT, Options
+
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from boolweave.data.labels import Labels
+    from boolweave.runtime.types import Array, Integers
+
+CELLS = "expected 0/1, true/false, yes/no, y/n or nothing (empty, NA, NaN, ?)"
+NUMERIC_BLANKS = ["", "NA", "NaN", "nan", "?", "na", "N/A", "null", "None", "none"]
+
+
+def read_text(path: Path, name: str, options: Options) -> tuple[Observations, str]:
+    """A text table, and how it was read; what nobody says about it is guessed."""
+    found = guess(path, name, options.dialect, options.above is not None)
+    kind = f"a table of {'wide layout' if found.layout == 'wide' else found.layout}"
+    options.check(name, kind, "delimiter", "header", *BY_LAYOUT[found.layout or "wide"])
+    read = _read_wide if found.layout == "wide" else _read_long
+    try:
+        observations = read(path, name, found, options, plain=True)
+    except NotPlain:
+        observations = read(path, name, found, options, plain=False)
+    return observations, found.in_words()
+
+
+def _read_wide(
+    path: Path, name: str, dialect: Dialect, options: Options, plain: bool
+) -> Observations:
+    """A line for each row of the matrix."""
+    first, above = dialect.n_labels, options.above
+    labelled = dialect.labels == "yes"
+    cells = range(first, dialect.n_fields)
+    tables: list[Array] = [np.empty((0, len(cells)), np.uint8 if above is None else np.float64)]
+    labels: list[str] = []
+    lines: list[int] = []
+    for numbers, frame, table in _parsed(path, name, dialect, above, (), cells, plain):
+        tables.append(table)
+        if labelled:
+            if plain and frame["f0"].null_count():
+                raise NotPlain  # a row may well be named NA
+            labels += frame["f0"].fill_null("").to_list()
+            lines += numbers.tolist()
+    codes = np.concatenate(tables)
+    if above is not None:
+        codes = codes_above(codes, above)
+    _check_row_labels(labels, lines, name)
+    names = dialect.names[first:] if dialect.header else None
+    return Observations(*from_codes(codes, labels if labelled else None, names))
+
+
+def _read_long(
+    path: Path, name: str, dialect: Dialect, options: Options, plain: bool
+) -> Observations:
+    """Row, column and value in each line; or row and column of the ones."""
+    at, above = dialect.picked(), options.above
+    axes = _Keys(), _Keys()
+    values: list[Array] = [np.empty(0, np.uint8 if above is None else np.float64)]
+    for lines, frame, table in _parsed(path, name, dialect, above, at[:2], at[2:], plain):
+        for keys, i in zip(axes, at, strict=False):
+            series = frame[f"f{i}"]
+            if series.null_count():
+                if plain:
+                    raise NotPlain
+                line = int(lines[series.is_null().arg_max() or 0])
+                raise FileError(
+                    name, "expected the name of a row or column, got an empty field; fill it in or "
+                    "remove the line", line=line, column=repr(dialect.names[i]),
+                )  # fmt: skip
+            keys.add(series)
+        values.append(table[:, 0] if at[2:] else np.ones(len(frame), np.uint8))
+    (row, row_labels), (column, column_labels) = (keys.numbered() for keys in axes)
+    codes = np.concatenate(values)
+    if above is not None:
+        codes = codes_above(codes, above)
+    absent = options.unnamed if dialect.layout == "pairs" else options.absent or "missing"
+    return observe(
+        row, column, codes, row_labels, column_labels, name,
+        duplicates=options.duplicates, absent=absent,
+    )  # fmt: skip
+
+
+class _Keys:
+    """The names of rows or of columns: either always numbers or always texts."""
+
+    def __init__(self) -> None:
+        self._parts: list[Integers] = []
+        self._texts: Numbering | None = None
+
+    def add(self, keys: pl.Series) -> None:
+        """Take the names of one chunk."""
+        if keys.dtype.is_integer():
+            numbers = keys.to_numpy()
+            small = len(numbers) and numbers.min() >= -(2**31) and numbers.max() < 2**31
+            self._parts.append(numbers.astype(np.int32) if small else numbers)
+        else:
+            self._texts = self._texts or Numbering()
+            self._parts.append(self._texts.number(keys))
+
+    def numbered(self) -> tuple[Integers, Labels]:
+        """The number of each key, and the labels in that order; the keys are used up."""
+        keys = np.concatenate([np.empty(0, np.int32), *self._parts])
+        self._parts = []
+        return number_integers(keys) if self._texts is None else (keys, self._texts.labels())
+
+
+# ---------------------------------------------------------------- cells
+
+
+def _parsed(
+    path: Path,
+    name: str,
+    dialect: Dialect,
+    above: Above | None,
+    keys: Sequence[int],
+    cells: Sequence[int],
+    plain: bool,
+) -> Iterator[tuple[NDArray[np.int64], pl.DataFrame, Array]]:
+    """Of each chunk: numbers of its lines, its fields, and its cells as codes or as ratings.
+
+    The fields at `keys` and `cells` are parsed as numbers if they are `plain`.
+    """
+    import polars as pl
+
+    kinds: dict[str, Any] = {f"f{i}": pl.String for i in range(dialect.n_fields)}
+    if plain:
+        kinds |= {f"f{i}": pl.UInt8 if above is None else pl.Float64 for i in cells}
+        kinds |= {f"f{i}": pl.Int64 for i in keys}
+    for chunk in checked_chunks(path, name, dialect):
+        if plain and keys and not chunk.plain:
+            raise NotPlain
+        frame = parse(chunk, name, dialect, kinds, NUMERIC_BLANKS if plain else None)
+        values = frame.select(f"f{i}" for i in cells)
+        if plain:
+            yield chunk.lines, frame, _cells_of_numbers(values, above)
+        else:
+            yield chunk.lines, frame, _cells_of_texts(values, chunk.lines, name, dialect, above)
+
+
+def _cells_of_numbers(values: pl.DataFrame, above: Above | None) -> Array:
+    n_nulls = sum(values.null_count().row(0)) if values.width else 0
+    if n_nulls:
+        values = values.fill_null(MISSING if above is None else np.nan)
+    table = values.to_numpy()
+    if np.isinf(table).any() if above is not None else np.count_nonzero(table > 1) != n_nulls:
+        raise NotPlain
+    return table
+
+
+def _cells_of_texts(
+    values: pl.DataFrame, lines: NDArray[np.int64], name: str, dialect: Dialect, above: Above | None
+) -> Array:
+    table = np.empty(values.shape, np.uint8 if above is None else np.float64)
+    wrong = np.zeros(values.shape, dtype=bool)
+    for j, column in enumerate(values.iter_columns()):
+        if above is None:
+            table[:, j] = codes_of_column(column)
+            wrong[:, j] = table[:, j] == WRONG
+        else:
+            table[:, j], wrong[:, j] = ratings_of_texts(column)
+    if wrong.any():
+        i, j = (int(at) for at in np.argwhere(wrong)[0])
+        field = int(values.columns[j][1:])
+        column_name = repr(dialect.names[field]) if dialect.header else field + 1
+        _refuse_cell(name, int(lines[i]), column_name, values[i, j], above)
+    return table
+
+
+def _refuse_cell(
+    name: str, line: int, column: object, text: str | None, above: Above | None
+) -> NoReturn:
+    """Raise the error for a cell that is neither 0, 1 nor missing, or no number."""
+    shown = repr(text if text is None or len(text) <= 40 else text[:37] + "...")
+    problem = f"expected a number, got {shown}"
+    if above is None:
+        try:
+            float(text or "")
+            problem = f"{CELLS}, got {shown}; {RATINGS}"
+        except ValueError:
+            problem = f"{CELLS}, got {shown}; correct it"
+    raise FileError(name, problem, line=line, column=column)
+
+
+def _check_row_labels(labels: list[str], lines: list[int], name: str) -> None:
+    seen: dict[str, int] = {}
+    for label, line in zip(labels, lines, strict=True):
+        if label in seen:
+            raise FileError(
+                name,
+                f"expected every row to have its own label, got {label!r} as in line {seen[label]};"
+                ' rename one of them, or say `labels="ignore"` to leave the first column out',
+                line=line,
+                column=1,
+            )
+        seen[label] = line

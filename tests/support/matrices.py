@@ -1,0 +1,40 @@
+"""Matrices of 0, 1 and NaN for tests of observations, and what observations of them must be."""
+
+import numpy as np
+import scipy.sparse as sp
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+NAN = np.nan
+MATRIX = np.array([[1, 0, NAN], [NAN, 1, 1], [NAN, NAN, NAN], [0, 0, 1]])
+
+
+def same(observations, dense):
+    """Whether the observations are those of a 0/1/NaN matrix, entry by entry."""
+    dense = np.asarray(dense, dtype=float)
+    np.testing.assert_array_equal(observations.to_dense(), dense)
+    rows, columns = np.nonzero(~np.isnan(dense))
+    np.testing.assert_array_equal(observations.rows_of_entries(), rows)
+    np.testing.assert_array_equal(observations.indices, columns)
+    np.testing.assert_array_equal(observations.values, dense[rows, columns])
+    assert observations.shape == dense.shape
+    assert observations.indptr.dtype == np.int64
+    assert observations.indices.dtype == np.int32
+    assert observations.values.dtype == np.uint8
+
+
+def partly_observed(min_side=0, max_side=7):
+    """Matrices of 0, 1 and NaN of all shapes and densities."""
+    return hnp.arrays(
+        np.float64,
+        hnp.array_shapes(min_dims=2, max_dims=2, min_side=min_side, max_side=max_side),
+        elements=st.sampled_from([0.0, 1.0, NAN]),
+    )
+
+
+def stored(dense, name, kind="array"):
+    """A sparse matrix that stores what is not NaN, zeros too."""
+    rows, columns = np.nonzero(~np.isnan(dense))
+    make = getattr(sp, f"coo_{kind}")
+    values = dense[rows, columns]
+    return make((values, (rows, columns)), shape=dense.shape).asformat(name)
