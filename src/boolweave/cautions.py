@@ -66,7 +66,7 @@ def about_changes(result: Result, parameters: Any) -> None:
 def about_data(observations: Observations, parameters: Any) -> None:
     """Warn if the observed entries do not say what the missing ones may be."""
     n_missing = observations.n_rows * observations.n_columns - observations.n_observed
-    if n_missing == 0 or _missing_is_told(parameters):
+    if n_missing == 0 or _says_what_is_missing(parameters):
         return
     n_observed, n_ones = observations.n_observed, observations.n_ones
     if n_observed == 0:
@@ -74,26 +74,22 @@ def about_data(observations: Observations, parameters: Any) -> None:
         remedy = (
             'check how ones and zeros are marked; if what is not listed is 0, set absent="zero"'
         )
-    elif n_ones == n_observed:
+    elif n_ones in (0, n_observed):
+        value = int(n_ones > 0)
         what = (
-            f"all {n_observed} observed entries are 1, and nothing says where a 0 would be: "
-            f"all {n_missing} missing entries are likely to become 1"
-        )
-        remedy = 'if what is not listed is 0, set absent="zero"; otherwise add observed zeros'
-    elif n_ones == 0:
-        what = (
-            f"all {n_observed} observed entries are 0, and nothing says where a 1 would be: "
-            f"all {n_missing} missing entries are likely to become 0"
+            f"all {n_observed} observed entries are {value}, and nothing says where a {1 - value} "
+            f"would be: all {n_missing} missing entries are likely to become {value}"
         )
         remedy = "add observed ones, or check how they are marked"
+        if value:
+            remedy = 'if what is not listed is 0, set absent="zero"; otherwise add observed zeros'
     else:
         return
     warnings.warn(f"{what}; {remedy}", DegenerateDataWarning, stacklevel=4)
 
 
-def _missing_is_told(parameters: Any) -> bool:
+def _says_what_is_missing(parameters: Any) -> bool:
     """Whether the channel or a prior, given by the user, says what a missing entry may be."""
-    given = [p for p in (parameters.row_prior, parameters.column_prior) if p is not None]
-    learned = [isinstance(prior, str) for prior in given]
-    erasure = getattr(parameters.noise, "missing_given_zero", None)
-    return erasure is not None or not all(learned)
+    priors = parameters.row_prior, parameters.column_prior
+    learned = all(prior is None or isinstance(prior, str) for prior in priors)
+    return not learned or getattr(parameters.noise, "missing_given_zero", None) is not None

@@ -62,6 +62,8 @@ def test_pairs(product, n, monkeypatch):
     assert latent == pytest.approx(expected, abs=1e-12)
     expected = [slow_decoded(rows_odds, columns_odds, *pair, product) for pair in pairs]
     assert decoded.tolist() == expected
+    certain = prediction.latent_at(rows_odds, columns_odds, m, j, product, marginal=False)
+    assert certain.tolist() == expected
     monkeypatch.setattr(prediction, "PIECE", 10)
     monkeypatch.setattr(products, "PAIRS_AT_ONCE", 10)
     same = prediction.latent_at(rows_odds, columns_odds, m, j, product)
@@ -81,6 +83,9 @@ def test_whole_rows_are_as_their_pairs(product, monkeypatch):
         for rows, chance in prediction.latent_rows(rows_odds, columns_odds, product):
             found[rows] = chance
         np.testing.assert_array_equal(found, expected)
+        some = np.array([4, 0, 4])
+        pieces = prediction.latent_rows(rows_odds, columns_odds, product, rows=some)
+        np.testing.assert_array_equal(np.vstack([part for _, part in pieces]), expected[some])
 
 
 @pytest.mark.parametrize("product", ["or", "xor"])

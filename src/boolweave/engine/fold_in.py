@@ -156,11 +156,11 @@ def n_right(observations: Observations, fixed: FixedColumns, n_jobs: int | None 
             kept, row, column, value = piece.split(number % N_PARTS == part)
             if len(value):
                 bits, odds = _decode(kept, fixed, rows, prior)
-                predicted = prediction.predicted_at(
+                latent = prediction.latent_at(
                     odds if fixed.marginal else bits, fixed.log_odds, row, column,
                     fixed.model.product, fixed.marginal,
                 )  # fmt: skip
-                right += int(np.sum(predicted == value))
+                right += int(np.sum((latent > 0.5) == value))
         return right
 
     return sum(_each_piece(one_piece, observations, fixed.model, n_jobs))

@@ -14,7 +14,6 @@ import numpy as np
 from boolweave.engine.kernels import predicting, variables
 from boolweave.engine.kernels.groups import Block
 from boolweave.model.odds import sigmoid
-from boolweave.model.products import boolean_product, product_at
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,70 +27,46 @@ PIECE = 1 << 16
 
 
 def latent_at(
-    row_log_odds: Floats, column_log_odds: Floats, rows: Integers, columns: Integers,
-    product: Product,
+    row_log_odds: Array, column_log_odds: Floats, rows: Integers, columns: Integers,
+    product: Product, marginal: bool = True,
 ) -> NDArray[np.float64]:  # fmt: skip
-    """P(z = 1) at pairs of rows and columns, (n,)."""
+    """P(z = 1) at pairs of rows and columns, (n,); without `marginal`, of the decoded factors."""
     n, (K, n_columns) = len(rows), column_log_odds.shape
     out = np.empty(n)
     # Where there are more pairs than columns, all columns are worked out, once.
-    all_columns = by_column(column_log_odds) if n >= n_columns else None
+    all_columns = by_column(column_log_odds, marginal) if n >= n_columns else None
     for start, stop in _cuts(n, K):
         begins = np.ones(stop - start, dtype=bool)
         np.not_equal(rows[start + 1 : stop], rows[start : stop - 1], out=begins[1:])
         here = rows[start:stop][begins]  # a row is worked out once in a run of its pairs
         if all_columns is None:
-            y, column = by_column(column_log_odds[:, columns[start:stop]]), np.arange(stop - start)
+            y = by_column(column_log_odds[:, columns[start:stop]], marginal)
+            column = np.arange(stop - start)
         else:
             y, column = all_columns, np.asarray(columns[start:stop], dtype=np.int64)
         predicting.chances_of_pairs(
-            product == "xor", np.cumsum(begins) - 1, column, by_row(row_log_odds[here]), y,
-            out[start:stop],
+            product == "xor", np.cumsum(begins) - 1, column, by_row(row_log_odds[here], marginal),
+            y, out[start:stop],
         )  # fmt: skip
     return out
 
 
-def predicted_at(
-    row_log_odds: Array, column_log_odds: Floats, rows: Integers, columns: Integers,
-    product: Product, marginal: bool,
-) -> NDArray[np.uint8]:  # fmt: skip
-    """Decoded values at pairs: P(z = 1) > ½ of marginals, or the product of decoded factors."""
-    if not marginal:
-        return product_at(row_log_odds, column_log_odds, rows, columns, product)
-    latent = latent_at(row_log_odds, column_log_odds, rows, columns, product)
-    return (latent > 0.5).astype(np.uint8)
-
-
 def latent_rows(
-    row_log_odds: Floats, column_log_odds: Floats, product: Product, rows: Integers | None = None
-) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-    """P(z = 1) of all columns, of all rows or of those asked for, some of them at a time.
+    row_log_odds: Floats, column_log_odds: Floats, product: Product, marginal: bool = True,
+    rows: Integers | None = None,
+) -> Iterator[tuple[slice, NDArray[np.float64]]]:  # fmt: skip
+    """`latent_at` all columns, of all rows or of those asked for, some of them at a time.
 
     Yields which of them, and an array (some, N).
     """
-    y = by_column(column_log_odds)
-    for some, odds in _rows_in_pieces(row_log_odds, len(y), rows):
-        out = np.empty((len(odds), len(y)))
-        predicting.chances_of_rows(product == "xor", by_row(odds), y, out)
-        yield some, out
-
-
-def decoded_rows(
-    row_log_odds: Floats, column_log_odds: Floats, product: Product, rows: Integers | None = None
-) -> Iterator[tuple[slice, NDArray[np.uint8]]]:
-    """As `latent_rows`: the product of the decoded factors."""
-    Y = column_log_odds > 0
-    for some, odds in _rows_in_pieces(row_log_odds, Y.shape[1], rows):
-        yield some, boolean_product(odds > 0, Y, product)
-
-
-def _rows_in_pieces(
-    row_log_odds: Floats, n_columns: int, rows: Integers | None
-) -> Iterator[tuple[slice, Floats]]:
-    n_rows, n_factors = row_log_odds.shape
-    for start, stop in _cuts(n_rows if rows is None else len(rows), max(n_columns, n_factors)):
+    y = by_column(column_log_odds, marginal)
+    n_rows = len(row_log_odds if rows is None else rows)
+    for start, stop in _cuts(n_rows, max(y.shape)):
         some = slice(start, stop)
-        yield some, row_log_odds[some if rows is None else rows[some]]
+        odds = row_log_odds[some if rows is None else rows[some]]
+        out = np.empty((len(odds), len(y)))
+        predicting.chances_of_rows(product == "xor", by_row(odds, marginal), y, out)
+        yield some, out
 
 
 def counts(
@@ -100,8 +75,7 @@ def counts(
 ) -> NDArray[np.int64]:  # fmt: skip
     """How often 0 was seen where z is predicted to be 0 and where 1, and 1 likewise: (2, 2).
 
-    With `marginal` a 1 is predicted where P(z = 1) > ½, as by `latent_at`; without, where the
-    product of the decoded factors is 1, as by `product_at`. Beside the factors it needs memory for
+    A 1 is predicted where P(z = 1) > ½, as by `latent_at`. Beside the factors it needs memory for
     the columns only: 8 bytes for each factor and column, or for every 64 factors.
     """
     covered = np.zeros(2, dtype=np.int64)
@@ -133,17 +107,18 @@ def _cuts(n: int, size: int, first: int = 0) -> Iterator[tuple[int, int]]:
         yield start, min(start + step, first + n)
 
 
-def by_row(log_odds: Floats) -> NDArray[np.float64]:
-    """Probabilities of log-odds (n, K), row by row in memory."""
+def by_row(log_odds: Array, marginal: bool = True) -> NDArray[np.float64]:
+    """Probabilities of log-odds (n, K), or decoded bits, row by row in memory."""
     out = np.empty(log_odds.shape)
     for start, stop in _cuts(*log_odds.shape):
-        out[start:stop] = sigmoid(log_odds[start:stop])
+        part = log_odds[start:stop]
+        out[start:stop] = sigmoid(part) if marginal else part > 0
     return out
 
 
-def by_column(log_odds: Floats) -> NDArray[np.float64]:
-    """Probabilities of the log-odds of columns, (K, n), as (n, K)."""
-    return by_row(log_odds.T)
+def by_column(log_odds: Floats, marginal: bool = True) -> NDArray[np.float64]:
+    """As `by_row`, of the log-odds of columns, (K, n): (n, K)."""
+    return by_row(log_odds.T, marginal)
 
 
 def words_of(log_odds: Floats) -> NDArray[np.uint64]:

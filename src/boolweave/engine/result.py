@@ -146,7 +146,8 @@ class Result:
     def predict(self, rows: Integers, columns: Integers) -> Bits:
         """The decoded value at pairs of rows and columns, (n,)."""
         how = self.model.product, self.marginal
-        return prediction.predicted_at(*self._factors, rows, columns, *how)
+        latent = prediction.latent_at(*self._factors, rows, columns, *how)
+        return (latent > 0.5).astype(np.uint8)
 
     def predict_proba(
         self, rows: Integers, columns: Integers, kind: Kind = "observed"
@@ -160,10 +161,8 @@ class Result:
 
         They come piece by piece, each with the positions of its rows among those asked for.
         """
-        if not self.marginal:
-            yield from prediction.decoded_rows(*self._factors, self.model.product, rows)
-            return
-        for some, latent in self.predict_proba_rows(rows, "latent"):
+        how = self.model.product, self.marginal
+        for some, latent in prediction.latent_rows(*self._factors, *how, rows):
             yield some, (latent > 0.5).astype(np.uint8)
 
     def predict_proba_rows(
@@ -171,7 +170,7 @@ class Result:
     ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """As `predict_rows`: P(o = 1), or P(z = 1) if `kind` is "latent"."""
         columns = np.arange(self.column_log_odds.shape[1])
-        for some, latent in prediction.latent_rows(*self._factors, self.model.product, rows):
+        for some, latent in prediction.latent_rows(*self._factors, self.model.product, rows=rows):
             if kind == "observed":
                 which = np.arange(some.start, some.stop) if rows is None else rows[some]
                 latent = self._seen_one(latent, which[:, None], columns)
@@ -230,10 +229,7 @@ class Result:
         return replace(
             self,
             model=replace(
-                self.model,
-                n_components=len(chosen),
-                row_prior=row_prior,
-                column_prior=column_prior,
+                self.model, n_components=len(chosen), row_prior=row_prior, column_prior=column_prior
             ),
             row_log_odds=self.row_log_odds[:, chosen],
             column_log_odds=self.column_log_odds[chosen],
