@@ -16,11 +16,13 @@ from boolweave.baselines import (
     Majority,
     OneBitCompletion,
     bias,
-    kernels,
     one_bit,
+    real_factors,
 )
 from boolweave.baselines.asso import confidences
-from boolweave.baselines.base import platt, rates
+from boolweave.baselines.base import Triplets, entries_of, platt
+from boolweave.baselines.boolean_factors import rates_of
+from boolweave.baselines.grecond import concept_gains, pack
 from boolweave.data.observations import Observations
 from boolweave.datasets import load_senate, make_boolean
 from boolweave.metrics import accuracy, log_loss
@@ -148,7 +150,7 @@ def test_asso_against_its_definition(share):
     """The greedy choice, candidate by candidate and row by row; dense and sparse."""
     seen = make_boolean(30, 20, 3, flip=0.1, observed=share, random_state=1).observations
     model = Asso(3, threshold=0.52)
-    X, Y = model._greedy(seen, 0.52, 3)
+    X, Y = model._greedy(seen, 3, 0.52)
     weight = np.nan_to_num(
         np.where(seen.to_dense() == 1, 1.0, np.where(seen.to_dense() == 0, -1, 0))
     )
@@ -191,15 +193,12 @@ def test_grecond_gains_against_sets():
     rng = np.random.default_rng(0)
     table, left = rng.random((12, 9)) < 0.6, rng.random((12, 9)) < 0.4
     extent = rng.random(12) < 0.8
-    from boolweave.baselines.grecond import _words
-
-    intent = _words(table[extent].all(axis=0)[None])[0]
-    gains = kernels.concept_gains(_words(table), _words(left), extent, intent, 9)
+    intent = table[extent].all(axis=0)
+    gains = concept_gains(pack(table), pack(left), extent, intent)
     for j in range(9):
         rows = extent & table[:, j]
         columns = table[rows].all(axis=0)
-        inside = table[extent].all(axis=0)[j]
-        assert gains[j] == (0 if inside or not rows.any() else left[np.ix_(rows, columns)].sum())
+        assert gains[j] == (0 if intent[j] or not rows.any() else left[np.ix_(rows, columns)].sum())
 
 
 def test_grecond_and_holes():
@@ -212,7 +211,9 @@ def test_grecond_and_holes():
 
 
 def test_rates():
-    assert rates(np.array([True, True, False]), np.array([1, 0, 0], np.uint8)) == (1 / 3, 0.5)
+    X, Y = np.array([[1]], np.uint8), np.array([[1, 1, 0]], np.uint8)
+    check = Triplets(np.zeros(3, int), np.arange(3), np.array([1, 0, 0], np.uint8))
+    assert rates_of(X, Y, check) == (1 / 3, 0.5)
 
 
 # ---------------------------------------------------------------- bias
@@ -234,7 +235,7 @@ def test_bias_against_logistic_regression():
 def test_bias_gradient():
     seen = make_boolean(6, 5, 2, random_state=0).observations
     at = np.random.default_rng(0).normal(size=12)
-    arguments = (seen.rows_of_entries(), seen.indices, seen.values, seen.shape, 0.3)
+    arguments = (entries_of(seen), seen.shape, 0.3)
     gradient = bias.loss_and_gradient(at, *arguments)[1]
     np.testing.assert_allclose(
         gradient, numerical(lambda x: bias.loss_and_gradient(x, *arguments)[0], at), atol=1e-5
@@ -252,7 +253,7 @@ def test_bias_hessian():
     diagonal, product = bias._hessian(weights, 0.3)
 
     def gradient(x):
-        return bias.loss_and_gradient(x, rows, columns, seen.values, seen.shape, 0.3)[1]
+        return bias.loss_and_gradient(x, entries_of(seen), seen.shape, 0.3)[1]
 
     change = (gradient(at + 1e-5 * along) - gradient(at - 1e-5 * along)) / 2e-5
     np.testing.assert_allclose(product(along), change, atol=1e-6)
@@ -266,8 +267,7 @@ def test_bias_ends_where_the_gradient_vanishes(strength):
     model = BiasModel(strength, random_state=0).fit(seen)
     logits = np.concatenate([[model.intercept_], model.row_logits_, model.column_logits_])
     gradient = bias.loss_and_gradient(
-        logits, seen.rows_of_entries(), seen.indices, seen.values, seen.shape,
-        model.regularization_,
+        logits, entries_of(seen), seen.shape, model.regularization_
     )[1]  # fmt: skip
     assert np.abs(gradient).max() < 1e-4
 
@@ -284,20 +284,22 @@ def numerical(function, at, step=1e-6):
 def test_loss_slopes(kind):
     for target in (0.0, 2.0, 4.0) if kind == 3 else (-1.0, 1.0):
         for v in np.linspace(-3, 6, 37) + 0.013:
-            slope = kernels.loss_of(kind, v, target, 5)[1]
-            above, below = (kernels.loss_of(kind, v + h, target, 5)[0] for h in (1e-6, -1e-6))
+            slope = real_factors.loss_of(kind, v, target, 5)[1]
+            above, below = (real_factors.loss_of(kind, v + h, target, 5)[0] for h in (1e-6, -1e-6))
             assert slope == pytest.approx((above - below) / 2e-6, abs=1e-4)
 
 
 def test_losses_by_hand():
-    corner = kernels.CORNER / 2
-    assert kernels.loss_of(kernels.QUADRATIC, 0.5, 1.0, 2)[0] == 0.25
-    assert kernels.loss_of(kernels.LOGISTIC, 0.0, 1.0, 2)[0] == pytest.approx(np.log(2))
-    assert kernels.loss_of(kernels.HINGE, -1.0, 1.0, 2)[0] == pytest.approx(2 - corner)
-    assert kernels.loss_of(kernels.HINGE, 1.5, 1.0, 2)[0] == 0
+    corner = real_factors.CORNER / 2
+    assert real_factors.loss_of(real_factors.QUADRATIC, 0.5, 1.0, 2)[0] == 0.25
+    assert real_factors.loss_of(real_factors.LOGISTIC, 0.0, 1.0, 2)[0] == pytest.approx(np.log(2))
+    assert real_factors.loss_of(real_factors.HINGE, -1.0, 1.0, 2)[0] == pytest.approx(2 - corner)
+    assert real_factors.loss_of(real_factors.HINGE, 1.5, 1.0, 2)[0] == 0
     # level 3 of 0..4 at score 1: too low by 2 against level 2, 1 against level 1
-    assert kernels.loss_of(kernels.ORDINAL, 1.0, 3.0, 5)[0] == pytest.approx(3 - 2 * corner)
-    assert kernels.loss_of(kernels.ORDINAL, 3.0, 3.0, 5)[0] == 0
+    assert real_factors.loss_of(real_factors.ORDINAL, 1.0, 3.0, 5)[0] == pytest.approx(
+        3 - 2 * corner
+    )
+    assert real_factors.loss_of(real_factors.ORDINAL, 3.0, 3.0, 5)[0] == 0
 
 
 @pytest.mark.parametrize("size", [1.0, 8.0, 40.0])
@@ -309,8 +311,10 @@ def test_losses_of_a_row(kind, size):
     targets = rng.integers(0, 5, n).astype(float) if kind == 3 else rng.choice([-1.0, 1.0], n)
     fixed, linear = np.full(n, 0.01), size * targets * (1 + rng.random(n))
     slopes = np.zeros(n)
-    total = kernels.losses_of_row(kind, 5, n, fixed, linear, targets, slopes)
-    each = [kernels.loss_of(kind, v, t, 5) for v, t in zip(fixed + linear, targets, strict=True)]
+    total = real_factors.losses_of_row(kind, 5, n, fixed, linear, targets, slopes)
+    each = [
+        real_factors.loss_of(kind, v, t, 5) for v, t in zip(fixed + linear, targets, strict=True)
+    ]
     assert total == pytest.approx(sum(loss for loss, _ in each), rel=1e-11, abs=0)
     np.testing.assert_allclose(slopes, [slope for _, slope in each], rtol=1e-11, atol=1e-300)
 
@@ -318,7 +322,7 @@ def test_losses_of_a_row(kind, size):
 def plain_objective(kind, seen, targets, own, other, strength):
     """Of one row: its losses and its regularisation, entry by entry."""
     scores = 0.3 + own[-1] + other[seen, -1] + other[seen, :-1] @ own[:-1]
-    losses = [kernels.loss_of(kind, v, t, 5)[0] for v, t in zip(scores, targets, strict=True)]
+    losses = [real_factors.loss_of(kind, v, t, 5)[0] for v, t in zip(scores, targets, strict=True)]
     return sum(losses) + strength * own @ own
 
 
@@ -342,12 +346,13 @@ def test_steps_of_a_row(kind, offset):
             trial = (expected - step * slope) / (1 + 2 * step * strength)
             if plain_objective(kind, seen, targets, trial, other, strength) < before:
                 break
-            step *= kernels.SHRINK
-        expected, step = trial, step * kernels.GROW
+            step *= real_factors.SHRINK
+        expected, step = trial, step * real_factors.GROW
     factor, steps = own[None].copy(), np.array([2.0])
-    value = kernels.improve_factor(
-        kind, 5, np.array([0, 4]), seen, targets, 0.3, offset, factor, other, strength, steps, 3
-    )
+    value = real_factors.improve_factor(
+        kind, real_factors.Targets(np.array([0, 4]), seen, targets, 5), 0.3, offset, factor, other,
+        strength, steps, 3,
+    )  # fmt: skip
     np.testing.assert_allclose(factor[0], expected, atol=1e-5)
     assert value == pytest.approx(
         plain_objective(kind, seen, targets, expected, other, strength), abs=1e-5
@@ -378,15 +383,15 @@ def test_hinge_rows_against_a_support_vector_machine():
     bits = (other[:, :3] @ [1.0, -1.0, 0.5] + 0.5 * rng.normal(size=60) > 0).astype(int)
     targets = 2.0 * bits - 1
     own, steps = np.zeros((1, 4)), np.ones(1) / 60
-    indptr, columns = np.array([0, 60]), np.arange(60)
+    goal = real_factors.Targets(np.array([0, 60]), np.arange(60), targets, 2)
     for _ in range(300):
-        value = kernels.improve_factor(
-            kernels.HINGE, 2, indptr, columns, targets, 0.0, False, own, other, 0.5, steps, 5
+        value = real_factors.improve_factor(
+            real_factors.HINGE, goal, 0.0, False, own, other, 0.5, steps, 5
         )
     peer = LinearSVC(loss="hinge", C=1.0, fit_intercept=False, tol=1e-8, max_iter=200_000)
     w = peer.fit(other[:, :3], bits).coef_[0]
     expected = np.maximum(0, 1 - targets * (other[:, :3] @ w)).sum() + 0.5 * w @ w
-    assert value == pytest.approx(expected, abs=60 * kernels.CORNER / 2)
+    assert value == pytest.approx(expected, abs=60 * real_factors.CORNER / 2)
     assert value <= expected + 1e-6  # the rounded corner only lowers it
 
 

@@ -5,96 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from sklearn.base import TransformerMixin
 from sklearn.utils._param_validation import Integral, Interval, Real, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
-from boolweave.baselines.base import Baseline, Entries, entries_of, hold_out, rates
-from boolweave.data.observations import Observations
-from boolweave.model.products import boolean_product, product_at
+from boolweave.baselines.base import Baseline
+from boolweave.baselines.boolean_factors import BooleanFactors, matrix_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float32]
+    from boolweave.baselines.boolean_factors import Bits, Matrix
+    from boolweave.data.observations import Observations
 
 # The paper reports the best of these.
 PAPER_THRESHOLDS = (0.10, 0.31, 0.52, 0.74, 0.95)
 
-# A greedy search seldom gains past this many factors, and "auto" need not look there.
-MOST_COMPONENTS = 30
-
 # Candidates are judged in parts of this many, so that the gains (M, part) fit into memory.
 PART = 512
-
-# Matrices with a smaller share of observed entries are multiplied as sparse ones.
-DENSE_SHARE = 0.1
-
-
-class BooleanFactors(TransformerMixin, Baseline):
-    """Predictions from Boolean factors, and factors of new rows: those of Asso and of GreConD.
-
-    A method fills in `_rows_of`.
-    """
-
-    row_factors_: NDArray[np.uint8]
-    components_: NDArray[np.uint8]
-
-    def fit_transform(self, X: Any, y: Any = None) -> NDArray[np.uint8]:
-        """Fit, and return the row factors, (M, K)."""
-        return self.fit(X).row_factors_
-
-    def transform(self, X: Any) -> NDArray[np.uint8]:
-        """Row factors of new rows, the components held fixed.
-
-        A row gets the factors that `fit` would give it, had it chosen the same components; the
-        rows of `fit` get ``row_factors_``.
-
-        Parameters
-        ----------
-        X : as in `fit`, shape (rows, N)
-
-        Returns
-        -------
-        (rows, K) array of uint8
-        """
-        check_is_fitted(self, "components_")
-        seen = Observations.from_data(X, absent=self.absent)
-        if seen.n_columns != self.n_features_in_:
-            raise ValueError(
-                f"X has {seen.n_columns} features, but {type(self).__name__} was fitted with "
-                f"{self.n_features_in_}; give the same columns in the same order"
-            )
-        return self._rows_of(seen)
-
-    def inverse_transform(self, X: ArrayLike | None = None) -> NDArray[np.uint8]:
-        """The Boolean product of row factors (rows, K) and the components: (rows, N) uint8.
-
-        Left out: the row factors of `fit`.
-        """
-        check_is_fitted(self, "components_")
-        return boolean_product(self.row_factors_ if X is None else X, self.components_)
-
-    def _rows_of(self, seen: Observations) -> NDArray[np.uint8]:
-        """Row factors (rows, K) for the components there are."""
-        raise NotImplementedError
-
-    def _decoded(self, rows: NDArray[Any], columns: NDArray[Any]) -> NDArray[np.bool_]:
-        return product_at(self.row_factors_, self.components_, rows, columns) > 0
-
-    def _score(self, rows: NDArray[Any], columns: NDArray[Any]) -> NDArray[np.float64]:
-        return np.where(self._decoded(rows, columns), 1.0, -1.0)
-
-    def _probability(self, rows: NDArray[Any], columns: NDArray[Any]) -> NDArray[np.float64]:
-        return np.where(self._decoded(rows, columns), self.rates_[1], self.rates_[0])
-
-    def _keep(
-        self, X: NDArray[np.uint8], Y: NDArray[np.uint8], counted: tuple[float, float]
-    ) -> None:
-        self.row_factors_, self.components_, self.n_components_ = X, Y, len(Y)
-        self.rates_ = counted
 
 
 class Asso(BooleanFactors):
@@ -146,12 +74,11 @@ class Asso(BooleanFactors):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **Baseline._parameter_constraints,
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "threshold": [Interval(Real, 0, 1, closed="right"), "array-like", StrOptions({"auto"})],
         "bonus": [Interval(Real, 0, None, closed="neither")],
         "penalty": [Interval(Real, 0, None, closed="left")],
-        "absent": [StrOptions({"zero", "missing"})],
-        "random_state": ["random_state"],
     }
 
     def __init__(
@@ -172,45 +99,20 @@ class Asso(BooleanFactors):
         self.random_state = random_state
 
     def _fit(self, seen: Observations) -> None:
-        thresholds = self._thresholds()
-        most = MOST_COMPONENTS if self.n_components == "auto" else int(self.n_components)
-        counted: tuple[float, float] | None = None
-        if len(thresholds) > 1 or self.n_components == "auto":
-            kept, check = hold_out(seen, self._generator())
-            best = -1.0
-            for candidate in thresholds:
-                X, Y = self._greedy(kept, candidate, most)
-                right = prefix_accuracies(X, Y, check)
-                rank = int(np.argmax(right)) if self.n_components == "auto" else len(Y)
-                if right[rank] > best:
-                    best, threshold, most_kept = float(right[rank]), candidate, rank
-                    counted = rates(covered(X[:, :rank], Y[:rank], check), check.values)
-            if self.n_components == "auto":
-                most = most_kept
-        else:
-            threshold = thresholds[0]
-        self.threshold_ = threshold
-        X, Y = self._greedy(seen, threshold, most)
-        every = entries_of(seen)
-        self._keep(X, Y, counted or rates(covered(X, Y, every), every.values))
+        thresholds: tuple[float, ...] = PAPER_THRESHOLDS
+        if not isinstance(self.threshold, str):
+            thresholds = tuple(float(t) for t in np.atleast_1d(np.asarray(self.threshold)))
+            if not thresholds or min(thresholds) <= 0 or max(thresholds) > 1:
+                raise ValueError(
+                    f"threshold must be in (0, 1], one or several, got {self.threshold}"
+                )
+        self.threshold_ = self._fit_best(seen, thresholds)
 
-    def _thresholds(self) -> tuple[float, ...]:
-        if isinstance(self.threshold, str):
-            return PAPER_THRESHOLDS
-        given = tuple(float(t) for t in np.atleast_1d(np.asarray(self.threshold)))
-        if not given or min(given) <= 0 or max(given) > 1:
-            raise ValueError(f"threshold must be in (0, 1], one or several, got {self.threshold}")
-        return given
-
-    def _greedy(
-        self, seen: Observations, threshold: float, most: int
-    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """Factors (M, K) and (K, N), K ≤ `most`, in the order in which they were taken."""
-        n_rows, n_columns = seen.shape
-        candidates = np.unique(confidences(seen) >= threshold, axis=0)
+    def _greedy(self, seen: Observations, most: int, option: float) -> tuple[Bits, Bits]:
+        candidates = np.unique(confidences(seen) >= option, axis=0)
         candidates = candidates[candidates.any(axis=1)]
         gain_of_entry = self._gains(seen)
-        X, Y = np.zeros((n_rows, most), np.uint8), np.zeros((most, n_columns), np.uint8)
+        X, Y = np.zeros((seen.n_rows, most), np.uint8), np.zeros((most, seen.n_columns), np.uint8)
         for k in range(most):
             best, who = 0.0, -1
             for first in range(0, len(candidates), PART):
@@ -220,19 +122,19 @@ class Asso(BooleanFactors):
                     best, who = float(gains.max()), first + int(gains.argmax())
             if who < 0:
                 return X[:, :k], Y[:k]
-            X[:, k], Y[k] = _join(gain_of_entry, candidates[who]), candidates[who]
+            X[:, k], Y[k] = _cover(gain_of_entry, candidates[who]), candidates[who]
         return X, Y
 
-    def _gains(self, seen: Observations) -> Any:
+    def _gains(self, seen: Observations) -> Matrix:
         """What it brings to cover each entry, (rows, N)."""
         return matrix_of(seen, np.where(seen.values, self.bonus, -self.penalty))
 
-    def _rows_of(self, seen: Observations) -> NDArray[np.uint8]:
+    def _rows_of(self, seen: Observations) -> Bits:
         """Factor by factor in the order in which they were taken, each for the rows that gain."""
         gain_of_entry = self._gains(seen)
         X = np.zeros((seen.n_rows, len(self.components_)), np.uint8)
         for k, members in enumerate(self.components_.astype(bool)):
-            X[:, k] = _join(gain_of_entry, members)
+            X[:, k] = _cover(gain_of_entry, members)
         return X
 
 
@@ -243,50 +145,19 @@ def confidences(seen: Observations) -> NDArray[np.float32]:
     """
     ones = matrix_of(seen, seen.values)
     known = matrix_of(seen, np.ones(seen.n_observed))
-    both, possible = ones.T @ ones, ones.T @ known
-    if not isinstance(both, np.ndarray):
-        both, possible = both.toarray(), possible.toarray()
+    both, possible = (
+        product if isinstance(product, np.ndarray) else product.toarray()
+        for product in (ones.T @ ones, ones.T @ known)
+    )
     return np.asarray(both / np.maximum(possible, 1), dtype=np.float32)
 
 
-def prefix_accuracies(
-    X: NDArray[np.uint8], Y: NDArray[np.uint8], check: Entries
-) -> NDArray[np.float64]:
-    """Accuracy on `check` of the first 0, 1, …, K factors: (K + 1,)."""
-    ones = np.zeros(len(check.values), dtype=bool)
-    right = [np.mean(check.values == 0)]
-    for k in range(len(Y)):
-        ones |= (X[check.rows, k] & Y[k, check.columns]).astype(bool)
-        right.append(np.mean(ones == check.values))
-    return np.array(right, dtype=np.float64)
-
-
-def covered(X: NDArray[np.uint8], Y: NDArray[np.uint8], where: Entries) -> NDArray[np.bool_]:
-    """Which entries the Boolean product of the factors makes one."""
-    return product_at(X, Y, where.rows, where.columns) > 0
-
-
-def matrix_of(seen: Observations, entries: NDArray[Any]) -> Any:
-    """The entries as (M, N) float32, 0 where nothing was observed; sparse where that is little."""
-    from scipy.sparse import csr_array
-
-    stored = (entries.astype(np.float32), seen.indices, seen.indptr)
-    matrix = csr_array(stored, shape=seen.shape)
-    dense = seen.n_observed > DENSE_SHARE * seen.n_rows * seen.n_columns
-    return matrix.toarray() if dense else matrix
-
-
-def _join(gain: Any, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which rows (M,) gain from a factor of these columns; they have then gained from it."""
-    joined = np.asarray(gain @ members.astype(np.float32) > 0)
-    _forget(gain, joined, members)
-    return joined
-
-
-def _forget(gain: Any, rows: NDArray[np.bool_], columns: NDArray[np.bool_]) -> None:
-    """What is covered is neither won nor lost again."""
+def _cover(gain: Matrix, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which rows (M,) gain from a factor of these columns; its entries then gain nothing more."""
+    rows = np.asarray(gain @ members.astype(np.float32) > 0)
     if isinstance(gain, np.ndarray):
-        gain[np.ix_(rows, columns)] = 0
-        return
-    row_of_entry = np.repeat(rows, np.diff(gain.indptr))
-    gain.data[row_of_entry & columns[gain.indices]] = 0
+        gain[np.ix_(rows, members)] = 0
+    else:
+        row_of_entry = np.repeat(rows, np.diff(gain.indptr))
+        gain.data[row_of_entry & members[gain.indices]] = 0
+    return rows

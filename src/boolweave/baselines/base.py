@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from boolweave.data.observations import Observations
-from boolweave.metrics import log_loss
 from boolweave.model.odds import sigmoid
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    Floats = NDArray[np.float64]
+    from boolweave.runtime.types import Integers
+
+    Doubles: TypeAlias = NDArray[np.float64]
 
 # Share of the observed entries on which a method chooses what is left at "auto", and the least
 # number of them. Where they are fewer than twice as many, all entries serve both ends.
@@ -24,16 +26,16 @@ VALIDATION_SHARE = 0.1
 LEAST_VALIDATION = 5
 
 
-class Entries(NamedTuple):
-    """Entries of a matrix and their values, each (n,)."""
+class Triplets(NamedTuple):
+    """Rows, columns and values of entries, each (n,)."""
 
-    rows: NDArray[np.int64]
-    columns: NDArray[Any]
+    rows: Integers
+    columns: Integers
     values: NDArray[np.uint8]
 
 
 class Baseline(BaseEstimator):
-    """The face of every baseline; a method fills in `_fit` and `_score`.
+    """The interface of every baseline; a method fills in `_fit` and `_score`.
 
     Attributes
     ----------
@@ -43,7 +45,12 @@ class Baseline(BaseEstimator):
         Rows M and columns N of the matrix fitted.
     """
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "absent": [StrOptions({"zero", "missing"})],
+        "random_state": ["random_state"],
+    }
     absent: Literal["zero", "missing"]
+    random_state: int | np.random.RandomState | None = None
     n_components_: int
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -59,12 +66,10 @@ class Baseline(BaseEstimator):
         -------
         self
         """
-        self._validate_params()
-        seen = self._observe(X)
-        self._fit(seen)
+        self._fit(self._observe(X))
         return self
 
-    def predict_proba(self, rows: ArrayLike, cols: ArrayLike) -> Floats:
+    def predict_proba(self, rows: ArrayLike, cols: ArrayLike) -> Doubles:
         """Probability that a one is seen at each pair of positions, (len,)."""
         return self._probability(*self._pairs(rows, cols))
 
@@ -75,19 +80,23 @@ class Baseline(BaseEstimator):
     # ------------------------------------------------------------ to fill in
 
     def _fit(self, seen: Observations) -> None:
+        """Fit to checked observations and set the attributes."""
         raise NotImplementedError
 
-    def _score(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Floats:
+    def _score(self, rows: Integers, columns: Integers) -> Doubles:
         """A number per pair, above 0 where the method says 1."""
         raise NotImplementedError
 
-    def _probability(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Floats:
+    def _probability(self, rows: Integers, columns: Integers) -> Doubles:
+        """P(a one is seen) at each pair."""
         return sigmoid(self._score(rows, columns))
 
     # ------------------------------------------------------------ input
 
     def _observe(self, X: Any) -> Observations:
-        seen = Observations.from_data(X, absent=getattr(self, "absent", "zero"))
+        """Check the parameters and the data, and remember the shape."""
+        self._validate_params()
+        seen = Observations.from_data(X, absent=self.absent)
         if seen.n_observed == 0:
             raise ValueError(
                 f"{type(self).__name__} needs at least one observed entry, got a matrix of shape "
@@ -97,11 +106,11 @@ class Baseline(BaseEstimator):
         self.n_features_in_ = seen.shape[1]
         return seen
 
-    def _pairs(self, rows: ArrayLike, cols: ArrayLike) -> tuple[NDArray[np.intp], ...]:
+    def _pairs(self, rows: ArrayLike, cols: ArrayLike) -> tuple[Integers, Integers]:
+        """Check positions and return them as arrays of one length."""
         check_is_fitted(self, "shape_")
-        pairs = []
-        for name, given, size in (("rows", rows, self.shape_[0]), ("cols", cols, self.shape_[1])):
-            index = np.atleast_1d(np.asarray(given))
+        row, column = (np.atleast_1d(np.asarray(given)) for given in (rows, cols))
+        for name, index, size in zip(("rows", "cols"), (row, column), self.shape_, strict=True):
             if index.size and (index.dtype.kind not in "iu" or index.ndim != 1):
                 raise ValueError(
                     f"{name} must be a list of whole numbers, got {index.dtype} of shape "
@@ -111,46 +120,50 @@ class Baseline(BaseEstimator):
                 raise ValueError(
                     f"{name} must be from 0 to {size - 1}, got {index.min()} to {index.max()}"
                 )
-            pairs.append(index.astype(np.intp))
-        if len(pairs[0]) != len(pairs[1]):
+        if len(row) != len(column):
             raise ValueError(
                 "rows and cols are pairs and must have one length, got "
-                f"{len(pairs[0])} and {len(pairs[1])}"
+                f"{len(row)} and {len(column)}"
             )
-        return tuple(pairs)
+        return row.astype(np.intp), column.astype(np.intp)
 
     def _generator(self) -> np.random.Generator:
-        state = check_random_state(getattr(self, "random_state", None))
+        """A new generator, the same each time where `random_state` is a number."""
+        state = check_random_state(self.random_state)
         return np.random.default_rng(state.randint(2**31))
 
 
 # ---------------------------------------------------------------- held-out entries
 
 
-def hold_out(seen: Observations, random: np.random.Generator) -> tuple[Observations, Entries]:
+def hold_out(seen: Observations, random: np.random.Generator) -> tuple[Observations, Triplets]:
     """Part the entries into those to fit and those to choose by; tiny data serve as both."""
     if seen.n_observed < 2 * LEAST_VALIDATION:
         return seen, entries_of(seen)
     share = max(VALIDATION_SHARE, LEAST_VALIDATION / seen.n_observed)
     kept, rows, columns, values = seen.hide(share, random)
-    return kept, Entries(rows, columns, values)
+    return kept, Triplets(rows, columns, values)
 
 
-def entries_of(seen: Observations) -> Entries:
+def entries_of(seen: Observations) -> Triplets:
     """All observed entries."""
-    return Entries(seen.rows_of_entries(), seen.indices, seen.values)
+    return Triplets(seen.rows_of_entries(), seen.indices, seen.values)
 
 
 # ---------------------------------------------------------------- probabilities
 
 
-def logit_of_share(values: NDArray[np.uint8]) -> float:
-    """Log-odds of the share of ones, one more of each kind counted."""
-    ones = float(np.count_nonzero(values))
-    return float(np.log((ones + 1) / (len(values) - ones + 1)))
+def share_of_ones(values: NDArray[np.uint8]) -> float:
+    """The share of ones among bits, one more of each kind counted."""
+    return (np.count_nonzero(values) + 1.0) / (len(values) + 2.0)
 
 
-def platt(score: Floats, values: NDArray[np.uint8]) -> tuple[float, float]:
+def total_log_loss(log_odds: Doubles, values: NDArray[np.uint8] | Doubles) -> float:
+    """Negative log-likelihood of bits under log-odds, summed."""
+    return float(np.sum(np.logaddexp(0, log_odds) - values * log_odds))
+
+
+def platt(score: Doubles, values: NDArray[np.uint8]) -> tuple[float, float]:
     """Slope and intercept with which log-odds of a one follow from scores (Platt 1999).
 
     The targets are Platt's, a little inside 0 and 1, so that separable scores stay finite.
@@ -162,26 +175,11 @@ def platt(score: Floats, values: NDArray[np.uint8]) -> tuple[float, float]:
     target = np.where(values == 1, (ones + 1) / (ones + 2), 1 / (zeros + 2))
     scale = float(np.abs(score).mean()) or 1.0
 
-    def loss(ab: Floats) -> tuple[float, Floats]:
+    def loss(ab: Doubles) -> tuple[float, Doubles]:
         v = ab[0] * score / scale + ab[1]
         slope = sigmoid(v) - target
-        total = np.sum(np.logaddexp(0, v) - target * v)
-        return float(total), np.array([np.dot(slope, score) / scale, slope.sum()])
+        return total_log_loss(v, target), np.array([np.dot(slope, score) / scale, slope.sum()])
 
     start = np.array([1.0, 0.0])
     a, b = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0, None), (None, None)]).x
     return float(a / scale), float(b)
-
-
-def rates(decoded: NDArray[np.bool_], values: NDArray[np.uint8]) -> tuple[float, float]:
-    """P(seen 1 | decoded 0) and P(seen 1 | decoded 1), one more of each kind counted."""
-    out = []
-    for bit in (False, True):
-        those = values[decoded == bit]
-        out.append((np.count_nonzero(those) + 1.0) / (len(those) + 2.0))
-    return out[0], out[1]
-
-
-def log_loss_of_scores(log_odds: Floats, values: NDArray[np.uint8]) -> float:
-    """Mean negative log-likelihood of bits under log-odds."""
-    return log_loss(values, sigmoid(log_odds))

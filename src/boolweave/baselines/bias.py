@@ -11,19 +11,20 @@ from boolweave.baselines.base import (
     Baseline,
     entries_of,
     hold_out,
-    log_loss_of_scores,
-    logit_of_share,
+    share_of_ones,
+    total_log_loss,
 )
-from boolweave.model.odds import sigmoid
+from boolweave.metrics import log_loss
+from boolweave.model.odds import log_odds, sigmoid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    import scipy.sparse
 
+    from boolweave.baselines.base import Doubles, Triplets
     from boolweave.data.observations import Observations
-
-    Floats = NDArray[np.float64]
+    from boolweave.runtime.types import Integers
 
 REGULARIZATIONS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
@@ -67,9 +68,8 @@ class BiasModel(Baseline):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **Baseline._parameter_constraints,
         "regularization": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
-        "absent": [StrOptions({"zero", "missing"})],
-        "random_state": ["random_state"],
     }
 
     def __init__(
@@ -85,30 +85,30 @@ class BiasModel(Baseline):
 
     def _fit(self, seen: Observations) -> None:
         strength = self.regularization
-        start: Floats | None = None
+        start: Doubles | None = None
         if strength == "auto":
             kept, check = hold_out(seen, self._generator())
             losses: dict[float, float] = {}
             for candidate in sorted(REGULARIZATIONS, reverse=True):  # each starts from the last
                 start = self._keep(solve(kept, candidate, start))
                 score = self._score(check.rows, check.columns)
-                losses[candidate] = log_loss_of_scores(score, check.values)
+                losses[candidate] = log_loss(check.values, sigmoid(score))
             strength = min(REGULARIZATIONS, key=lambda candidate: losses[float(candidate)])
         self.regularization_ = float(strength)
         self._keep(solve(seen, self.regularization_, start))
         self.n_components_ = 0
 
-    def _keep(self, logits: Floats) -> Floats:
+    def _keep(self, logits: Doubles) -> Doubles:
         n_rows = self.shape_[0]
         self.intercept_ = float(logits[0])
         self.row_logits_, self.column_logits_ = logits[1 : 1 + n_rows], logits[1 + n_rows :]
         return logits
 
-    def _score(self, rows: NDArray[Any], columns: NDArray[Any]) -> Floats:
+    def _score(self, rows: Integers, columns: Integers) -> Doubles:
         return self.intercept_ + self.row_logits_[rows] + self.column_logits_[columns]
 
 
-def solve(seen: Observations, strength: float, start: Floats | None = None) -> Floats:
+def solve(seen: Observations, strength: float, start: Doubles | None = None) -> Doubles:
     """Intercept, row and column logits, (1 + M + N,), by Newton's method.
 
     A step solves Hessian · step = −gradient by conjugate gradients; the Hessian is never formed, as
@@ -117,16 +117,17 @@ def solve(seen: Observations, strength: float, start: Floats | None = None) -> F
     from scipy.sparse import csr_array, dia_array
     from scipy.sparse.linalg import LinearOperator, cg
 
-    rows, columns, values = entries_of(seen)
+    entries = entries_of(seen)
     size = 1 + sum(seen.shape)
-    logits = np.zeros(size) if start is None else start
-    if start is None:
-        logits[0] = logit_of_share(values)
-    loss, gradient = loss_and_gradient(logits, rows, columns, values, seen.shape, strength)
+    logits = start
+    if logits is None:
+        logits = np.zeros(size)
+        logits[0] = log_odds(share_of_ones(seen.values))
+    loss, gradient = loss_and_gradient(logits, entries, seen.shape, strength)
     for _ in range(MOST_STEPS):
         if np.abs(gradient).max() <= SMALL_GRADIENT:
             break
-        p = sigmoid(_log_odds(logits, rows, columns, seen.n_rows))
+        p = sigmoid(_log_odds(logits, entries, seen.n_rows))
         weights = csr_array((p * (1 - p), seen.indices, seen.indptr), shape=seen.shape)
         diagonal, product = _hessian(weights, strength)
         hessian = LinearOperator((size, size), matvec=product, dtype=np.float64)
@@ -134,7 +135,7 @@ def solve(seen: Observations, strength: float, start: Floats | None = None) -> F
         step = cg(hessian, -gradient, rtol=ROUGH_SOLUTION, maxiter=MOST_PRODUCTS, M=scale)[0]
         for _ in range(MOST_HALVINGS):
             trial = logits + step
-            new = loss_and_gradient(trial, rows, columns, values, seen.shape, strength)
+            new = loss_and_gradient(trial, entries, seen.shape, strength)
             if new[0] < loss:
                 break
             step = step / 2
@@ -144,14 +145,16 @@ def solve(seen: Observations, strength: float, start: Floats | None = None) -> F
     return logits
 
 
-def _hessian(weights: Any, strength: float) -> tuple[Floats, Callable[[Floats], Floats]]:
+def _hessian(
+    weights: scipy.sparse.csr_array, strength: float
+) -> tuple[Doubles, Callable[[Doubles], Doubles]]:
     """The diagonal of the Hessian, and its product with a vector, from weights p(1 − p) (M, N)."""
     n_rows = weights.shape[0]
     of_rows, of_columns = weights.sum(axis=1), weights.sum(axis=0)
     turned = weights.T.tocsr()
     diagonal = np.concatenate([[of_rows.sum()], of_rows + 2 * strength, of_columns + 2 * strength])
 
-    def product(v: Floats) -> Floats:
+    def product(v: Doubles) -> Doubles:
         v = v.ravel()
         row, column = v[1 : 1 + n_rows], v[1 + n_rows :]
         to_row = of_rows * v[0] + weights @ column
@@ -166,26 +169,23 @@ def _hessian(weights: Any, strength: float) -> tuple[Floats, Callable[[Floats], 
     return np.maximum(diagonal, LEAST_WEIGHT), product
 
 
-def _log_odds(logits: Floats, rows: NDArray[Any], columns: NDArray[Any], n_rows: int) -> Floats:
-    return np.asarray(logits[0] + logits[1 : 1 + n_rows][rows] + logits[1 + n_rows :][columns])
+def _log_odds(logits: Doubles, entries: Triplets, n_rows: int) -> Doubles:
+    """Intercept + row logit + column logit at each entry."""
+    of_row, of_column = logits[1 : 1 + n_rows], logits[1 + n_rows :]
+    return logits[0] + of_row[entries.rows] + of_column[entries.columns]
 
 
 def loss_and_gradient(
-    logits: Floats, rows: NDArray[Any], columns: NDArray[Any], values: NDArray[np.uint8],
-    shape: tuple[int, int], strength: float,
-) -> tuple[float, Floats]:  # fmt: skip
+    logits: Doubles, entries: Triplets, shape: tuple[int, int], strength: float
+) -> tuple[float, Doubles]:
     """The objective and its gradient, (1 + M + N,), at intercept, row and column logits."""
     n_rows, n_columns = shape
-    of_row, of_column = logits[1 : 1 + n_rows], logits[1 + n_rows :]
-    v = _log_odds(logits, rows, columns, n_rows)
-    slope = sigmoid(v) - values
-    loss = float(np.sum(np.logaddexp(0, v) - values * v))
-    loss += strength * float(of_row @ of_row + of_column @ of_column)
-    gradient = np.concatenate(
-        [
-            [slope.sum()],
-            np.bincount(rows, slope, n_rows) + 2 * strength * of_row,
-            np.bincount(columns, slope, n_columns) + 2 * strength * of_column,
-        ]
-    )
+    v = _log_odds(logits, entries, n_rows)
+    slope = sigmoid(v) - entries.values
+    penalised = logits[1:]
+    loss = total_log_loss(v, entries.values) + strength * float(penalised @ penalised)
+    of_rows = np.bincount(entries.rows, slope, n_rows)
+    of_columns = np.bincount(entries.columns, slope, n_columns)
+    gradient = np.concatenate([[slope.sum()], of_rows, of_columns])
+    gradient[1:] += 2 * strength * penalised
     return loss, gradient

@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from sklearn.utils._param_validation import Integral, Interval, Real, StrOptions
 
-from boolweave.baselines import kernels
-from boolweave.baselines.base import (
-    Baseline,
-    Entries,
-    entries_of,
-    hold_out,
-    log_loss_of_scores,
-    logit_of_share,
-    platt,
-)
-from boolweave.model.odds import sigmoid
+from boolweave.baselines import real_factors
+from boolweave.baselines.base import Baseline, entries_of, hold_out, platt, share_of_ones
+from boolweave.baselines.real_factors import Targets
+from boolweave.metrics import log_loss
+from boolweave.model.odds import log_odds, sigmoid
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from boolweave.baselines.base import Doubles
     from boolweave.data.observations import Observations
-
-    Floats = NDArray[np.float64]
+    from boolweave.runtime.types import Integers
 
 Loss = Literal["quadratic", "logistic", "hinge", "ordinal"]
 
 LOSSES = {
-    "quadratic": kernels.QUADRATIC,
-    "logistic": kernels.LOGISTIC,
-    "hinge": kernels.HINGE,
-    "ordinal": kernels.ORDINAL,
+    "quadratic": real_factors.QUADRATIC,
+    "logistic": real_factors.LOGISTIC,
+    "hinge": real_factors.HINGE,
+    "ordinal": real_factors.ORDINAL,
 }
 PAPER_REGULARIZATIONS = (0.01, 0.1, 1.0, 10.0)
 
@@ -98,14 +91,13 @@ class GLRM(Baseline):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **Baseline._parameter_constraints,
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "loss": [StrOptions(set(LOSSES))],
         "regularization": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "offset": ["boolean"],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "absent": [StrOptions({"zero", "missing"})],
-        "random_state": ["random_state"],
     }
 
     def __init__(
@@ -144,46 +136,36 @@ class GLRM(Baseline):
         -------
         self
         """
-        self._validate_params()
         seen = self._observe(X)
-        self._levels(seen, ratings)
-        self._fit(seen)
-        return self
-
-    def _fit(self, seen: Observations) -> None:
-        targets = np.asarray(self._targets, dtype=np.float64)
-        rank, strength = self.n_components, self.regularization
-        calibration: tuple[float, float] | None = None
+        targets = self._targets(seen, ratings)
+        rank, strength, calibration = self.n_components, self.regularization, None
         if rank == "auto" or strength == "auto":
             rank, strength, calibration = self._choose(seen, targets)
         self.n_components_, self.regularization_ = int(rank), float(strength)
         found = self._solve(seen, targets, self.n_components_, self.regularization_)
-        del self._targets
+        self.intercept_, self.n_iter_, self.objective_ = (
+            found.intercept,
+            found.n_iter,
+            found.objective,
+        )
         self.row_factors_, self.row_offsets_ = found.rows[:, :-1], found.rows[:, -1]
         self.column_factors_, self.column_offsets_ = found.columns[:, :-1], found.columns[:, -1]
-        self.intercept_, self.n_iter_ = found.base, found.n_iter
-        self.objective_ = found.objective
-        if self.loss == "logistic":
-            self.slope_, self.shift_ = 1.0, 0.0
-        else:
-            if calibration is None:
-                every = entries_of(seen)
-                calibration = platt(self._score(every.rows, every.columns), every.values)
-            self.slope_, self.shift_ = calibration
+        if calibration is None:
+            every = entries_of(seen)
+            calibration = self._calibrate(self._score(every.rows, every.columns), every.values)
+        self.slope_, self.shift_ = calibration
+        return self
 
-    # ------------------------------------------------------------ targets
-
-    def _levels(self, seen: Observations, ratings: ArrayLike | None) -> None:
-        """What the scores should be: ±1, or levels; and where scores are cut, `cut_`."""
+    def _targets(self, seen: Observations, ratings: ArrayLike | None) -> Doubles:
+        """What the scores should be: ±1, or levels. Sets where scores are cut, `cut_`."""
         self.cut_, self.n_levels_ = 0.0, 2
         if self.loss != "ordinal":
             if ratings is not None:
                 raise ValueError(f'ratings need loss="ordinal", got loss={self.loss!r}')
-            self._targets = 2.0 * seen.values - 1.0
-            return
+            return np.where(seen.values == 1, 1.0, -1.0)
         if ratings is None:
-            self._targets, self.cut_ = seen.values.astype(np.float64), 0.5
-            return
+            self.cut_ = 0.5
+            return seen.values.astype(np.float64)
         given = np.asarray(ratings, dtype=np.float64)
         if given.shape != (seen.n_observed,) or not np.isfinite(given).all():
             raise ValueError(
@@ -194,112 +176,92 @@ class GLRM(Baseline):
         ones = np.bincount(level, seen.values) / np.bincount(level)
         self.n_levels_ = len(levels)
         self.cut_ = float(np.count_nonzero(ones < 0.5)) - 0.5
-        self._targets = level.astype(np.float64)
-
-    def _base(self, targets: Floats) -> float:
-        if not self.offset:
-            return 0.0
-        if self.loss == "logistic":
-            return logit_of_share((targets > 0).astype(np.uint8))
-        return float(targets.mean())
-
-    # ------------------------------------------------------------ choosing
+        return level.astype(np.float64)
 
     def _choose(
-        self, seen: Observations, targets: Floats
+        self, seen: Observations, targets: Doubles
     ) -> tuple[int, float, tuple[float, float]]:
         """Rank and strength with the least log-loss on held-out entries, and the calibration."""
         kept, check = hold_out(seen, self._generator())
-        position = _positions(seen, kept)
+        kept_targets = targets[_positions(seen, kept)]
         ranks = RANKS if self.n_components == "auto" else (self.n_components,)
         strengths = REGULARIZATIONS if self.regularization == "auto" else (self.regularization,)
         largest = max(1, min(seen.shape) - 1)
-        best: tuple[float, int, float, tuple[float, float]] | None = None
+        best, chosen = np.inf, None
         for rank in sorted({min(int(rank), largest) for rank in ranks}):
             for strength in strengths:
-                found = self._solve(kept, targets[position], rank, float(strength))
-                loss, calibration = self._held_out_loss(found, check)
-                if best is None or loss < best[0]:
-                    best = (loss, rank, float(strength), calibration)
-        assert best is not None
-        return best[1:]
+                found = self._solve(kept, kept_targets, rank, float(strength))
+                score = found.scores(check.rows, check.columns) - self.cut_
+                slope, shift = self._calibrate(score, check.values)
+                loss = log_loss(check.values, sigmoid(slope * score + shift))
+                if chosen is None or loss < best:
+                    best, chosen = loss, (rank, float(strength), (slope, shift))
+        assert chosen is not None
+        return chosen
 
-    def _held_out_loss(self, found: _Factors, check: Entries) -> tuple[float, tuple[float, float]]:
-        score = found.scores(check.rows, check.columns) - self.cut_
-        calibration = (1.0, 0.0) if self.loss == "logistic" else platt(score, check.values)
-        log_odds = calibration[0] * score + calibration[1]
-        return log_loss_of_scores(log_odds, check.values), calibration
+    def _calibrate(self, score: Doubles, values: NDArray[np.uint8]) -> tuple[float, float]:
+        """Slope and shift from scores to log-odds; the scores of the logistic loss are log-odds."""
+        return (1.0, 0.0) if self.loss == "logistic" else platt(score, values)
 
-    # ------------------------------------------------------------ fitting
-
-    def _solve(self, seen: Observations, targets: Floats, rank: int, strength: float) -> _Factors:
+    def _solve(self, seen: Observations, targets: Doubles, rank: int, strength: float) -> Factors:
+        """Improve rows and columns in turns until the objective stands still."""
         random = self._generator()
-        turned, order = _turned(seen)
-        start = [_start(random, size, rank) for size in seen.shape]
-        found = _Factors(self._base(targets), start[0], start[1])
-        sides = (
-            (seen.indptr, seen.indices, targets, found.rows, found.columns),
-            (turned.indptr, turned.indices, targets[order], found.columns, found.rows),
+        intercept = 0.0
+        if self.offset:
+            share = share_of_ones((targets > 0).astype(np.uint8))
+            intercept = float(log_odds(share) if self.loss == "logistic" else targets.mean())
+        # Random factors whose products are of size one; the last column, the offsets, starts at 0.
+        rows, columns = (
+            random.normal(scale=rank**-0.25, size=(size, rank + 1)) for size in seen.shape
         )
-        steps = [1.0 / np.maximum(np.diff(side[0]), 1) for side in sides]
-        common = (LOSSES[self.loss], self.n_levels_)
-        last = np.inf
-        for _ in range(self.max_iter):
-            for (indptr, indices, goal, own, other), step in zip(sides, steps, strict=True):
-                value = kernels.improve_factor(
-                    *common, indptr, indices, goal, found.base, self.offset, own, other,
-                    strength, step, N_INNER,
+        rows[:, -1] = columns[:, -1] = 0.0
+        turned, by_column = seen.transpose(), targets[np.argsort(seen.indices, kind="stable")]
+        sides = (
+            (Targets(seen.indptr, seen.indices, targets, self.n_levels_), rows, columns),
+            (Targets(turned.indptr, turned.indices, by_column, self.n_levels_), columns, rows),
+        )
+        steps = [1.0 / np.maximum(np.diff(side[0].indptr), 1) for side in sides]
+        n_iter, last = 0, np.inf
+        while n_iter < self.max_iter:
+            n_iter += 1
+            for (goal, own, other), step in zip(sides, steps, strict=True):
+                objective = real_factors.improve_factor(
+                    LOSSES[self.loss], goal, intercept, self.offset, own, other, strength, step,
+                    N_INNER,
                 )  # fmt: skip
-            value += strength * float(np.sum(found.rows**2))
-            found.n_iter += 1
-            found.objective = float(value)
-            if last - value <= self.tol * abs(value):
+            objective += strength * float(np.sum(rows**2))
+            if last - objective <= self.tol * abs(objective):
                 break
-            last = value
-        return found
+            last = objective
+        return Factors(intercept, rows, columns, n_iter, float(objective))
 
-    def _score(self, rows: NDArray[Any], columns: NDArray[Any]) -> Floats:
-        inner = kernels.scores_at(rows, columns, self.row_factors_, self.column_factors_)
+    def _score(self, rows: Integers, columns: Integers) -> Doubles:
+        inner = real_factors.scores_at(rows, columns, self.row_factors_, self.column_factors_)
         offsets = self.intercept_ + self.row_offsets_[rows] + self.column_offsets_[columns]
         return inner + offsets - self.cut_
 
-    def _probability(self, rows: NDArray[Any], columns: NDArray[Any]) -> Floats:
+    def _probability(self, rows: Integers, columns: Integers) -> Doubles:
         return sigmoid(self.slope_ * self._score(rows, columns) + self.shift_)
 
 
-@dataclass(eq=False)
-class _Factors:
+class Factors(NamedTuple):
     """Intercept, factors with their offsets as last column, and how far the fit went."""
 
-    base: float
-    rows: Floats  # (M, K + 1)
-    columns: Floats  # (N, K + 1)
-    n_iter: int = 0
-    objective: float = np.inf
+    intercept: float
+    rows: Doubles  # (M, K + 1)
+    columns: Doubles  # (N, K + 1)
+    n_iter: int
+    objective: float
 
-    def scores(self, rows: NDArray[Any], columns: NDArray[Any]) -> Floats:
-        left, right = self.rows, self.columns
-        inner = kernels.scores_at(
-            rows, columns, np.ascontiguousarray(left[:, :-1]), np.ascontiguousarray(right[:, :-1])
-        )
-        return self.base + inner + left[rows, -1] + right[columns, -1]
+    def scores(self, rows: Integers, columns: Integers) -> Doubles:
+        """The scores at pairs of positions."""
+        inner = real_factors.scores_at(rows, columns, self.rows[:, :-1], self.columns[:, :-1])
+        return self.intercept + inner + self.rows[rows, -1] + self.columns[columns, -1]
 
 
-def _start(random: np.random.Generator, size: int, rank: int) -> Floats:
-    """Random factors whose products are of size one; no offsets."""
-    factor = random.normal(scale=rank**-0.25, size=(size, rank + 1))
-    factor[:, -1] = 0.0
-    return factor
-
-
-def _turned(seen: Observations) -> tuple[Observations, NDArray[np.intp]]:
-    """The entries by columns, and where each stands by rows."""
-    return seen.transpose(), np.argsort(seen.indices, kind="stable")
-
-
-def _positions(seen: Observations, kept: Observations) -> NDArray[np.intp]:
+def _positions(seen: Observations, kept: Observations) -> Integers:
     """Where the entries of `kept` stand among those of `seen`."""
-    if kept is seen:
-        return np.arange(seen.n_observed)
-    keys = seen.rows_of_entries() * seen.n_columns + seen.indices
-    return np.searchsorted(keys, kept.rows_of_entries() * kept.n_columns + kept.indices)
+    all_keys, keys = (
+        each.rows_of_entries() * each.n_columns + each.indices for each in (seen, kept)
+    )
+    return np.searchsorted(all_keys, keys)

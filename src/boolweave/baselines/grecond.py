@@ -7,19 +7,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from sklearn.utils._param_validation import Integral, Interval, StrOptions
 
-from boolweave.baselines import kernels
-from boolweave.baselines.asso import (
-    MOST_COMPONENTS,
-    BooleanFactors,
-    covered,
-    matrix_of,
-    prefix_accuracies,
-)
-from boolweave.baselines.base import entries_of, hold_out, rates
+from boolweave.baselines.base import Baseline
+from boolweave.baselines.boolean_factors import BooleanFactors, matrix_of
+from boolweave.engine.kernels.jit import njit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from boolweave.baselines.boolean_factors import Bits
     from boolweave.data.observations import Observations
 
 
@@ -65,10 +60,9 @@ class GreConD(BooleanFactors):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **Baseline._parameter_constraints,
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "missing": [StrOptions({"auto", "zero", "one"})],
-        "absent": [StrOptions({"zero", "missing"})],
-        "random_state": ["random_state"],
     }
 
     def __init__(
@@ -88,50 +82,28 @@ class GreConD(BooleanFactors):
         ways = [self.missing]
         if self.missing == "auto":
             ways = ["zero"] if seen.is_complete else ["zero", "one"]
-        most = MOST_COMPONENTS if self.n_components == "auto" else int(self.n_components)
-        self.missing_ = ways[0]
-        counted: tuple[float, float] | None = None
-        if self.n_components == "auto" or len(ways) > 1:
-            kept, check = hold_out(seen, self._generator())
-            best, chosen = -1.0, most
-            for way in ways:
-                X, Y = self._greedy(kept, most, way)
-                right = prefix_accuracies(X, Y, check)
-                rank = int(np.argmax(right)) if self.n_components == "auto" else len(Y)
-                if right[rank] > best:
-                    best, self.missing_ = float(right[rank]), way
-                    chosen = rank if self.n_components == "auto" else most
-                    counted = rates(covered(X[:, :rank], Y[:rank], check), check.values)
-            most = chosen
-        X, Y = self._greedy(seen, most, self.missing_)
-        every = entries_of(seen)
-        self._keep(X, Y, counted or rates(covered(X, Y, every), every.values))
+        self.missing_ = self._fit_best(seen, ways)
 
-    def _greedy(
-        self, seen: Observations, most: int, missing: str
-    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """Factors (M, K) and (K, N), K ≤ `most`, in the order in which they were found."""
-        rows = seen.rows_of_entries()
-        matrix = np.full(seen.shape, missing == "one", dtype=bool)
-        matrix[rows, seen.indices] = seen.values == 1
-        allowed = _words(matrix)
-        matrix[:] = False
-        matrix[rows, seen.indices] = seen.values == 1
-        left = _words(matrix)  # the ones that are not covered yet
+    def _greedy(self, seen: Observations, most: int, option: str) -> tuple[Bits, Bits]:
+        entries = seen.rows_of_entries(), seen.indices
+        ones = np.zeros(seen.shape, dtype=bool)
+        ones[entries] = seen.values == 1
+        allowed = np.full(seen.shape, option == "one")
+        allowed[entries] = ones[entries]
+        allowed_words, left = pack(allowed), pack(ones)  # left: the ones not covered yet
         extents: list[NDArray[np.bool_]] = []
-        intents: list[NDArray[np.uint8]] = []
+        intents: list[NDArray[np.bool_]] = []
         while len(intents) < most and left.any():
-            extent, intent = _grow(allowed, left, seen.n_columns)
+            extent, intent = _grow(allowed, allowed_words, left)
             if not extent.any():
                 break
-            left[extent] &= ~intent
+            left[extent] &= ~pack(intent[None])[0]
             extents.append(extent)
-            intents.append(_bits(intent, seen.n_columns))
-        X = np.zeros((seen.n_rows, len(extents)), np.uint8)
-        Y = np.zeros((len(intents), seen.n_columns), np.uint8)
-        for k, (rows_of_k, columns_of_k) in enumerate(zip(extents, intents, strict=True)):
-            X[:, k], Y[k] = rows_of_k, columns_of_k
-        return X, Y
+            intents.append(intent)
+        shape = len(extents), seen.n_rows
+        X = np.array(extents, dtype=np.uint8).reshape(shape).T
+        Y = np.array(intents, dtype=np.uint8).reshape(len(intents), seen.n_columns)
+        return np.ascontiguousarray(X), Y
 
     def _rows_of(self, seen: Observations) -> NDArray[np.uint8]:
         """A row has the factors in all of whose columns it has ones, or holes that count as such.
@@ -147,41 +119,64 @@ class GreConD(BooleanFactors):
 
 
 def _grow(
-    allowed: NDArray[np.uint64], left: NDArray[np.uint64], n_columns: int
-) -> tuple[NDArray[np.bool_], NDArray[np.uint64]]:
-    """Grow one concept; its rows (M,) and, as words, its columns.
+    allowed: NDArray[np.bool_], allowed_words: NDArray[np.uint64], left: NDArray[np.uint64]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Grow one concept; its rows (M,) and its columns (N,).
 
     The gain of a column j is what (D ∪ {j})↓ × (D ∪ {j})↓↑ covers of what is left.
     """
-    extent = np.ones(len(allowed), dtype=bool)
-    intent = np.zeros(allowed.shape[1], dtype=np.uint64)
+    extent: NDArray[np.bool_] = np.ones(len(allowed), dtype=bool)
+    intent: NDArray[np.bool_] = np.zeros(allowed.shape[1], dtype=bool)
     best = 0
     while True:
-        gains = kernels.concept_gains(allowed, left, extent, intent, n_columns)
+        gains = concept_gains(allowed_words, left, extent, intent)
         if gains.max(initial=0) <= best:
             return extent, intent
         best = int(gains.max())
-        extent &= _bit(allowed, int(np.argmax(gains)))
-        intent = np.bitwise_and.reduce(allowed[extent], axis=0)
+        extent &= allowed[:, np.argmax(gains)]
+        intent = np.all(allowed[extent], axis=0)
 
 
-# ---------------------------------------------------------------- bits in words of 64
-
-
-def _words(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
+def pack(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
     """Rows of bits (M, N) as words (M, ⌈N/64⌉), column j in word j // 64, bit j % 64."""
-    n_words = -(-bits.shape[1] // 64)
-    bytes_ = np.zeros((bits.shape[0], 8 * n_words), dtype=np.uint8)
-    packed = np.packbits(bits, axis=1, bitorder="little")
-    bytes_[:, : packed.shape[1]] = packed
-    return bytes_.view(np.dtype("<u8")).astype(np.uint64)
+    padded = np.pad(bits, ((0, 0), (0, -bits.shape[1] % 64)))
+    return np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64)
 
 
-def _bits(words: NDArray[np.uint64], n_columns: int) -> NDArray[np.uint8]:
-    bytes_ = words.astype(np.dtype("<u8")).view(np.uint8)
-    return np.unpackbits(bytes_, count=n_columns, bitorder="little")
+@njit(nogil=True, cache=True)
+def count_bits(word):
+    """Number of ones in a word of 64 bits, added up in pairs, fours and bytes."""
+    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    low = word & np.uint64(0x3333333333333333)
+    word = low + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
-def _bit(words: NDArray[np.uint64], column: int) -> NDArray[np.bool_]:
-    """One column of all rows, (M,)."""
-    return (words[:, column // 64] >> np.uint64(column % 64)) & np.uint64(1) > 0
+@njit(nogil=True, cache=True)
+def concept_gains(allowed, left, extent, intent):
+    """What a concept covers of `left` if column j joins it, (N,); 0 for columns that are in.
+
+    `allowed` and `left` are (M, words) bits, `extent` (M,) the rows and `intent` (N,) the columns
+    of the concept so far.
+    """
+    n_rows, n_words = allowed.shape
+    n_columns = len(intent)
+    gains = np.zeros(n_columns, np.int64)
+    closure = np.zeros(n_words, np.uint64)
+    for j in range(n_columns):
+        if intent[j]:
+            continue
+        word, bit = j // 64, np.uint64(1) << np.uint64(j % 64)
+        closure[:] = ~np.uint64(0)
+        for m in range(n_rows):
+            if extent[m] and allowed[m, word] & bit:
+                for w in range(n_words):
+                    closure[w] &= allowed[m, w]
+        total = 0
+        for m in range(n_rows):
+            if extent[m] and allowed[m, word] & bit:
+                for w in range(n_words):
+                    total += count_bits(left[m, w] & closure[w])
+        gains[j] = total
+    return gains

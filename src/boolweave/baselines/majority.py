@@ -1,11 +1,10 @@
-"""Always the value that is seen more often."""
+"""The baseline that always predicts the value seen more often."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
 
 from boolweave.baselines.base import Baseline
 
@@ -13,6 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from boolweave.data.observations import Observations
+    from boolweave.runtime.types import Integers
 
 
 class Majority(Baseline):
@@ -30,10 +30,6 @@ class Majority(Baseline):
     array([0.75])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "absent": [StrOptions({"zero", "missing"})]
-    }
-
     def __init__(self, absent: Literal["zero", "missing"] = "zero") -> None:
         self.absent = absent
 
@@ -41,10 +37,8 @@ class Majority(Baseline):
         self.share_of_ones_ = seen.share_of_ones
         self.n_components_ = 0
 
-    def _score(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[np.float64]:
+    def _score(self, rows: Integers, columns: Integers) -> NDArray[np.float64]:
         return np.full(len(rows), self.share_of_ones_ - 0.5)
 
-    def _probability(
-        self, rows: NDArray[np.intp], columns: NDArray[np.intp]
-    ) -> NDArray[np.float64]:
+    def _probability(self, rows: Integers, columns: Integers) -> NDArray[np.float64]:
         return np.full(len(rows), self.share_of_ones_)

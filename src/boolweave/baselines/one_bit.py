@@ -8,28 +8,24 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from sklearn.utils._param_validation import Interval, Real, StrOptions
 
-from boolweave.baselines import kernels
-from boolweave.baselines.base import (
-    Baseline,
-    hold_out,
-    log_loss_of_scores,
-    logit_of_share,
-)
-from boolweave.model.odds import sigmoid
+from boolweave.baselines import real_factors
+from boolweave.baselines.base import Baseline, hold_out, share_of_ones, total_log_loss
+from boolweave.metrics import log_loss
+from boolweave.model.odds import log_odds, sigmoid
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    import scipy.sparse
 
+    from boolweave.baselines.base import Doubles
     from boolweave.data.observations import Observations
-
-    Floats = NDArray[np.float64]
+    from boolweave.runtime.types import Integers
 
 # The paper reports the best of these.
 PAPER_BETAS = (0.1, 1.0, 10.0)
 
-# "auto" goes through radii β √(M N) from small to large, by this factor, and ends when so many in
-# a row did not lower the held-out log-loss.
-FIRST_BETA, BETA_STEP, MOST_BETAS, PATIENCE = 0.1, 2.0, 8, 1
+# "auto" goes through radii β √(M N) from small to large, by this factor, and ends when one did not
+# lower the held-out log-loss.
+FIRST_BETA, BETA_STEP, MOST_BETAS = 0.1, 2.0, 8
 
 # On the way through the radii the fits need not be as exact as the last one.
 ROUGH_ITERATIONS, ROUGH_TOL = 60, 1e-3
@@ -94,13 +90,12 @@ class OneBitCompletion(Baseline):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **Baseline._parameter_constraints,
         "beta": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "rank": [Interval(Real, 0, None, closed="neither")],
         "offset": ["boolean"],
         "max_iter": [Interval(Real, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "absent": [StrOptions({"zero", "missing"})],
-        "random_state": ["random_state"],
     }
 
     def __init__(
@@ -123,10 +118,7 @@ class OneBitCompletion(Baseline):
         self.random_state = random_state
 
     def _fit(self, seen: Observations) -> None:
-        beta = self.beta
-        if beta == "auto":
-            beta = self._choose(seen)
-        self.beta_ = float(beta)
+        self.beta_ = self._choose(seen) if self.beta == "auto" else float(self.beta)
         self.intercept_ = self._intercept(seen)
         found = self._solve(seen, self.beta_, None, int(self.max_iter), self.tol)
         self.left_, self.right_ = found.left, found.right
@@ -134,24 +126,22 @@ class OneBitCompletion(Baseline):
         self.n_iter_ = found.n_iter
 
     def _choose(self, seen: Observations) -> float:
+        """The beta with the least log-loss on held-out entries, from small to large."""
         kept, check = hold_out(seen, self._generator())
         self.intercept_ = self._intercept(kept)
-        best, beta, waited, found = np.inf, FIRST_BETA, 0, None
+        best, beta, found = np.inf, FIRST_BETA, None
         for i in range(MOST_BETAS):
             candidate = FIRST_BETA * BETA_STEP**i / np.sqrt(self.rank)
             found = self._solve(kept, candidate, found, ROUGH_ITERATIONS, ROUGH_TOL)
             score = self.intercept_ + found.scores(check.rows, check.columns)
-            loss = log_loss_of_scores(score, check.values)
-            if loss < best:
-                best, beta, waited = loss, candidate, 0
-            else:
-                waited += 1
-                if waited == PATIENCE:
-                    break
+            loss = log_loss(check.values, sigmoid(score))
+            if not loss < best:
+                break
+            best, beta = loss, candidate
         return float(beta)
 
     def _intercept(self, seen: Observations) -> float:
-        return logit_of_share(seen.values) if self.offset else 0.0
+        return float(log_odds(share_of_ones(seen.values))) if self.offset else 0.0
 
     def _solve(
         self, seen: Observations, beta: float, start: LowRank | None, max_iter: int, tol: float
@@ -159,8 +149,8 @@ class OneBitCompletion(Baseline):
         radius = beta * np.sqrt(self.rank * seen.n_rows * seen.n_columns)
         return solve(seen, radius, self.intercept_, start, max_iter, tol, self._generator())
 
-    def _score(self, rows: NDArray[Any], columns: NDArray[Any]) -> Floats:
-        return self.intercept_ + kernels.scores_at(rows, columns, self.left_, self.right_)
+    def _score(self, rows: Integers, columns: Integers) -> Doubles:
+        return self.intercept_ + real_factors.scores_at(rows, columns, self.left_, self.right_)
 
 
 # ---------------------------------------------------------------- projected gradient
@@ -170,13 +160,13 @@ class OneBitCompletion(Baseline):
 class LowRank:
     """left (M, R) · right (N, R)ᵀ."""
 
-    left: Floats
-    right: Floats
+    left: Doubles
+    right: Doubles
     n_iter: int = 0
 
-    def scores(self, rows: NDArray[Any], columns: NDArray[Any]) -> Floats:
+    def scores(self, rows: Integers, columns: Integers) -> Doubles:
         """Its entries at pairs of positions."""
-        return kernels.scores_at(rows, columns, self.left, self.right)
+        return real_factors.scores_at(rows, columns, self.left, self.right)
 
 
 def solve(
@@ -188,7 +178,7 @@ def solve(
     n_rows, n_columns = seen.shape
     current = start or LowRank(np.zeros((n_rows, 0)), np.zeros((n_columns, 0)))
     previous, momentum = current, 1.0
-    loss = _log_loss(intercept + current.scores(rows, columns), values)
+    loss = total_log_loss(intercept + current.scores(rows, columns), values)
     for iteration in range(1, max_iter + 1):
         following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
         ahead = (momentum - 1) / following
@@ -198,7 +188,7 @@ def solve(
         )
         slope = sigmoid(intercept + point.scores(rows, columns)) - values
         proposal = project(seen, point, -STEP * slope, radius, current, random)
-        new_loss = _log_loss(intercept + proposal.scores(rows, columns), values)
+        new_loss = total_log_loss(intercept + proposal.scores(rows, columns), values)
         if new_loss > loss and momentum > 1:
             previous, momentum = current, 1.0  # the momentum overshot: start it anew
             continue
@@ -211,7 +201,7 @@ def solve(
 
 
 def project(
-    seen: Observations, point: LowRank, change: Floats, radius: float, near: LowRank,
+    seen: Observations, point: LowRank, change: Doubles, radius: float, near: LowRank,
     random: np.random.Generator,
 ) -> LowRank:  # fmt: skip
     """The matrix of nuclear norm ≤ radius nearest to `point` + the sparse matrix `change`."""
@@ -238,7 +228,7 @@ def project(
     return LowRank(np.ascontiguousarray(u[:, kept] * root), np.ascontiguousarray(vt[kept].T * root))
 
 
-def simplex_cut(values: Floats, radius: float) -> float:
+def simplex_cut(values: Doubles, radius: float) -> float:
     """The amount by which to lower descending `values` so that what stays above 0 adds to radius.
 
     0 where they add up to less already.
@@ -249,7 +239,7 @@ def simplex_cut(values: Floats, radius: float) -> float:
     return float(lowered[np.flatnonzero(values > lowered)[-1]])
 
 
-def all_triples(matrix: Floats) -> tuple[Floats, Floats, Floats]:
+def all_triples(matrix: Doubles) -> tuple[Doubles, Doubles, Doubles]:
     """All singular triples, largest first, by the eigenvectors of the smaller Gram matrix.
 
     Singular values below 1e-8 of the largest are lost so, but those are always cut away.
@@ -263,14 +253,18 @@ def all_triples(matrix: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def leading(
-    sparse: Any, point: LowRank, near: Floats, n_values: int, random: np.random.Generator
-) -> tuple[Floats, Floats, Floats]:
+    sparse: scipy.sparse.csr_array,
+    point: LowRank,
+    near: Doubles,
+    n_values: int,
+    random: np.random.Generator,
+) -> tuple[Doubles, Doubles, Doubles]:
     """Leading singular triples of `sparse` + `point`, by subspace iteration from `near` (N, R)."""
 
-    def times(block: Floats) -> Floats:
+    def times(block: Doubles) -> Doubles:
         return np.asarray(sparse @ block + point.left @ (point.right.T @ block))
 
-    def times_transposed(block: Floats) -> Floats:
+    def times_transposed(block: Doubles) -> Doubles:
         return np.asarray(sparse.T @ block + point.right @ (point.left.T @ block))
 
     n_columns = sparse.shape[1]
@@ -283,7 +277,7 @@ def leading(
     return (q @ u)[:, :n_values], s[:n_values], vt[:n_values]
 
 
-def orthonormal(block: Floats) -> Floats:
+def orthonormal(block: Doubles) -> Doubles:
     """An orthonormal basis of the columns, (n, R): block · C⁻¹ with CᵀC = blockᵀ block.
 
     Several times faster than a QR decomposition, which is taken where the columns are dependent.
@@ -296,7 +290,3 @@ def orthonormal(block: Floats) -> Floats:
         return np.asarray(np.linalg.qr(block)[0])
     inverse = solve_triangular(factor, np.eye(len(factor)), lower=True)
     return np.asarray(block @ inverse.T)  # a product is faster than solving with so many rows
-
-
-def _log_loss(log_odds: Floats, values: NDArray[np.uint8]) -> float:
-    return float(np.sum(np.logaddexp(0, log_odds) - values * log_odds))

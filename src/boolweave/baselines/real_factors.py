@@ -1,10 +1,17 @@
-"""Compiled loops of the baselines: losses, steps of factors, scores at entries."""
+"""Compiled loops over real factors: losses, proximal gradient steps and scores at entries."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from boolweave.engine.kernels.jit import njit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from boolweave.runtime.types import Integers
 
 QUADRATIC, LOGISTIC, HINGE, ORDINAL = 0, 1, 2, 3
 
@@ -117,10 +124,17 @@ def gradient_of_row(n, slopes, gathered, offset, gradient):
         gradient[len(gradient) - 1] = 0.0
 
 
+class Targets(NamedTuple):
+    """The observed entries in CSR form, and what their scores should be."""
+
+    indptr: Integers
+    indices: Integers
+    values: NDArray[np.float64]
+    n_levels: int
+
+
 @njit(nogil=True, cache=True)
-def improve_factor(
-    kind, n_levels, indptr, indices, targets, base, offset, factor, other, strength, steps, n_inner
-):  # fmt: skip
+def improve_factor(kind, targets, intercept, offset, factor, other, strength, steps, n_inner):
     """Proximal gradient steps of every row of `factor` (M, K + 1), `other` (N, K + 1) held fixed.
 
     Both end with the offsets. A step is taken only where it lowers the row's objective. `steps`
@@ -130,6 +144,7 @@ def improve_factor(
     What a step tries is linear in its size: with the scores of the row and of the gradient at hand,
     a trial costs one loss an entry and no product of factors.
     """
+    indptr, indices, n_levels = targets.indptr, targets.indices, targets.n_levels
     width = factor.shape[1]
     longest = 0
     for m in range(len(factor)):
@@ -139,10 +154,11 @@ def improve_factor(
     trial, slopes, gradient = np.zeros(longest), np.zeros(longest), np.zeros(width)
     total = 0.0
     for m in range(len(factor)):
-        columns, goal = indices[indptr[m] : indptr[m + 1]], targets[indptr[m] : indptr[m + 1]]
-        n, own = len(columns), factor[m]
+        entries = slice(indptr[m], indptr[m + 1])
+        columns, goal, own = indices[entries], targets.values[entries], factor[m]
+        n = len(columns)
         for e in range(n):
-            fixed[e] = base + other[columns[e], width - 1]
+            fixed[e] = intercept + other[columns[e], width - 1]
             for k in range(width - 1):
                 gathered[k, e] = other[columns[e], k]
         product_of_row(n, own, gathered, linear)
@@ -191,41 +207,3 @@ def scores_at(rows, columns, left, right):
             total += a[k] * b[k]
         out[e] = total
     return out
-
-
-@njit(nogil=True, cache=True)
-def count_bits(word):
-    """Number of ones in a word of 64 bits, added up in pairs, fours and bytes."""
-    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    low = word & np.uint64(0x3333333333333333)
-    word = low + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
-
-
-@njit(nogil=True, cache=True)
-def concept_gains(allowed, left, extent, intent, n_columns):
-    """What a concept covers of `left` if column j joins it, (N,); 0 for columns that are in.
-
-    `allowed` and `left` are (M, words) bits, `extent` (M,) the rows and `intent` (words,) the
-    columns of the concept so far.
-    """
-    n_rows, n_words = allowed.shape
-    gains = np.zeros(n_columns, np.int64)
-    closure = np.zeros(n_words, np.uint64)
-    for j in range(n_columns):
-        word, bit = j // 64, np.uint64(1) << np.uint64(j % 64)
-        if intent[word] & bit:
-            continue
-        closure[:] = ~np.uint64(0)
-        for m in range(n_rows):
-            if extent[m] and allowed[m, word] & bit:
-                for w in range(n_words):
-                    closure[w] &= allowed[m, w]
-        total = 0
-        for m in range(n_rows):
-            if extent[m] and allowed[m, word] & bit:
-                for w in range(n_words):
-                    total += count_bits(left[m, w] & closure[w])
-        gains[j] = total
-    return gains
