@@ -1,8 +1,8 @@
-"""Other methods with the same face, to compare with.
+"""Other methods with the same interface, ``fit``, ``predict_proba`` and ``predict``, to compare with.
 
-Every class has ``fit(X)``, ``predict_proba(rows, cols)`` and ``predict(rows, cols)``, takes what
-`BooleanMatrixFactorization.fit` takes, and chooses by entries that it holds out itself what is left
-at "auto". `compare` runs them all, and ours, on the same folds.
+A published method that factorises or completes Boolean matrices belongs here, and `compare`, which
+runs all of them and ours on the same folds; nothing that a fit of our own needs does. Start reading
+with `base.py`, then a method such as `asso.py`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Decoding with one factor known: group testing and parity-check codes.
+"""Decoding with one factor known: group testing, parity-check codes and the general case.
 
-The known factor is sparse, and messages run along its non-zeros only. `group_testing` finds the
-positive items from tests on pools; `ParityCheckCode` encodes and decodes; `infer_factor` is the
-general case, Z = X • Y with X known.
+What works on the sparse graph of a known factor belongs here, with designs of pools, channels of
+coding and the alist format; fits with both factors unknown do not, they are in `boolweave.fit`.
+Start reading with `tanner.py`, then `group_testing.py` or `parity_check.py`.
 """
 
 from boolweave.decoding.alist import read_alist, write_alist
