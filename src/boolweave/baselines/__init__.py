@@ -1,4 +1,4 @@
-"""Other methods with the same interface, ``fit``, ``predict_proba`` and ``predict``, to compare with.
+"""Other methods to compare with, all with ``fit(X)``, ``predict_proba`` and ``predict``.
 
 A published method that factorises or completes Boolean matrices belongs here, and `compare`, which
 runs all of them and ours on the same folds; nothing that a fit of our own needs does. Start reading
