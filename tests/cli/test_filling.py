@@ -85,6 +85,7 @@ def test_no_holes():
     assert lines.columns == ["row", "column", "value", "probability"] and len(lines) == 0
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_text_takes_the_memory_of_a_piece(fitted, monkeypatch):
     """Before: the whole matrix twice, or some hundred bytes for each missing entry."""
     monkeypatch.setattr(filling, "PIECE", 20_000)
