@@ -9,7 +9,7 @@ from boolweave import Channel
 from boolweave.datasets import make_boolean
 from boolweave.engine import integers
 from boolweave.engine import loop as engine
-from boolweave.engine.kernels import max_sum
+from boolweave.engine.kernels import variables
 from boolweave.engine.scoring import Parts, Scorer
 from boolweave.model.model import Model
 from boolweave.model.odds import HARD_BELIEF
@@ -20,14 +20,14 @@ def test_sums_of_priors_are_exact():
     belief = random.standard_normal((200, 3)).astype(np.float32)
     prior = (random.standard_normal((200, 3)) * 10 ** random.uniform(-6, 1, (200, 3))).astype("f4")
     prior[::17] = HARD_BELIEF
-    words, coarse, fine = max_sum.decoded(belief, prior, HARD_BELIEF, True)
+    words, coarse, fine = variables.decoded(belief, prior, HARD_BELIEF, True)
     chosen = prior[(belief > 0) & (prior < HARD_BELIEF)].astype(np.float64)
-    total = coarse / max_sum.COARSE + fine / max_sum.FINE
-    assert total == pytest.approx(math.fsum(chosen), abs=len(chosen) / max_sum.FINE)
+    total = coarse / variables.COARSE + fine / variables.FINE
+    assert total == pytest.approx(math.fsum(chosen), abs=len(chosen) / variables.FINE)
     np.testing.assert_array_equal(words[:, 0], (belief > 0) @ [1, 2, 4])
     for cut in (1, 50, 199):
         halves = [
-            max_sum.decoded(belief[part], prior[part], HARD_BELIEF, True)[1:]
+            variables.decoded(belief[part], prior[part], HARD_BELIEF, True)[1:]
             for part in (slice(cut), slice(cut, None))
         ]
         assert np.sum(halves, axis=0).tolist() == [coarse, fine]

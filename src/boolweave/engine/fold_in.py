@@ -211,7 +211,7 @@ def _decode(piece: Observations, fixed: FixedColumns, rows: slice, all_priors: F
     belief = np.empty_like(prior)
     folding_in.max_sum(*entries, fixed.bits, fixed.damping, belief)
     bits = (belief > 0).astype(np.uint8)
-    max_sum.improve_rows(*entries, fixed.bits, bits)
+    folding_in.improve_rows(*entries, fixed.bits, bits)
     if fixed.marginal:
         folding_in.sum_product(*entries, fixed.chance, fixed.damping, bits, belief)
     return bits, with_infinities(belief)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -17,7 +16,6 @@ from boolweave.engine.kernels import groups, variables
 from boolweave.engine.kernels import integer_max_sum as kernels
 from boolweave.engine.kernels import integer_sum_product as sum_product_kernels
 from boolweave.engine.kernels.max_sum import Messages
-from boolweave.engine.kernels.vectors import TILE
 from boolweave.runtime.storage import iterate_blocks
 
 if TYPE_CHECKING:
@@ -138,7 +136,7 @@ def update(told: Told, members: list[Member]) -> tuple[float, int, NDArray[Any]]
     """
     max_sum = told.semiring == "max-sum"
     columns = _Columns(told)
-    n_factors = columns.n_factors
+    n_factors = columns.units.shape[1]
     decoding = variables.scratch_for(n_factors)
     scratch: Any
     if max_sum:
@@ -171,91 +169,59 @@ def update(told: Told, members: list[Member]) -> tuple[float, int, NDArray[Any]]
 
 
 class _Columns:
-    """What the columns tell blocks, and where these add the changes of their sums.
+    """Beliefs of the columns as blocks take them, and where these add the changes of their sums.
 
-    Three layouts. "dense": units and sums (K, N). Otherwise the numbers of a column are together,
-    from a multiple of 16 bytes on. "apart": units (N, stride), and sums likewise. "together":
-    sums of 16 bits behind the units of their column, so that both come with the same cache lines,
-    (N, stride); for max-sum, as long as no sum can overflow. Of "dense" sums can have 16 bits, too.
+    Two layouts: for dense blocks (K, N), for sparse ones (N, stride), the numbers of a column
+    together from a multiple of 16 bytes on. Changes are added up in 16 bits as long as no sum can
+    overflow, in max-sum: a sparse iteration then takes up to a fifth less time.
     """
 
     def __init__(self, told: Told) -> None:
         self.told = told
         self.units = told.columns.table(told.columns.units)
-        self.n_columns, self.n_factors = len(self.units), told.columns.n_factors
-        self.half = -(-self.n_factors // TILE) * TILE
-        self._told: dict[str, NDArray[np.int16]] = {}
-        self._wide: dict[str, NDArray[Any]] = {}
-        self._narrow: dict[str, NDArray[np.int16]] = {}
-        self._reach = {"dense": 0, "together": 0}  # what a sum in 16 bits may have come to
         self._move = int(kernels.LARGEST_MOVE * min(1.0, told.damping + 1 / 128)) + 1
+        self._beliefs: dict[bool, NDArray[np.int16]] = {}  # by whether blocks are dense
+        self._changes: dict[tuple[bool, bool], NDArray[Any]] = {}  # and whether in 16 bits
+        self._reach = {True: 0, False: 0}  # what a sum in 16 bits may have come to
+        self._taken = np.zeros_like(told.columns.sums)  # as sums of columns are kept
 
     def of(self, block: CompactBlock) -> groups.Variables:
-        """Units, and where to add the changes of sums, as a block takes them."""
-        reach = block.most_in_column * self._move
+        """The columns as a block takes them."""
+        dense, reach = block.dense, block.most_in_column * self._move
         narrow = self.told.semiring == "max-sum" and reach <= NARROW
-        layout = "dense" if block.dense else "together" if narrow else "apart"
-        if layout not in self._told:
-            self._told[layout] = self._laid_out(layout)
-        units = self._told[layout]
-        if not narrow:
-            if layout not in self._wide:
-                self._wide[layout] = self._zeros(layout, self.told.columns.sums.dtype)
-            return self._variables(layout, self._wide[layout])
-        if layout not in self._narrow:
-            self._narrow[layout] = (
-                self._zeros(layout, np.int16) if block.dense else units[self.half :]
-            )
-        if self._reach[layout] + reach > NARROW:
-            self._empty(layout)
-        self._reach[layout] += reach
-        return self._variables(layout, self._narrow[layout])
+        if dense not in self._beliefs:
+            self._beliefs[dense] = self._zeros(dense, np.int16)
+            self._table(dense, self._beliefs[dense])[...] = self.units
+        if (dense, narrow) not in self._changes:
+            kind = np.int16 if narrow else self._taken.dtype
+            self._changes[dense, narrow] = self._zeros(dense, kind)
+        changes = self._changes[dense, narrow]
+        if narrow:
+            if self._reach[dense] + reach > NARROW:
+                self._take(dense, changes)
+                changes[:] = 0
+                self._reach[dense] = 0
+            self._reach[dense] += reach
+        stride = len(self.units) if dense else groups.padded(self.units.shape[1])
+        return groups.Variables(stride, self._beliefs[dense], changes, self.told.columns.moved)
 
-    def _variables(self, layout: str, sums: NDArray[Any]) -> groups.Variables:
-        moved = self.told.columns.moved
-        return groups.Variables(self._stride(layout), self._told[layout], sums, moved)
+    def _zeros(self, dense: bool, kind: Any) -> NDArray[Any]:
+        n_columns, n_factors = self.units.shape
+        size = n_columns * (n_factors if dense else groups.padded(n_factors))
+        return groups.arrays_apart([(size + groups.SLACK, kind)])[0]
 
-    def _stride(self, layout: str) -> int:
-        return {"dense": self.n_columns, "apart": self.half, "together": 2 * self.half}[layout]
+    def _table(self, dense: bool, flat: NDArray[Any]) -> NDArray[Any]:
+        """An array of one of the layouts as (N, K)."""
+        n_columns, n_factors = self.units.shape
+        if dense:
+            return flat[: self.units.size].reshape(n_factors, n_columns).T
+        return flat[: -groups.SLACK].reshape(n_columns, -1)[:, :n_factors]
 
-    def _zeros(self, layout: str, kind: Any) -> NDArray[Any]:
-        per_column = self.n_factors if layout == "dense" else self._stride(layout)
-        return groups.arrays_apart([(self.n_columns * per_column + groups.SLACK, kind)])[0]
-
-    def _laid_out(self, layout: str) -> NDArray[np.int16]:
-        flat = self._zeros(layout, np.int16)
-        if layout == "dense":
-            flat[: self.units.size].reshape(self.units.T.shape)[...] = self.units.T
-        else:
-            records = flat[: -groups.SLACK].reshape(self.n_columns, self._stride(layout))
-            records[:, : self.n_factors] = self.units
-        return flat
-
-    @cached_property
-    def _taken(self) -> NDArray[Any]:
-        """Changes taken out of the layouts, as sums of columns are kept."""
-        return np.zeros_like(self.told.columns.sums)
-
-    def _take(self, layout: str, part: NDArray[Any]) -> None:
-        if layout == "dense":
-            turned = part[: self.units.size].reshape(self.units.T.shape).T
-            self.told.columns.table(self._taken)[...] += turned
-        else:
-            taken = self._taken[: -groups.SLACK]
-            variables.add_records(part, self._stride(layout), self.n_factors, taken)
-
-    def _empty(self, layout: str) -> None:
-        """Take sums of 16 bits before they overflow."""
-        self._take(layout, self._narrow[layout])
-        if layout == "dense":
-            self._narrow[layout][:] = 0
-        else:
-            self._told[layout][: -groups.SLACK].reshape(-1, 2 * self.half)[:, self.half :] = 0
-        self._reach[layout] = 0
+    def _take(self, dense: bool, changes: NDArray[Any]) -> None:
+        self.told.columns.table(self._taken)[...] += self._table(dense, changes)
 
     def changes(self) -> NDArray[Any]:
         """The changes of the sums by all blocks."""
-        for parts in (self._narrow, self._wide):
-            for layout, part in parts.items():
-                self._take(layout, part)
+        for (dense, _), changes in self._changes.items():
+            self._take(dense, changes)
         return self._taken

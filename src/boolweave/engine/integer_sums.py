@@ -15,7 +15,7 @@ import numpy as np
 from boolweave.engine.integers import LARGEST_EVIDENCE, NARROW, entries_of, offsets_of, unit_of
 from boolweave.engine.kernels import groups, integer_max_sum, variables
 from boolweave.engine.kernels import integer_sum_product as sum_product_kernels
-from boolweave.engine.kernels.max_sum import COARSE, FINE, LARGEST_PRIOR
+from boolweave.engine.kernels.variables import COARSE, FINE, LARGEST_PRIOR
 from boolweave.engine.kernels.vectors import LANES
 from boolweave.engine.lazy import Later
 from boolweave.model.odds import HARD_BELIEF

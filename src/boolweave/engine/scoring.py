@@ -9,7 +9,7 @@ import numpy as np
 
 from boolweave.engine import integers
 from boolweave.engine.integer_sums import Beliefs
-from boolweave.engine.kernels import max_sum
+from boolweave.engine.kernels import variables
 from boolweave.model.odds import HARD_BELIEF
 from boolweave.runtime.threads import run_all
 
@@ -26,14 +26,14 @@ class Parts:
     # (3,) entries of each code that the decoded product makes 1; Σ L over them where messages are
     # floats
     covered: Any
-    rows: NDArray[np.int64]  # prior log-odds of the ones of X, in the steps of `max_sum.decoded`
+    rows: NDArray[np.int64]  # prior log-odds of the ones of X, in the steps of `variables.decoded`
     columns: NDArray[np.int64]  # and of Y
 
     def log_posterior(self, problem: Any) -> float:
         """Their sum, from the log-probability of zeros up."""
         explained = self.covered if problem.code is None else self.covered @ problem.code.levels
         coarse, fine = (self.rows + self.columns).tolist()
-        priors = coarse / max_sum.COARSE + fine / max_sum.FINE
+        priors = coarse / variables.COARSE + fine / variables.FINE
         return float(problem.log_probability_of_zeros + explained + priors)
 
 
@@ -101,8 +101,11 @@ class Scorer:
 
         def explained(i: int) -> float:
             block = problem.blocks[i]
-            return max_sum.explained_evidence(
-                problem.model.product == "xor", block.for_kernels(), row_words[i], column_words
+            return variables.explained_evidence(
+                True if problem.model.product == "xor" else None,
+                block.for_kernels(),
+                row_words[i],
+                column_words,
             )
 
         numbers = range(len(problem.blocks))
@@ -112,7 +115,7 @@ class Scorer:
 
 
 def _decoded(belief: Any, prior: Any, shape: tuple[int, int], by_row: bool) -> Any:
-    """`max_sum.decoded` of beliefs from anywhere."""
+    """`variables.decoded` of beliefs from anywhere."""
     prior = np.ascontiguousarray(np.broadcast_to(prior, shape))
     belief = np.ascontiguousarray(belief, dtype=prior.dtype)
-    return max_sum.decoded(belief, prior, HARD_BELIEF, by_row)
+    return variables.decoded(belief, prior, HARD_BELIEF, by_row)

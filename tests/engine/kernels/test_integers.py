@@ -36,7 +36,7 @@ from reference import boolean_product_by_definition
 from boolweave.data.observations import Observations
 from boolweave.engine import integers, loop
 from boolweave.engine.integer_sums import Prior, Side, settle, tell
-from boolweave.engine.kernels import max_sum, variables
+from boolweave.engine.kernels import variables
 from boolweave.engine.loop import log_posterior, make_problem, step, threads, with_model
 from boolweave.model.channel import Channel
 from boolweave.model.model import Model
@@ -340,9 +340,9 @@ def test_what_follows_from_sums(n_factors, same):
         assert side.moved.tolist() == [news and i == 2 for i in range(n)]
     bits = [[int(word) >> k & 1 for word in row for k in range(64)] for row in side.words]
     np.testing.assert_array_equal(np.array(bits)[:, :n_factors], odds > 0)
-    total = side.totals[0] / max_sum.COARSE + side.totals[1] / max_sum.FINE
+    total = side.totals[0] / variables.COARSE + side.totals[1] / variables.FINE
     assert total == pytest.approx(math.fsum(used.ravel()), abs=1e-6)
-    decoded = max_sum.decoded(odds, np.broadcast_to(prior, shape).copy(), HARD_BELIEF, True)
+    decoded = variables.decoded(odds, np.broadcast_to(prior, shape).copy(), HARD_BELIEF, True)
     assert side.totals.tolist() == list(decoded[1:])
 
 

@@ -23,20 +23,20 @@ from boolweave.decoding import batches, set_search
 assert boolweave.__file__.startswith({place!r}), boolweave.__file__
 
 import numpy as np
-belief = np.full((2, 3), 7, np.float32)
-total = np.zeros(6, np.float32)
-variables.add_records(belief.reshape(-1), 3, 3, total)
-print(total.reshape(2, 3).tolist())
+words, prior = np.ones((3, 1), np.uint64), np.ones((3, 1), np.float32)
+print(int(variables.prior_totals(words, prior, np.float32(1e6))[0]) / variables.COARSE)
 """
 
 
-# `prior_totals` counts in steps of `max_sum.COARSE`, which is in another file.
-TOTALS = """
+# Entries are counted in groups of `vectors.LANES`, which is in another file.
+COUNT = """
 import numpy as np
-from boolweave.engine.kernels import variables
-words, prior = np.ones((1, 1), np.uint64), np.ones((1, 1), np.float32)
-coarse, _ = variables.prior_totals(words, prior, np.float32(1e6))
-print(int(coarse), sum(variables.prior_totals.stats.cache_hits.values()))
+from boolweave.engine.kernels import groups
+block = groups.Block(
+    None, 0, np.array([0, 64]), np.zeros(64, np.uint32), np.zeros(64, np.uint8)
+)
+n_groups = groups.count_groups(block, 8)
+print(n_groups, sum(groups.count_groups.stats.cache_hits.values()))
 """
 
 
@@ -69,15 +69,15 @@ def test_a_change_in_another_file_is_noticed(tmp_path, beside_the_source):
     environment = environment_without_caches() | {"PYTHONPATH": str(tmp_path)}
     if not beside_the_source:
         environment["NUMBA_CACHE_DIR"] = str(tmp_path / "cache")
-    assert run(TOTALS, environment) == "4096 0\n"
-    assert run(TOTALS, environment) == "4096 1\n"
-    constants = package / "engine" / "kernels" / "max_sum.py"
+    assert run(COUNT, environment) == "4 0\n"
+    assert run(COUNT, environment) == "4 1\n"
+    constants = package / "engine" / "kernels" / "vectors.py"
     text = constants.read_text(encoding="utf-8")
-    assert text.count("COARSE = 2.0**12") == 1
-    constants.write_text(text.replace("COARSE = 2.0**12", "COARSE = 2.0**13"), encoding="utf-8")
-    assert run(TOTALS, environment) == "8192 0\n"
-    assert run(TOTALS, environment) == "8192 1\n"
-    caches = {file.parent for file in tmp_path.rglob("variables.prior_totals*.nbi")}
+    assert text.count("LANES = 16\n") == 1
+    constants.write_text(text.replace("LANES = 16\n", "LANES = 8\n"), encoding="utf-8")
+    assert run(COUNT, environment) == "8 0\n"
+    assert run(COUNT, environment) == "8 1\n"
+    caches = {file.parent for file in tmp_path.rglob("groups.count_groups*.nbi")}
     assert len(caches) == 1  # the old one was swept
     (cache,) = caches
     assert len(list(cache.parent.glob("boolweave-*"))) == 1
@@ -102,7 +102,7 @@ def test_without_a_place_for_the_cache(tmp_path):
     environment |= {"HOME": str(not_a_home), "XDG_CACHE_HOME": str(not_a_home / "cache")}
     environment["PYTHONPATH"] = str(tmp_path)
     program = PROGRAM.format(place=str(tmp_path))
-    assert run(program, environment) == "[[7.0, 7.0, 7.0], [7.0, 7.0, 7.0]]\n"
+    assert run(program, environment) == "3.0\n"
 
 
 def test_other_errors_are_not_hidden(monkeypatch):

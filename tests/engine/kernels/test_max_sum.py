@@ -13,7 +13,7 @@ from problems import Small, random_small, smalls
 from reference import boolean_product_by_definition, max_sum_reference
 
 from boolweave.engine import loop
-from boolweave.engine.kernels import max_sum
+from boolweave.engine.kernels import folding_in, max_sum
 from boolweave.engine.loop import log_posterior, pack, step, unpack
 
 # Distance allowed between kernel and twin, in units of the largest evidence. Sums of M or N
@@ -223,7 +223,7 @@ def test_improve_rows_stops_where_no_flip_helps(product, small, seed):
     bits = start.astype(np.uint8)
     for block in problem.blocks:
         column_bits = np.ascontiguousarray(known.T)
-        max_sum.improve_rows(
+        folding_in.improve_rows(
             product == "xor", block.for_kernels(), a[block.rows], column_bits, bits[block.rows]
         )
     assert (score(bits) >= score(start.astype(np.uint8)) - 1e-6).all()

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from boolweave.engine.kernels import tiles
 from boolweave.engine.kernels import vectors as v
 from boolweave.engine.kernels.jit import njit
 
@@ -132,20 +133,20 @@ def test_sums_of_pairs():
 
 @njit()
 def turned(source, index, n_factors, out):
-    for k in range(0, n_factors, v.TILE):
-        v.gather_tile(v.pointer(source), v.pointer(index), k, v.pointer(out))
+    for k in range(0, n_factors, tiles.TILE):
+        tiles.gather_tile(v.pointer(source), v.pointer(index), k, v.pointer(out))
 
 
 @njit()
 def added(source, index, n_factors, out):
-    for k in range(0, n_factors, v.TILE):
-        v.scatter_tile(v.pointer(source), v.pointer(index), k, v.pointer(out))
+    for k in range(0, n_factors, tiles.TILE):
+        tiles.scatter_tile(v.pointer(source), v.pointer(index), k, v.pointer(out))
 
 
 @njit()
 def added_in_order(source, index, n_factors, out):
-    for k in range(0, n_factors, v.TILE):
-        v.scatter_sorted_tile(v.pointer(source), v.pointer(index), k, v.pointer(out))
+    for k in range(0, n_factors, tiles.TILE):
+        tiles.scatter_sorted_tile(v.pointer(source), v.pointer(index), k, v.pointer(out))
 
 
 @pytest.mark.parametrize("n_factors", [1, 3, 8, 10, 17])
@@ -153,7 +154,7 @@ def test_rows_of_factors_become_factors_of_entries(n_factors):
     table = RANDOM.integers(-999, 999, (50, n_factors)).astype(np.int16)
     flat = np.concatenate([table.ravel(), np.zeros(v.LANES, np.int16)])
     rows = RANDOM.integers(0, 50, v.LANES)
-    out = np.zeros((n_factors + v.TILE, v.LANES), dtype=np.int16)
+    out = np.zeros((n_factors + tiles.TILE, v.LANES), dtype=np.int16)
     turned(flat, rows * n_factors, n_factors, out.reshape(-1))
     np.testing.assert_array_equal(out[:n_factors], table[rows].T)
 
@@ -165,7 +166,7 @@ def test_factors_of_entries_are_added_to_rows(n_factors, kind, in_order):
     """Also where several entries are of one row, and where a tile reaches into the next rows."""
     rows = RANDOM.integers(0, 6, v.LANES)
     rows = np.sort(rows) if in_order else rows
-    moves = np.zeros((n_factors + v.TILE, v.LANES), dtype=np.int16)
+    moves = np.zeros((n_factors + tiles.TILE, v.LANES), dtype=np.int16)
     moves[:n_factors] = RANDOM.integers(-99, 99, (n_factors, v.LANES))
     before = RANDOM.integers(-99, 99, (6, n_factors))
     sums = np.concatenate([before.ravel(), np.zeros(v.LANES, int)]).astype(kind)

@@ -7,10 +7,14 @@ their product. Patterns stand in the columns of (N, S) arrays of int8.
 import numpy as np
 
 from boolweave.engine.kernels.jit import njit
+from boolweave.runtime.types import Floats, Integers
 
 
 @njit(nogil=True, cache=True)
-def nearest(indptr, columns, values, rows, sums, also, nearness):
+def nearest(
+    indptr: Integers, columns: Integers, values: Integers, rows: Integers, sums: Integers,
+    also: Integers, nearness: Floats,
+) -> None:  # fmt: skip
     """Raise nearness (rows,) to that of the nearest sum: how much they agree where both speak.
 
     From −1, the opposite, to 1. Each of the sums (N, S) is taken times the pattern `also` (N,).
@@ -34,7 +38,9 @@ def nearest(indptr, columns, values, rows, sums, also, nearness):
 
 
 @njit(nogil=True, cache=True)
-def add_votes(indptr, columns, values, rows, votes):
+def add_votes(
+    indptr: Integers, columns: Integers, values: Integers, rows: Integers, votes: Integers
+) -> None:
     """Add the entries of rows to votes (N,): +1 for each zero, −1 for each one."""
     for i in range(rows.shape[0]):
         for entry in range(indptr[rows[i]], indptr[rows[i] + 1]):

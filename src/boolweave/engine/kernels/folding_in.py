@@ -9,6 +9,8 @@ Throughout, entries are those of `max_sum.Entries`; row_prior (rows, K) are log-
 import numpy as np
 
 from boolweave.engine.kernels.jit import njit
+from boolweave.engine.kernels.max_sum import Entries
+from boolweave.runtime.types import Floats, Integers
 
 # Most iterations of a row, and the change of a message in log-odds below which it is settled.
 MOST_ITERATIONS = 30
@@ -21,12 +23,18 @@ UNDAMPED = 5
 # Log-odds with which sum-product believes decoded factors when it begins.
 FIRST_BELIEF = 2.0
 
+# A flip must raise the log-posterior by more than rounding could.
+NO_GAIN = 1e-9
+
 # No cavity is believed beyond these log-odds: exponentials stay finite.
 LARGEST = 700.0
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def max_sum(xor, entries, row_prior, column_bits, damping, row_belief):
+def max_sum(
+    xor: bool, entries: Entries, row_prior: Floats, column_bits: Integers, damping: float,
+    row_belief: Floats,
+) -> None:  # fmt: skip
     """Beliefs (rows, K) by max-sum from neutral messages, each entry of the column factor known.
 
     column_bits (N, K), of which the ones matter: an entry joins the x_k of its ones. With m_l what
@@ -69,8 +77,8 @@ def max_sum(xor, entries, row_prior, column_bits, damping, row_belief):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _answer(xor, strength, n, cavity):
-    """Replace what n variables tell a factor by what it tells each of them; see `max_sum`."""
+def _answer(xor: bool, strength: float, n: int, cavity: Floats) -> None:
+    """Replace the cavities of n variables by the messages to them; see `max_sum`."""
     # The sum of the positive ones and their number; the two smallest of |m_l|, or of −m_l.
     positive, n_ones = 0.0, 0
     least, second, at = np.inf, np.inf, -1
@@ -96,7 +104,10 @@ def _answer(xor, strength, n, cavity):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def sum_product(xor, entries, row_prior, column_chance, damping, bits, row_belief):
+def sum_product(
+    xor: bool, entries: Entries, row_prior: Floats, column_chance: Floats, damping: float,
+    bits: Integers, row_belief: Floats,
+) -> None:  # fmt: skip
     """Marginal log-odds (rows, K) by sum-product, from decoded bits (rows, K).
 
     column_chance P(y = 1), (N, K). What the x_l say of an entry is how likely z = 0 without x_k:
@@ -149,7 +160,45 @@ def sum_product(xor, entries, row_prior, column_chance, damping, bits, row_belie
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _likelihood(xor, like_one, like_zero, rest):
+def _likelihood(xor: bool, like_one: float, like_zero: float, rest: float) -> float:
     """p(o) from P(z = 0), or from the mean of (−1)^z."""
     zero = 0.5 * (1.0 + rest) if xor else rest
     return like_one * (1.0 - zero) + like_zero * zero
+
+
+@njit(nogil=True, cache=True)
+def improve_rows(
+    xor: bool, entries: Entries, row_prior: Floats, column_bits: Integers, row_bits: Integers
+) -> None:
+    """Flip single bits of a block's rows, the best first, as long as the log-posterior rises.
+
+    row_prior a (rows, K); column_bits (N, K), known; row_bits (rows, K), updated.
+    """
+    indptr, columns, evidence = entries
+    n_factors = row_bits.shape[1]
+    gain = np.empty(n_factors)
+    for row in range(row_bits.shape[0]):
+        first = indptr[row]
+        terms = np.zeros(indptr[row + 1] - first, np.int64)  # how many factors claim each entry
+        for j in range(terms.shape[0]):
+            for k in range(n_factors):
+                terms[j] += row_bits[row, k] & column_bits[columns[first + j], k]
+        while True:
+            for k in range(n_factors):
+                gain[k] = -row_prior[row, k] if row_bits[row, k] else row_prior[row, k]
+            for j in range(terms.shape[0]):
+                for k in range(n_factors):
+                    if column_bits[columns[first + j], k]:
+                        then = terms[j] - 1 if row_bits[row, k] else terms[j] + 1
+                        if xor:
+                            gain[k] += evidence[first + j] * ((then & 1) - (terms[j] & 1))
+                        else:
+                            gain[k] += evidence[first + j] * (min(then, 1) - min(terms[j], 1))
+            best = np.argmax(gain)
+            if gain[best] <= NO_GAIN:
+                break
+            change = -1 if row_bits[row, best] else 1
+            row_bits[row, best] = 1 - row_bits[row, best]
+            for j in range(terms.shape[0]):
+                if column_bits[columns[first + j], best]:
+                    terms[j] += change

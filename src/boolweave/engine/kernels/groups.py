@@ -17,15 +17,13 @@ import numpy as np
 
 from boolweave.engine.kernels.jit import njit
 from boolweave.engine.kernels.max_sum import Messages
+from boolweave.engine.kernels.tiles import TILE, gather_tile, scatter_sorted_tile, scatter_tile
 from boolweave.engine.kernels.vectors import (
     LANES,
-    TILE,
+    Vector,
     as_int16,
-    gather_tile,
     load,
     prefetch,
-    scatter_sorted_tile,
-    scatter_tile,
     splat,
     store,
     widened,
@@ -225,7 +223,7 @@ def prefetch_messages(messages: Messages, group: Group, n_factors: int, n_bytes:
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def read_codes(block: Block, group: Group, scratch: Scratch) -> Any:
+def read_codes(block: Block, group: Group, scratch: Scratch) -> Vector:
     """Codes of a group; what is behind the end counts as not seen."""
     if group.n == LANES:
         return as_int16(load(block.codes, group.start))

@@ -8,7 +8,7 @@ added; for XOR, where it lies between −L and L, with `XOR_OFFSET` added. A cav
 between −L and L, so beliefs are cut to 16 bits before.
 """
 
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from boolweave.engine.kernels.jit import njit
 from boolweave.engine.kernels.max_sum import Messages
 from boolweave.engine.kernels.vectors import (
     LANES,
+    Vector,
     as_int16,
     as_uint8,
     largest,
@@ -73,9 +74,9 @@ _i16 = np.int16
 class Damping(NamedTuple):
     """A damping in 128ths, and how a damped change is rounded: see `_damped`."""
 
-    steps: Any
-    up: Any
-    down: Any
+    steps: int | Vector
+    up: int | Vector
+    down: int | None
 
 
 def scratch_for(n_factors: int) -> tuple[Array, ...]:
@@ -84,7 +85,7 @@ def scratch_for(n_factors: int) -> tuple[Array, ...]:
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _damped(gap: Any, steps: Any, up: Any, down: Any) -> Any:
+def _damped(gap: Vector, steps: Vector, up: Vector, down: int | None) -> Vector:
     """A damped step over a gap, in 128ths, rounded: `up` of them are added to what is above 0.
 
     `down` is None, or what is added to `up` below 0: with little damping messages would stop far
@@ -111,15 +112,15 @@ def damping_of(damping: float) -> Damping:
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _send(
-    claim: Any,
-    cavity: Any,
-    old: Any,
+    claim: Vector,
+    cavity: Vector,
+    old: Vector,
     damping: Damping,
-    messages: Any,
+    messages: Integers,
     at: int,
-    changes: Any,
+    changes: Integers,
     i: int,
-) -> Any:
+) -> Vector:
     """Damped update of messages towards (claim + cavity)₊ − (cavity)₊; returns sizes of changes.
 
     The cavity is that of the other variable of the term. The messages are those stored from `at`
@@ -135,9 +136,9 @@ def _send(
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _or_group(
-    n_factors: int, offset: Any, bound: Any, damping: Damping, first: int, messages: Messages,
+    n_factors: int, offset: Vector, bound: Vector, damping: Damping, first: int, messages: Messages,
     scratch: Scratch,
-) -> Any:  # fmt: skip
+) -> Vector:  # fmt: skip
     """Damped update of one group, as `max_sum._max_sum_or_exchange` explains it.
 
     Vectors: offset, what is added to a message to store it, 255 for a 0; bound, |L|. The messages
@@ -181,9 +182,9 @@ def _or_group(
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _xor_group(
-    n_factors: int, sign: Any, bound: Any, damping: Damping, first: int, messages: Messages,
+    n_factors: int, sign: Vector, bound: Vector, damping: Damping, first: int, messages: Messages,
     scratch: Scratch,
-) -> Any:  # fmt: skip
+) -> Vector:  # fmt: skip
     """As `_or_group` for XOR; `sign` is +1 for an entry seen as 1, else −1."""
     x, y, to_row, to_column = scratch.x, scratch.y, messages.to_row, messages.to_column
     zero = splat(_i16(0))

@@ -6,7 +6,7 @@ of a float and a polynomial for the rest. What is between is in floats, 16 to a 
 even entries of a group before those of the odd ones: see `_vectors.in_upper_halves`.
 """
 
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from boolweave.engine.kernels.jit import njit
 from boolweave.engine.kernels.max_sum import Messages
 from boolweave.engine.kernels.vectors import (
     LANES,
+    Vector,
     add_pairs,
     as_float32,
     as_int16,
@@ -81,8 +82,8 @@ _f32 = np.float32
 class Damping(NamedTuple):
     """How far messages go, and which of them are rounded up."""
 
-    steps: Any  # damping in 128ths
-    phase: Any  # another in 0 … 127 every iteration
+    steps: int | Vector  # damping in 128ths
+    phase: int | Vector  # another in 0 … 127 every iteration
 
 
 class Chances(NamedTuple):
@@ -107,7 +108,7 @@ def scratch_for(n_factors: int) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _power(steps):
+def _power(steps: Vector) -> Vector:
     """2^(steps / 512) of int16, to 8e-5 of itself: float32.
 
     A whole number of steps, shifted, is the bits of a float 2^e·m that is nearly it: m stands where
@@ -124,7 +125,7 @@ def _power(steps):
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _dither(spread):
+def _dither(spread: Vector) -> Vector:
     """What `_steps` adds: (0 … 255 and a half) / 256 by the upper bytes of int16, float32.
 
     In 128ths of a step, with the last coefficient of its polynomial.
@@ -134,7 +135,7 @@ def _dither(spread):
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _steps(ratio, dither):
+def _steps(ratio: Vector, dither: Vector) -> Vector:
     """512·log₂ ratio + dither, int32: whole numbers in the upper halves.
 
     Weak ones are exact to 3e-4 of themselves, all to a third of a step. The bits of a float 2^e·m
@@ -156,7 +157,7 @@ def _steps(ratio, dither):
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _damped(gap: Any, damping: Any, spread: Any) -> Any:
+def _damped(gap: Vector, damping: Vector, spread: Vector) -> Vector:
     """damping/128 of a gap, rounded up for a share of the lanes that is what would be cut off.
 
     In two parts of 8 bits, so that products stay within 16.
@@ -194,8 +195,8 @@ def _read_chances(
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _find_gains(
-    xor: Literal[True] | None, n_factors: int, base: Any, lean: Any, chances: Chances
-) -> Any:
+    xor: Literal[True] | None, n_factors: int, base: Vector, lean: Vector, chances: Chances
+) -> Vector:
     """others[k] = p(o | term k = 1) / p(o | term k = 0) − 1; returns Π (1 − c) of all terms.
 
     With r = Π (1 − c) over the other terms, p(o | term = 0) is base − lean·r, where for OR
@@ -218,9 +219,9 @@ def _find_gains(
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _send(
-    n_factors: int, first: int, messages: Messages, damping: Damping, spread: Any,
-    scratch: Scratch, chances: Chances, change: Any,
-) -> Any:  # fmt: skip
+    n_factors: int, first: int, messages: Messages, damping: Damping, spread: Vector,
+    scratch: Scratch, chances: Chances, change: Vector,
+) -> Vector:  # fmt: skip
     """Damped update of one group; returns the larger of `change` and its gaps.
 
     The message to x is log [p(o | x = 1) / p(o | x = 0)] = log (1 + gain·P(y = 1)).
@@ -264,7 +265,7 @@ def _prefetch_sums(block: Block, n_factors: int, columns: Variables, scratch: Sc
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _column_numbers(block: Block, group: Group, numbers: Any) -> Any:
+def _column_numbers(block: Block, group: Group, numbers: Integers) -> Vector:
     """Columns of the entries of a group, int32."""
     if block.dense is not None:
         return as_int32(splat(_i64(group.column))) + load(numbers, 0)
@@ -278,7 +279,7 @@ def _column_numbers(block: Block, group: Group, numbers: Any) -> Any:
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _read_spread(
     block: Block, n_factors: int, group: Group, scratch: Scratch, numbers: Integers
-) -> Any:
+) -> Vector:
     """Evenly spread numbers of 16 bits by row and column, the same for whatever blocks."""
     if group.one_row:  # where the entries' rows begin in (M, K)
         place = as_int32(splat(_i64(group.row * n_factors)))
@@ -290,7 +291,7 @@ def _read_spread(
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _add_row_changes(rows: Variables, row: int, row_changes: Any) -> None:
+def _add_row_changes(rows: Variables, row: int, row_changes: Integers) -> None:
     """Add the changes of messages to a row to its sums, and begin anew."""
     half = LANES // 2
     for k in range(rows.stride):

@@ -73,7 +73,7 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]
         compiled = numba.njit(**options)(function)
         if cache and not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
             try:
-                compiled._cache = _Cache(function)
+                compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]
             except RuntimeError as error:
                 if "no locator available" not in str(error):
                     raise

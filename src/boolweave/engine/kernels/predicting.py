@@ -6,10 +6,11 @@ Probabilities of rows and of columns are (n, K) arrays of 64-bit floats, one row
 import numpy as np
 
 from boolweave.engine.kernels.jit import njit
+from boolweave.runtime.types import Floats, Integers
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _chance(xor, x, i, y, j):
+def _chance(xor: bool, x: Floats, i: int, y: Floats, j: int) -> float:
     """P(z = 1) of row i and column j, whose factors are independent of each other.
 
     OR: 1 − Π (1 − x y). XOR: (1 − Π (1 − 2 x y)) / 2.
@@ -22,14 +23,16 @@ def _chance(xor, x, i, y, j):
 
 
 @njit(nogil=True, cache=True)
-def chances_of_pairs(xor, rows, columns, x, y, out):
+def chances_of_pairs(
+    xor: bool, rows: Integers, columns: Integers, x: Floats, y: Floats, out: Floats
+) -> None:
     """P(z = 1) at pairs of rows of x and rows of y, all (n,)."""
     for i in range(out.shape[0]):
         out[i] = _chance(xor, x, rows[i], y, columns[i])
 
 
 @njit(nogil=True, cache=True)
-def chances_of_rows(xor, x, y, out):
+def chances_of_rows(xor: bool, x: Floats, y: Floats, out: Floats) -> None:
     """P(z = 1) of every row of x with every row of y: out (rows, columns)."""
     for i in range(out.shape[0]):
         for j in range(out.shape[1]):
@@ -37,7 +40,9 @@ def chances_of_rows(xor, x, y, out):
 
 
 @njit(nogil=True, cache=True)
-def count_likely(xor, indptr, columns, values, x, y):
+def count_likely(
+    xor: bool, indptr: Integers, columns: Integers, values: Integers, x: Floats, y: Floats
+) -> tuple[np.int64, np.int64]:
     """How many entries seen as 0, and as 1, are more likely 1 than 0.
 
     The entries of row i of x are indptr[i] − indptr[0] to indptr[i + 1] − indptr[0] of columns and

@@ -7,13 +7,21 @@ a polynomial, for the sums that are the next beliefs. (Running products would ne
 looked at before they leave the range of floats, which costs more where rows are short.)
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from boolweave.engine.kernels.jit import njit
-from boolweave.engine.kernels.max_sum import _scatter_columns, _scatter_rows
-from boolweave.runtime.types import Floats
+from boolweave.engine.kernels.max_sum import (
+    Entries,
+    Messages,
+    Sides,
+    scatter_columns,
+    scatter_rows,
+    spread_columns,
+    spread_rows,
+)
+from boolweave.runtime.types import Floats, Integers
 
 # A ratio is kept within e^±60, beliefs within ±85 before they become odds: then what is left of a
 # belief without its strongest message is still beyond doubt. What the evidence says of a term is
@@ -38,7 +46,9 @@ class Chances(NamedTuple):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _logarithm(n, value, value_bits, part, part_bits, out):
+def _logarithm(
+    n: int, value: Floats, value_bits: Integers, part: Floats, part_bits: Integers, out: Floats
+) -> None:
     """out[j] = log(value[j]) for positive 32-bit floats, to their accuracy.
 
     value_bits and part_bits are views of value and part as int32. A float is 2^e·m with m in
@@ -61,7 +71,7 @@ def _logarithm(n, value, value_bits, part, part_bits, out):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def log_odds(ratios):
+def log_odds(ratios: Floats) -> Floats:
     """Logarithms of ratios (chunks, K, size), as an iteration takes them."""
     n_chunks, n_factors, size = ratios.shape
     logs = np.empty(ratios.shape, np.float32)
@@ -74,33 +84,9 @@ def log_odds(ratios):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _spread_rows(indptr, first_row, start, n, odds, spread):
-    """spread[k, j] = odds[row of entry j, k]; returns the last row seen."""
-    row = first_row
-    j = 0
-    while j < n:
-        while indptr[row + 1] <= start + j:
-            row += 1
-        stop = min(n, indptr[row + 1] - start)
-        for k in range(odds.shape[1]):
-            belief = odds[row, k]
-            for i in range(np.uint64(j), np.uint64(stop)):
-                spread[k, i] = belief
-        j = stop
-    return row
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _spread_columns(columns, n, odds, spread):
-    """spread[k, j] = odds[k, columns[j]]."""
-    for k in range(odds.shape[0]):
-        for j in range(n):
-            spread[k, j] = odds[k, columns[j]]
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _probabilities(n, p, not_p, ratio):
-    """Turn odds O in p (K, n) into P(1) = O/(O + ρ) and P(0) = ρ/(O + ρ) without the message ρ."""
+def _probabilities(n: int, chances: Chances, ratio: Floats) -> None:
+    """Turn odds O in chances.one into P(1) = O/(O + ρ) and P(0) = ρ/(O + ρ) without message ρ."""
+    p, not_p = chances
     for k in range(p.shape[0]):
         for j in range(n):
             not_p[k, j] = ratio[k, j] / (p[k, j] + ratio[k, j])
@@ -109,8 +95,11 @@ def _probabilities(n, p, not_p, ratio):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _terms(n, x, not_x, y, not_y, c, q):
-    """c = x·y and q = 1 − x·y = not_x + x·not_y, P(a term is 1) and P(it is 0); (K, n)."""
+def _multiply(n: int, row_chances: Chances, column_chances: Chances, terms: Chances) -> None:
+    """P(a term is 1) = x·y and P(it is 0) = 1 − x·y = not_x + x·not_y."""
+    x, not_x = row_chances
+    y, not_y = column_chances
+    c, q = terms
     for k in range(x.shape[0]):
         for j in range(n):
             c[k, j] = x[k, j] * y[k, j]
@@ -119,11 +108,13 @@ def _terms(n, x, not_x, y, not_y, c, q):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _chains(xor, n, c, q, after_one, after_zero):
+def _chains(xor: bool, n: int, terms: Chances, after: Chances) -> None:
     """P(the terms after k join to 1) and to 0, each (K + 1, n), from the last factor to the first.
 
     Only sums of positive products, so that small probabilities keep their digits.
     """
+    c, q = terms
+    after_one, after_zero = after
     n_factors = c.shape[0]
     for j in range(n):
         after_one[n_factors, j] = np.float32(0)
@@ -143,16 +134,20 @@ def _chains(xor, n, c, q, after_one, after_zero):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _damp_ratio(n, damping, other, not_other, gain, ratio, new, change):
-    """ratio ← (1 − λ)·ratio + λ·(not_other + other·gain): evidence seen through the other factor.
+def _damp_ratio(
+    n: int, damping: Any, other: Chances, k: int, gain: Floats, ratio: Floats, new: Floats,
+    change: Floats,
+) -> None:  # fmt: skip
+    """ratio ← (1 − λ)·ratio + λ·(P(0) + P(1)·gain): evidence seen through the other factor k.
 
     change[j] ← the larger of itself and |ρ' − ρ| / (ρ' + ρ), half the change of log ρ where small.
     """
+    chance, not_chance = other.one[k], other.zero[k]
     zero = np.float32(0)
     low = np.float32(1) / RATIO_LIMIT
     keep = np.float32(1) - damping
     for j in range(n):
-        new[j] = min(max(not_other[j] + other[j] * gain[j], low), RATIO_LIMIT)
+        new[j] = min(max(not_chance[j] + chance[j] * gain[j], low), RATIO_LIMIT)
     for j in range(n):
         new[j] = keep * ratio[j] + damping * new[j]
     for j in range(n):
@@ -163,9 +158,9 @@ def _damp_ratio(n, damping, other, not_other, gain, ratio, new, change):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _exchange(
-    xor, n, damping, likelihood, row_chances, column_chances, terms, after, to_row, to_column,
-    scratch,
-):  # fmt: skip
+    xor: bool, n: int, damping: Any, likelihood: Chances, row_chances: Chances,
+    column_chances: Chances, terms: Chances, after: Chances, messages: Messages, scratch: Floats,
+) -> None:  # fmt: skip
     """Replace the messages of one chunk by their damped update.
 
     likelihood: p(o|1) and p(o|0) up to a common scale, (n,). After it, scratch[1] and scratch[2]
@@ -176,22 +171,15 @@ def _exchange(
         XOR: p(o | term k = 1) = p(o|1)·P(rest = 0) + p(o|0)·P(rest = 1)
     """
     like_one, like_zero = likelihood
-    x, not_x = row_chances
-    y, not_y = column_chances
     c, q = terms
     after_one, after_zero = after
-    n_factors = x.shape[0]
-    gain = scratch[0]
-    before_one = scratch[1]
-    before_zero = scratch[2]
-    rest_one = scratch[3]
-    rest_zero = scratch[4]
-    change = scratch[5]
+    gain, before_one, before_zero = scratch[0], scratch[1], scratch[2]
+    rest_one, rest_zero, change = scratch[3], scratch[4], scratch[5]
     for j in range(n):
         before_one[j] = np.float32(0)
         before_zero[j] = np.float32(1)
         change[j] = np.float32(0)
-    for k in range(n_factors):
+    for k in range(c.shape[0]):
         if xor:
             for j in range(n):
                 rest_one[j] = (
@@ -224,12 +212,20 @@ def _exchange(
                 before_one[j] += c[k, j] * before_zero[j]
             for j in range(n):
                 before_zero[j] *= q[k, j]
-        _damp_ratio(n, damping, y[k], not_y[k], gain, to_row[k], rest_one, change)
-        _damp_ratio(n, damping, x[k], not_x[k], gain, to_column[k], rest_one, change)
+        _damp_ratio(n, damping, column_chances, k, gain, messages.to_row[k], rest_one, change)
+        _damp_ratio(n, damping, row_chances, k, gain, messages.to_column[k], rest_one, change)
+
+
+@njit(nogil=True, cache=True)
+def _empty_chances(n_factors: int, size: int) -> Chances:
+    return Chances(np.empty((n_factors, size), np.float32), np.empty((n_factors, size), np.float32))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def sum_product(xor, entries, damping, odds, messages, sums, expected_ones):
+def sum_product(
+    xor: bool, entries: Entries, damping: Any, odds: Sides, messages: Messages, sums: Sides,
+    expected_ones: Floats,
+) -> np.float32:  # fmt: skip
     """One iteration of sum-product over one block of rows.
 
     As `max_sum.max_sum`, with odds e^Ξ and e^Υ in place of beliefs and ratios e^Φ and e^Ψ in place
@@ -241,20 +237,14 @@ def sum_product(xor, entries, damping, odds, messages, sums, expected_ones):
     to_row, to_column = messages
     n_chunks, n_factors, size = to_row.shape
     n_entries = columns.shape[0]
-    x = np.empty((n_factors, size), np.float32)
-    not_x = np.empty((n_factors, size), np.float32)
-    y = np.empty((n_factors, size), np.float32)
-    not_y = np.empty((n_factors, size), np.float32)
-    c_one = np.empty((n_factors, size), np.float32)
-    c_zero = np.empty((n_factors, size), np.float32)
-    after_one = np.empty((n_factors + 1, size), np.float32)
-    after_zero = np.empty((n_factors + 1, size), np.float32)
+    row_chances = _empty_chances(n_factors, size)
+    column_chances = _empty_chances(n_factors, size)
+    terms = _empty_chances(n_factors, size)
+    after = _empty_chances(n_factors + 1, size)
     scratch = np.empty((8, size), np.float32)
-    like_one = scratch[6]
-    like_zero = scratch[7]
-    likelihood = Chances(like_one, like_zero)
-    row_chances, column_chances = Chances(x, not_x), Chances(y, not_y)
-    terms, after = Chances(c_one, c_zero), Chances(after_one, after_zero)
+    likelihood = Chances(scratch[6], scratch[7])
+    like_one, like_zero = likelihood
+    x, y = row_chances.one, column_chances.one
     part = np.empty(size, np.float32)
     part_bits = part.view(np.int32)
     residual = np.float32(0)
@@ -269,15 +259,15 @@ def sum_product(xor, entries, damping, odds, messages, sums, expected_ones):
             like_one[j] = np.float32(1) if evidence[start + j] > 0 else other
             like_zero[j] = other if evidence[start + j] > 0 else np.float32(1)
         first_row = row
-        row = _spread_rows(indptr, first_row, start, n, odds.rows, x)
-        _spread_columns(columns[start:], n, odds.columns, y)
-        _probabilities(n, x, not_x, phi)
-        _probabilities(n, y, not_y, psi)
-        _terms(n, x, not_x, y, not_y, c_one, c_zero)
-        _chains(xor, n, c_one, c_zero, after_one, after_zero)
+        row = spread_rows(indptr, first_row, start, n, odds.rows, x)
+        spread_columns(columns[start:], n, odds.columns, y)
+        _probabilities(n, row_chances, phi)
+        _probabilities(n, column_chances, psi)
+        _multiply(n, row_chances, column_chances, terms)
+        _chains(xor, n, terms, after)
         _exchange(
-            xor, n, damping, likelihood, row_chances, column_chances, terms, after, phi, psi,
-            scratch,
+            xor, n, damping, likelihood, row_chances, column_chances, terms, after,
+            Messages(phi, psi), scratch,
         )  # fmt: skip
         for j in range(n):
             one = like_one[j] * scratch[1, j]
@@ -290,6 +280,6 @@ def sum_product(xor, entries, damping, odds, messages, sums, expected_ones):
         for k in range(n_factors):
             _logarithm(n, phi[k], phi[k].view(np.int32), part, part_bits, x[k])
             _logarithm(n, psi[k], psi[k].view(np.int32), part, part_bits, y[k])
-        _scatter_rows(indptr, first_row, start, n, x, sums.rows)
-        _scatter_columns(columns[start:], n, y, sums.columns)
+        scatter_rows(indptr, first_row, start, n, x, sums.rows)
+        scatter_columns(columns[start:], n, y, sums.columns)
     return residual

@@ -11,7 +11,7 @@ import numpy as np
 
 from boolweave.engine.kernels.groups import Block, Variables, arrays_apart
 from boolweave.engine.kernels.jit import njit
-from boolweave.engine.kernels.max_sum import COARSE, FINE, LARGEST_PRIOR
+from boolweave.engine.kernels.max_sum import Entries
 from boolweave.engine.kernels.vectors import (
     LANES,
     as_float32,
@@ -27,6 +27,11 @@ from boolweave.engine.kernels.vectors import (
     where,
 )
 from boolweave.runtime.types import Array, Floats
+
+# Steps in which prior log-odds are added up; below −LARGEST_PRIOR they are as good as certain.
+COARSE = 2.0**12
+FINE = 2.0**36
+LARGEST_PRIOR = 2.0**20
 
 _i32 = np.int32
 _i64 = np.int64
@@ -56,6 +61,16 @@ def _cut(masks: Any, first: int, n: int) -> Any:
     low = masks[first >> 6] >> shift
     high = (masks[(first >> 6) + 1] << _u64(1)) << (_u64(63) - shift)
     return (low | high) & (~_u64(0) >> _u64(64 - n))
+
+
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def _count_bits(word: Any) -> Any:
+    """How many bits of a word of 64 are 1."""
+    n = _i64(0)
+    while word:
+        word &= word - _u64(1)
+        n += 1
+    return n
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -107,10 +122,7 @@ def quantise_and_decode(
                 size = min(64, n_factors - w * 64)
                 differs |= _cut(changed_masks, begin, size)
                 word = _cut(ones_masks, begin, size)
-                change = word ^ words[first + i, w]
-                while change:
-                    change &= change - _u64(1)
-                    n_changed += 1
+                n_changed += _count_bits(word ^ words[first + i, w])
                 words[first + i, w] = word
             variables.changed[first + i] = differs != 0
         if n_here < LANES:  # a vector may have reached beyond the last
@@ -119,36 +131,63 @@ def quantise_and_decode(
     return n_changed
 
 
+# ---------------------------------------------------------------- priors of what is decoded
+
+
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def _in_steps(odds: Any) -> tuple[Any, Any]:
+    """Prior log-odds in two parts, in steps of 1/COARSE and of 1/FINE.
+
+    These are whole numbers, whose sums are exact in whatever order, on however many machines.
+    """
+    exact = max(np.float64(odds), -LARGEST_PRIOR)
+    whole = np.floor(exact * COARSE + 0.5)
+    return _i64(whole), _i64(np.floor((exact - whole / COARSE) * FINE + 0.5))
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
-def prior_totals(words, prior, hard):
-    """Priors of the ones of words (n, W), in the steps of `kernels.decoded`; prior (n, K or 1)."""
+def decoded(
+    belief: Floats, prior: Floats, hard: float, by_row: bool
+) -> tuple[Array, np.int64, np.int64]:
+    """Bits of log-odds (n, K), or (K, n), in words (n, ⌈K/64⌉), and the priors of what is 1.
+
+    A prior of `hard` and more stands for certainty and is not counted.
+    """
+    n, n_factors = belief.shape if by_row else (belief.shape[1], belief.shape[0])
+    words = np.zeros((n, -(-n_factors // 64)), np.uint64)
+    coarse, fine = _i64(0), _i64(0)
+    for i in range(belief.shape[0]):
+        for j in range(belief.shape[1]):
+            one = belief[i, j] > 0
+            variable, k = (i, j) if by_row else (j, i)
+            words[variable, k >> 6] |= _u64(one) << _u64(k & 63)
+            if one and prior[i, j] < hard:
+                more, finer = _in_steps(prior[i, j])
+                coarse += more
+                fine += finer
+    return words, coarse, fine
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def prior_totals(words: Array, prior: Floats, hard: float) -> tuple[np.int64, np.int64]:
+    """Priors of the ones of words (n, W), as `decoded` counts them; prior (n, K or 1)."""
     coarse, fine = _i64(0), _i64(0)
     for i in range(prior.shape[0]):
         for k in range(prior.shape[1]):
+            n_ones = _i64(0)
             if prior.shape[1] > 1:
                 n_ones = _i64((words[i, k >> 6] >> _u64(k & 63)) & _u64(1))
             else:
-                n_ones = _i64(0)
                 for w in range(words.shape[1]):
-                    word = words[i, w]
-                    while word:
-                        word &= word - _u64(1)
-                        n_ones += 1
+                    n_ones += _count_bits(words[i, w])
             if n_ones and prior[i, k] < hard:
-                odds = max(np.float64(prior[i, k]), -LARGEST_PRIOR)
-                whole = np.floor(odds * COARSE + 0.5)
-                coarse += n_ones * _i64(whole)
-                fine += n_ones * _i64(np.floor((odds - whole / COARSE) * FINE + 0.5))
+                more, finer = _in_steps(prior[i, k])
+                coarse += n_ones * more
+                fine += n_ones * finer
     return coarse, fine
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def add_records(part, stride, n_factors, total):
-    """total[j, k] += part[j, k]; part (N, stride) and total (N, K) are flat."""
-    n_columns = total.shape[0] // n_factors
-    for j in range(n_columns):
-        for k in range(n_factors):
-            total[j * n_factors + k] += part[j * stride + k]
+# ---------------------------------------------------------------- the decoded product
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
@@ -181,7 +220,8 @@ def count_covered(
     row_words (rows, W), column_words (N, W): the decoded bits of rows and columns, 64 to a word.
     """
     n_rows, n_words = row_words.shape
-    entries, x, y = pointer(block), pointer(row_words), pointer(column_words)
+    entries = pointer(block)
+    x, y = pointer(row_words.reshape(-1)), pointer(column_words.reshape(-1))
     seen_as_one, seen_as_zero = _i64(0), _i64(0)
     for row in range(n_rows):
         start = entries.indptr[row]
@@ -194,3 +234,18 @@ def count_covered(
             seen_as_one += one & _i64(entries.codes[i] == 1)
             seen_as_zero += one & _i64(entries.codes[i] == 0)
     return seen_as_zero, seen_as_one
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def explained_evidence(
+    xor: Literal[True] | None, entries: Entries, row_words: Array, column_words: Array
+) -> float:
+    """Sum of L over the entries at which the decoded product is 1; words as `count_covered`."""
+    n_rows, n_words = row_words.shape
+    x, y = pointer(row_words.reshape(-1)), pointer(column_words.reshape(-1))
+    total = 0.0
+    for row in range(n_rows):
+        for i in range(entries.indptr[row], entries.indptr[row + 1]):
+            if _is_one(xor, n_words, x, row, y, _i64(entries.columns[i])):
+                total += entries.evidence[i]
+    return total
