@@ -197,12 +197,12 @@ def kills(quick: bool) -> dict[str, float]:
     Each run has a cluster of its own: a nanny under load does not always restart a worker.
     """
     from boolweave.distributed import DaskBooleanMatrixFactorization
-    from boolweave.engine import loop as engine
+    from boolweave.engine import loop
     from distributed import Client
 
     seen = make_boolean(400, 1000, 5, flip=0.1, observed=0.5, random_state=0).observations
     how = {"n_components": 5, "n_init": 2, "max_iter": 150, "tol": 0.0, "random_state": 0}
-    random, step = np.random.default_rng(0), engine.step
+    random, step = np.random.default_rng(0), loop.iterate
     count = n_killed = n_lost = n_right = 0
     victim, when = 0, -1
 
@@ -214,7 +214,7 @@ def kills(quick: bool) -> dict[str, float]:
             n_killed += 1
         step(*arguments)
 
-    engine.step = deadly
+    loop.iterate = deadly
     try:
         right = quietly(BooleanMatrixFactorization(n_jobs=2, **how), seen)
         n_steps = count
@@ -236,7 +236,7 @@ def kills(quick: bool) -> dict[str, float]:
             n_lost += noticed
             n_right += noticed and same
     finally:
-        engine.step = step
+        loop.iterate = step
     return {"kills": n_killed, "noticed": n_lost, "right_of_10_kills": n_right, "steps": n_steps}
 
 

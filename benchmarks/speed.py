@@ -78,34 +78,35 @@ def draw_observations(rows: int, columns: int, per_row: int, seed: int = 0):
     return Observations((rows, columns), indptr, index, values)
 
 
-def make_state(observations, K: int):
-    from boolweave.engine import integers, loop
+def make_state(observations, K: int, n_threads: int = 1):
+    from boolweave.engine.integers import IntegerBackend
     from boolweave.model.channel import Channel
     from boolweave.model.model import Model
 
-    model = Model(K, Channel.symmetric(FLIP))
-    problem = loop.make_problem(observations, model, code=integers.code_for(model))
-    return problem, loop.init(problem, np.random.default_rng(1))
+    backend = IntegerBackend(observations, n_threads)
+    problem = backend.problem(Model(K, Channel.symmetric(FLIP)))
+    return backend, problem, backend.random_start(problem, np.random.default_rng(1))
 
 
 def run_step(options: dict) -> dict:
     """Time of iterations on one thread and on two, max-sum and sum-product; peak memory; triad."""
-    from boolweave.engine import loop
+    from boolweave.engine.integers import IntegerBackend
 
     shape = options["rows"], options["columns"]
     warm = draw_observations(40, 40, 40 if options["per_row"] == options["columns"] else 10)
-    time_steps(*make_state(warm, options["K"]), 2, seconds=0)
+    time_steps(*make_state(warm, options["K"], 2), seconds=0)
     observations = draw_observations(*shape, options["per_row"])
     n_messages = observations.n_observed * options["K"]
     answer: dict = {"entries": observations.n_observed, "threads": {}}
     answer |= peak_of_fit(warm, observations, options["K"])
-    problem, state = make_state(observations, options["K"])
-    for n_threads in THREADS:
-        answer["threads"][n_threads] = {"max-sum": time_steps(problem, state, n_threads)}
-    state = loop.to_sum_product(problem, state)
-    for n_threads in THREADS:
-        answer["threads"][n_threads]["sum-product"] = time_steps(problem, state, n_threads)
-    del problem, state, observations
+    backend, problem, state = make_state(observations, options["K"])
+    backends = {n: IntegerBackend(observations, n) for n in THREADS}
+    for n_threads, other in backends.items():
+        answer["threads"][n_threads] = {"max-sum": time_steps(other, problem, state)}
+    state = backend.to_sum_product(problem, state)
+    for n_threads, other in backends.items():
+        answer["threads"][n_threads]["sum-product"] = time_steps(other, problem, state)
+    del backend, backends, other, problem, state, observations
     for n_threads in THREADS:
         one = answer["threads"][n_threads]
         one["triad_ns"] = time_triad(min(n_messages, LARGEST_TRIAD), n_threads)
@@ -138,25 +139,22 @@ def peak_of_fit(warm, observations, K: int) -> dict:
     }
 
 
-def time_steps(problem, state, n_threads: int, seconds: float = 1.5) -> dict:
+def time_steps(backend, problem, state, seconds: float = 1.5) -> dict:
     """Single iterations with nothing skipped, for about so long, at least 5 of them."""
-    from boolweave.engine import loop
-
     walls: list[float] = []
     cpus: list[float] = []
-    with loop.threads(n_threads) as pool:
-        loop.step(problem, state, 0.4, pool)
-        while len(walls) < 5 or (sum(walls) < seconds and len(walls) < 200):
-            for flags in state.sums.still:
-                flags[:] = False
-            # threads of a pool are not in the time of this thread
-            cpu_clock = time.thread_time if pool is None else time.process_time
-            start = time.perf_counter(), cpu_clock()
-            loop.step(problem, state, 0.4, pool)
-            walls.append(time.perf_counter() - start[0])
-            cpus.append(cpu_clock() - start[1])
+    backend.step(problem, state, 0.4)
+    # threads of a pool are not in the time of this thread
+    cpu_clock = time.thread_time if backend.pool is None else time.process_time
+    while len(walls) < 5 or (sum(walls) < seconds and len(walls) < 200):
+        for flags in state.messages.sums.still:
+            flags[:] = False
+        start = time.perf_counter(), cpu_clock()
+        backend.step(problem, state, 0.4)
+        walls.append(time.perf_counter() - start[0])
+        cpus.append(cpu_clock() - start[1])
     # On a busy machine the time of one thread on its core says more than the clock on the wall.
-    best = min(walls) if n_threads > 1 else min(*walls, *cpus)
+    best = min(walls) if backend.pool is not None else min(*walls, *cpus)
     return {
         "best_s": best,
         "median_s": float(np.median(walls)),
@@ -197,31 +195,30 @@ def time_triad(n: int, n_threads: int) -> float:
 def run_planted(options: dict) -> dict:
     """Time to an error of at most 0.001, for several seeds; looking at the error is not timed."""
     from boolweave import Observations
-    from boolweave.engine import loop
 
     with np.load(options["problem"]) as arrays:
         truth, seen = arrays["truth"], arrays["seen"]
     observations = Observations.from_dense(seen)
-    make_and_step = make_state(Observations.from_dense(seen[:60, :60]), options["K"])
-    time_steps(*make_and_step, options["n_threads"], seconds=0)
-    loop.log_posterior(*make_and_step)
+    n_threads = options["n_threads"]
+    backend, *start = make_state(Observations.from_dense(seen[:60, :60]), options["K"], n_threads)
+    time_steps(backend, *start, seconds=0)
+    backend.log_posterior(*start)
     runs = []
     for seed in range(options["seeds"]):
         start = time.perf_counter()
-        problem, _ = make_state(observations, options["K"])
-        state = loop.init(problem, np.random.default_rng(seed))
+        backend, problem, _ = make_state(observations, options["K"], n_threads)
+        state = backend.random_start(problem, np.random.default_rng(seed))
         spent = time.perf_counter() - start
         error, iterations = 1.0, 0
-        with loop.threads(options["n_threads"]) as pool:
-            while error > 0.001 and iterations < 200:
-                start = time.perf_counter()
-                loop.step(problem, state, 0.4, pool)
-                loop.log_posterior(problem, state, pool)  # as the library does
-                spent += time.perf_counter() - start
-                iterations += 1
-                X = (np.asarray(state.row_belief) > 0).astype(np.float32)
-                Y = (np.asarray(state.column_belief) > 0).astype(np.float32)
-                error = float(np.mean((X @ Y > 0) != truth))
+        while error > 0.001 and iterations < 200:
+            start = time.perf_counter()
+            backend.step(problem, state, 0.4)
+            backend.log_posterior(problem, state)  # as the library does
+            spent += time.perf_counter() - start
+            iterations += 1
+            beliefs = backend.beliefs(problem, state)
+            X, Y = (np.float32(odds > 0) for odds in (beliefs.rows, beliefs.columns))
+            error = float(np.mean((X @ Y > 0) != truth))
         runs.append({"time_s": spent, "iterations": iterations, "error": error})
     there = [run["time_s"] for run in runs if run["error"] <= 0.001]
     return {

@@ -21,21 +21,22 @@ NOTHING = 0.05  # a message below this share of its bound
 def one(task: dict) -> dict:
     """Counts of messages at each iteration asked for, as shares."""
     from boolweave.datasets import make_boolean
-    from boolweave.engine import loop as engine
+    from boolweave.engine.floats import FloatBackend
     from boolweave.model.channel import Channel
     from boolweave.model.model import Model
 
     planted = make_boolean(task["size"], task["size"], 2, random_state=task["seed"])
     model = Model(n_components=2, channel=Channel.symmetric(0.1), row_prior=0.5, column_prior=0.5)
-    problem = engine.make_problem(planted.observations, model)
-    state = engine.init(problem, np.random.default_rng(task["seed"]))
+    backend = FloatBackend(planted.observations)
+    problem = backend.problem(model)
+    state = backend.random_start(problem, np.random.default_rng(task["seed"]))
     bound = float(np.log(0.9 / 0.1))
     edges = np.linspace(-1, 1, BINS + 1)
     shares, idle = [], []
     for iteration in range(1, max(ITERATIONS) + 1):
-        engine.step(problem, state, 0.4)
+        backend.step(problem, state, 0.4)
         if iteration in ITERATIONS:
-            to_row = np.clip(engine.messages_of(problem, state)[0] / bound, -1, 1)
+            to_row = np.clip(backend.messages(problem, state)[0] / bound, -1, 1)
             shares.append((np.histogram(to_row, edges)[0] / to_row.size).tolist())
             idle.append(float(np.mean(np.abs(to_row) < NOTHING)))
     return {"shares": shares, "idle": idle}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+import engines
 import numpy as np
 import pytest
 from scipy import sparse
@@ -12,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from boolweave import BooleanMatrixFactorization, Channel, Observations, cautions, complete
 from boolweave.cautions import DegenerateDataWarning, share_changing
 from boolweave.datasets import load_senate, make_boolean
-from boolweave.engine import loop as engine
+from boolweave.engine import loop
 from boolweave.engine.result import Ending, Result
 from boolweave.functions import factorize
 from boolweave.model.model import Model
@@ -27,25 +28,23 @@ NAN = float("nan")
 @pytest.mark.parametrize("semiring", ["max-sum", "sum-product"])
 def test_changes_are_counted(messages, semiring):
     """Step by step, against the bits themselves."""
-    from boolweave.engine import integers
-
     seen = make_boolean(40, 30, 3, flip=0.1, observed=0.7, random_state=1).observations
     model = Model(3, Channel.symmetric(0.1))
-    code = integers.code_for(model) if messages == "uint8" else None
-    problem = engine.make_problem(seen, model, code=code)
-    state = engine.init(problem, np.random.default_rng(0))
+    code = engines.code_for(model) if messages == "uint8" else None
+    problem = engines.make_problem(seen, model, code=code)
+    state = engines.init(problem, np.random.default_rng(0))
     if semiring == "sum-product":
-        engine.step(problem, state, 0.4)
-        state = engine.to_sum_product(problem, state)
+        engines.step(problem, state, 0.4)
+        state = engines.to_sum_product(problem, state)
 
     def bits():
-        return np.asarray(state.row_belief) > 0, np.asarray(state.column_belief) > 0
+        return [belief > 0 for belief in engines.beliefs(problem, state)]
 
     counted, expected = [], []
-    engine.step(problem, state, 0.4)
+    engines.step(problem, state, 0.4)
     for _ in range(30):
         before = bits()
-        engine.step(problem, state, 0.4)
+        engines.step(problem, state, 0.4)
         counted.append(state.n_changed)
         pairs = zip(before, bits(), strict=True)
         expected.append(tuple(int(np.count_nonzero(a != b)) for a, b in pairs))
@@ -56,13 +55,13 @@ def test_changes_are_counted(messages, semiring):
 def test_history_of_changes(monkeypatch):
     seen = make_boolean(40, 30, 3, flip=0.1, random_state=1).observations
     totals = []
-    step = engine.step
+    iterate = loop.iterate
 
-    def watched(problem, state, *arguments):
-        step(problem, state, *arguments)
-        totals.append(sum(state.n_changed))
+    def watched(backend, problem, at, damping):
+        iterate(backend, problem, at, damping)
+        totals.append(sum(at.state.n_changed))
 
-    monkeypatch.setattr(engine, "step", watched)
+    monkeypatch.setattr(loop, "iterate", watched)
     model = BooleanMatrixFactorization(3, method="max-sum", random_state=0).fit(seen)
     assert model.history_["changes"].tolist() == totals
 

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 if TYPE_CHECKING:
-    from boolweave.data.observations import Observations
+    from boolweave.data.observed import ObservedEntries
     from boolweave.engine.result import Result
 
 # Messages often circle around a solution without meeting the tolerance, and a few entries of the
@@ -63,7 +63,7 @@ def about_changes(result: Result, parameters: Any) -> None:
     )
 
 
-def about_data(observations: Observations, parameters: Any) -> None:
+def about_data(observations: ObservedEntries, parameters: Any) -> None:
     """Warn if the observed entries do not say what the missing ones may be."""
     n_missing = observations.n_rows * observations.n_columns - observations.n_observed
     if n_missing == 0 or _says_what_is_missing(parameters):

@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from boolweave.data.observed import ObservedEntries
     from boolweave.engine.fold_in import FoldIn
     from boolweave.engine.result import Kind, Result
+    from boolweave.fit.machine import Machine
     from boolweave.recommend import Explanation, Recommendations
     from boolweave.runtime.checkpoint import Checkpoint
     from boolweave.runtime.types import Floats
@@ -233,13 +235,16 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
         self.provenance_: dict[str, Any] = {}
         return self
 
-    def _checked(self, X: Any) -> Observations:
+    def _checked(self, X: Any) -> ObservedEntries:
         """The data of a fit, data and parameters checked."""
         self._validate_params()
         return self._observe(X, reset=True)
 
     def _run(
-        self, observations: Observations, first_seed: int | None = None
+        self,
+        observations: ObservedEntries,
+        first_seed: int | None = None,
+        machine: Machine | None = None,
     ) -> tuple[Result, rank.RankSelection | None, int]:
         """Fit, and choose the rank if asked to; also how many useless factors were dropped."""
         settings = self._settings()
@@ -251,12 +256,15 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
         ):
             if self.n_components == "auto":
                 selection, best = rank.search(
-                    observations, settings, random, on_iteration=on_iteration, recorder=recorder
-                )
+                    observations, settings, random, on_iteration=on_iteration, recorder=recorder,
+                    machine=machine,
+                )  # fmt: skip
                 assert best is not None
                 result, n_dropped = rank.drop_useless(best)
             else:
-                result = learn.fit(observations, settings, random, on_iteration, recorder)
+                result = learn.fit(
+                    observations, settings, random, on_iteration, recorder, machine=machine
+                )
             if not result.interrupted:
                 recorder.finish()
         cautions.about_changes(result, self)
@@ -265,7 +273,7 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
     @contextmanager
     def _recording(
         self,
-        observations: Observations,
+        observations: ObservedEntries,
         settings: Settings,
         first_seed: int | None = None,
         **more: Any,
@@ -312,9 +320,12 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
             max_memory=None if self.max_memory is None else memory.in_bytes(self.max_memory),
         )
 
-    def _observe(self, X: Any, *, reset: bool) -> Observations:
+    def _converted(self, X: Any) -> ObservedEntries:
+        return Observations.from_data(X, absent=self.absent)
+
+    def _observe(self, X: Any, *, reset: bool) -> ObservedEntries:
         """Convert at the door; check the number and the names of columns as scikit-learn does."""
-        observations = Observations.from_data(X, absent=self.absent)
+        observations = self._converted(X)
         # Names that scikit-learn does not know of, those of observations, are checked below.
         own = not reset and not hasattr(self, "feature_names_in_")
         own = own and self.observations_.column_labels is not None

@@ -305,10 +305,10 @@ from boolweave.cli import fitting, process
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 process.SAME_INTERRUPTION = {seconds}
-step, keep = loop.step, fitting._keep
+step, keep = loop.iterate, fitting._keep
 
 def interrupted(*arguments):
-    if arguments[1].n_iter == 2:
+    if arguments[2].state.n_iter == 2:
         os.kill(os.getpid(), signal.SIGINT)
     step(*arguments)
 
@@ -316,7 +316,7 @@ def interrupted_again(*arguments):
     os.kill(os.getpid(), signal.SIGINT)
     keep(*arguments)
 
-loop.step, fitting._keep = interrupted, interrupted_again
+loop.iterate, fitting._keep = interrupted, interrupted_again
 """
 
 

@@ -6,13 +6,14 @@ rows, whose entries lie beyond 2³¹, hold anything, and only they are looked at
 
 import os
 
+import engines
 import numpy as np
 import pytest
 
 from boolweave import BooleanMatrixFactorization, Channel, Observations
 from boolweave.data import observations
-from boolweave.engine import integer_step, integer_sums, integers
-from boolweave.engine import loop as engine
+from boolweave.engine import backend, integer_step, integer_sums, integers
+from boolweave.engine.integer_blocks import make_blocks
 from boolweave.engine.kernels.groups import GROUPS
 from boolweave.engine.kernels.vectors import LANES
 from boolweave.engine.result import Result
@@ -65,8 +66,8 @@ def few_and_many(tmp_path, n_columns, columns_of_last, n_last=300):
 def test_rows_are_cut_by_entries():
     indptr = np.arange(10**5 + 1, dtype=np.int64) * 10**6  # 10¹¹ entries
     for at_least in (1, 9000):
-        cuts = engine.split_rows(indptr, at_least)
-        assert len(cuts) == max(10**11 // engine.MAX_BLOCK, at_least)
+        cuts = backend.split_rows(indptr, at_least)
+        assert len(cuts) == max(10**11 // backend.MAX_BLOCK, at_least)
         assert cuts[0][0] == 0 and cuts[-1][1] == 10**5
         sizes = np.diff([indptr[[start, stop]] for start, stop in cuts], axis=1)
         assert sizes.min() > 0.9 * 10**11 / len(cuts) and sizes.sum() == 10**11
@@ -77,11 +78,9 @@ def test_blocks_beyond_the_limit(tmp_path, dense):
     n_columns = 4096 if dense else 10**6
     columns = np.arange(4096) if dense else np.arange(4096) * 3 + 5
     few, many = few_and_many(tmp_path, n_columns, columns)
-    model = Model(K, Channel.symmetric(0.1))
-    code = integers.code_for(model)
     first = many.n_rows - few.n_rows
-    (block,) = integers.make_blocks(many, code, [(first, many.n_rows)])
-    (same,) = integers.make_blocks(few, code, [(0, few.n_rows)])
+    (block,) = make_blocks(many, [(first, many.n_rows)], storage.Memory())
+    (same,) = make_blocks(few, [(0, few.n_rows)], storage.Memory())
     assert bool(block.dense) is bool(same.dense) is dense
     for name in ("indptr", "index", "codes"):
         np.testing.assert_array_equal(getattr(block, name), getattr(same, name))
@@ -99,25 +98,26 @@ def test_a_block_of_more_entries_than_the_limit(tmp_path, monkeypatch):
     columns = random.integers(-300, 300, (K, 4096), dtype=np.int16)
     found = []
     for seen in (few, many):
-        code = integers.code_for(model)
-        problem = engine.make_problem(seen, model, code=code, store=storage.Files(1))
-        blocks = integers.make_blocks(seen, code, [(0, seen.n_rows)])
-        problem = engine.replace(problem, blocks=blocks)
-        (block,) = blocks
+        store = storage.Files(1)
+        part = integers.Part([(0, seen.n_rows)], 0, seen.n_rows, lambda array: array)
+        problem = integers.IntegerBackend(seen, store=store, part=part).problem(model)
+        (block,) = problem.blocks
         assert block.dense and block.n_entries == seen.n_observed
         # whatever messages: all bytes 0, so that files have holes
         shapes = integers._shapes(problem)
-        (to_row,), (to_column,) = (problem.store.zeros(shapes, np.uint8) for _ in range(2))
-        sums = integer_sums.no_sums(problem)
+        (to_row,), (to_column,) = (store.zeros(shapes, np.uint8) for _ in range(2))
+        sums = integer_sums.no_sums(problem, "max-sum")
         (side,), (still,) = sums.rows, sums.still
         side.table(side.units)[-8:] = beliefs
         side.moved[:] = False
         sums.columns.table(sums.columns.units)[...] = columns.T
         sums.columns.moved[:] = False
         still[: -8 * 4096 // (LANES * GROUPS)] = True
-        scale = integer_sums.scale_of(problem, "max-sum")
+        scale = integer_sums.scale_of(problem.code, "max-sum")
         prior = integer_sums.Prior(problem.row_prior, K)
-        told = integer_step.Told(False, "max-sum", code, 0.4, 0, scale, sums.columns, prior, None)
+        told = integer_step.Told(
+            False, "max-sum", problem.code, 0.4, 0, scale, sums.columns, prior, None
+        )
         member = integer_step.Member(block, sums, 0, to_row, to_column)
         change, _, column_sum = integer_step.update(told, [member])
         rows = side.table(side.sums)
@@ -161,7 +161,7 @@ def test_files_beyond_the_limit(monkeypatch):
 def test_too_many_columns():
     seen = Observations((1, 2**32 + 1), [0, 1], np.array([2**32]), [1])
     with pytest.raises(ValueError, match="at most 4294967296 columns are possible, got 4294967297"):
-        engine.make_problem(seen, Model(1, Channel.symmetric(0.1)))
+        engines.make_problem(seen, Model(1, Channel.symmetric(0.1)))
 
 
 @pytest.mark.big

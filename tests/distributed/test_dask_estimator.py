@@ -25,7 +25,7 @@ from test_distributed import (  # noqa: F401 (fixtures)
 
 from boolweave import BooleanMatrixFactorization, load
 from boolweave.distributed import DaskBooleanMatrixFactorization
-from boolweave.engine import loop as engine
+from boolweave.engine import loop
 from boolweave.runtime.checkpoint import Recorder
 
 distributed = pytest.importorskip("distributed")
@@ -116,7 +116,7 @@ def test_the_same_random_numbers_as_on_one_machine(client, table):  # noqa: F811
 
 
 def stopped_after(n_steps, model, X):
-    step, left = engine.step, n_steps
+    step, left = loop.iterate, n_steps
 
     def failing_step(*arguments):
         nonlocal left
@@ -126,7 +126,7 @@ def stopped_after(n_steps, model, X):
         step(*arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "step", failing_step)
+        patch.setattr(loop, "iterate", failing_step)
         patch.setattr(Recorder, "save_if_due", Recorder.save)
         with pytest.raises(ZeroDivisionError):
             model.fit(X)
@@ -155,15 +155,15 @@ def test_an_error_of_a_worker_is_not_waited_for(client, table, monkeypatch, erro
     def break_it():
         from boolweave.distributed.worker import Rows
 
-        def begin(self, *arguments):
+        def start(self, *arguments):
             raise error
 
-        Rows.unbroken, Rows.begin = Rows.begin, begin
+        Rows.unbroken, Rows.start = Rows.start, start
 
     def mend_it():
         from boolweave.distributed.worker import Rows
 
-        Rows.begin = Rows.unbroken
+        Rows.start = Rows.unbroken
 
     def waited(seconds):
         raise AssertionError("took it for a lost worker")
@@ -182,7 +182,7 @@ def test_an_error_of_a_worker_is_not_waited_for(client, table, monkeypatch, erro
 
 def test_a_worker_that_was_started_again_at_the_same_address(client, planted, monkeypatch):  # noqa: F811
     here = BooleanMatrixFactorization(**LONG).fit(planted.observations)
-    step, count = engine.step, 0
+    step, count = loop.iterate, 0
 
     def forgetful_step(*arguments):
         nonlocal count
@@ -192,7 +192,7 @@ def test_a_worker_that_was_started_again_at_the_same_address(client, planted, mo
             client.run(forget, workers=[one_worker(client)])
         step(*arguments)
 
-    monkeypatch.setattr(engine, "step", forgetful_step)
+    monkeypatch.setattr(loop, "iterate", forgetful_step)
     there = DaskBooleanMatrixFactorization(client=client, **LONG)
     with pytest.warns(UserWarning, match="lost tcp://.*, which was started again; the run goes on"):
         there.fit(planted.observations)
@@ -206,7 +206,7 @@ def kill(client, worker):  # noqa: F811
 def test_the_only_worker_dies(planted, monkeypatch):  # noqa: F811
     """Until its nanny has started another one there is none."""
     here = BooleanMatrixFactorization(**LONG).fit(planted.observations)
-    step, count = engine.step, 0
+    step, count = loop.iterate, 0
     with (
         distributed.LocalCluster(
             n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None
@@ -221,7 +221,7 @@ def test_the_only_worker_dies(planted, monkeypatch):  # noqa: F811
                 kill(alone, one_worker(alone))
             step(*arguments)
 
-        monkeypatch.setattr(engine, "step", deadly_step)
+        monkeypatch.setattr(loop, "iterate", deadly_step)
         there = DaskBooleanMatrixFactorization(client=alone, **LONG)
         with pytest.warns(UserWarning, match="the run goes on with the others"):
             there.fit(planted.observations)
@@ -249,16 +249,16 @@ def test_a_worker_that_dies_after_the_fit(client, planted, tmp_path):  # noqa: F
 CHILD = """
 import signal, sys, threading, warnings
 import distributed
-from boolweave.engine import loop as engine
+from boolweave.engine import backend, loop
 from boolweave.datasets import make_boolean
 from boolweave.distributed import DaskBooleanMatrixFactorization
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
     warnings.simplefilter("ignore")
-    engine.MIN_BLOCK = 600
+    backend.MIN_BLOCK = 600
     planted = make_boolean(70, 60, 3, flip=0.1, observed=0.8, random_state=0)
-    step, n_steps = engine.step, 0
+    step, n_steps = loop.iterate, 0
 
     def announced_step(*arguments):
         global n_steps
@@ -267,7 +267,7 @@ if __name__ == "__main__":
             print("looping", flush=True)
         step(*arguments)
 
-    engine.step = announced_step
+    loop.iterate = announced_step
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
@@ -308,7 +308,7 @@ def test_which_errors_may_mean_a_lost_worker():
 
     from distributed.comm import CommClosedError
 
-    from boolweave.distributed.backend import _connection_broke
+    from boolweave.distributed.cluster import _connection_broke
     from boolweave.distributed.worker import NoAnswer
     from distributed import KilledWorker
 

@@ -11,8 +11,8 @@ from fitted import assert_same
 from boolweave import BooleanMatrixFactorization, Channel, Observations, load
 from boolweave.datasets import make_boolean
 from boolweave.distributed import DaskBooleanMatrixFactorization
-from boolweave.distributed.entries import RemoteObservations
-from boolweave.engine import loop as engine
+from boolweave.distributed.entries import RemoteEntries
+from boolweave.engine import backend, loop
 from boolweave.fit import memory
 from boolweave.runtime.checkpoint import Checkpoint, Recorder
 
@@ -37,7 +37,7 @@ def planted():
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(engine, "MIN_BLOCK", 600)  # five blocks on two workers
+    monkeypatch.setattr(backend, "MIN_BLOCK", 600)  # five blocks on two workers
 
 
 def both(observations, client, **parameters):
@@ -86,7 +86,7 @@ LONG = {"n_components": 3, "random_state": 0, "max_iter": 60, "n_init": 2, "tol"
 
 
 def kill_a_worker_in_step(monkeypatch, client, when):
-    step, count, pids = engine.step, 0, client.run(os.getpid)
+    step, count, pids = loop.iterate, 0, client.run(os.getpid)
 
     def deadly_step(*arguments):
         nonlocal count
@@ -95,7 +95,7 @@ def kill_a_worker_in_step(monkeypatch, client, when):
             os.kill(pids[one_worker(client)], signal.SIGKILL)
         step(*arguments)
 
-    monkeypatch.setattr(engine, "step", deadly_step)
+    monkeypatch.setattr(loop, "iterate", deadly_step)
 
 
 @pytest.mark.filterwarnings("ignore:the messages still changed")
@@ -125,7 +125,7 @@ def test_a_worker_that_dies(client, planted, tmp_path, monkeypatch, with_checkpo
 @pytest.mark.filterwarnings("ignore:the messages still changed")
 def test_a_run_begun_here_goes_on_there(client, planted, tmp_path, monkeypatch):
     here = BooleanMatrixFactorization(**LONG).fit(planted.observations)
-    step, left = engine.step, 30
+    step, left = loop.iterate, 30
 
     def failing_step(*arguments):
         nonlocal left
@@ -135,7 +135,7 @@ def test_a_run_begun_here_goes_on_there(client, planted, tmp_path, monkeypatch):
         step(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(engine, "step", failing_step)
+        patch.setattr(loop, "iterate", failing_step)
         patch.setattr(Recorder, "save_if_due", Recorder.save)
         with pytest.raises(ZeroDivisionError):
             BooleanMatrixFactorization(checkpoint=tmp_path, **LONG).fit(planted.observations)
@@ -144,9 +144,9 @@ def test_a_run_begun_here_goes_on_there(client, planted, tmp_path, monkeypatch):
 
 
 def test_an_error_on_a_worker_is_no_lost_worker(client, planted, monkeypatch):
-    from boolweave.distributed.backend import Cluster
+    from boolweave.distributed.cluster import Cluster
 
-    each = Cluster._each
+    each = Cluster.ask_each
 
     def broken(self, method, arguments):
         if method == "step":  # the last worker knows no such state, the others wait for it
@@ -155,7 +155,7 @@ def test_an_error_on_a_worker_is_no_lost_worker(client, planted, monkeypatch):
 
     model = DaskBooleanMatrixFactorization(2, client=client, random_state=0)
     with monkeypatch.context() as patch:
-        patch.setattr(Cluster, "_each", broken)
+        patch.setattr(Cluster, "ask_each", broken)
         with pytest.raises(KeyError):
             model.fit(planted.observations)
     model.fit(planted.observations)  # nobody waits any longer
@@ -227,7 +227,7 @@ def test_triples(client, planted, tmp_path):
     model = DaskBooleanMatrixFactorization(2, client=client)
     for given in (files, [str(file) for file in files], frame):
         found = model._observe(given, reset=True)
-        assert isinstance(found, RemoteObservations)
+        assert isinstance(found, RemoteEntries)
         assert (found.shape, found.n_observed, found.n_ones) == (
             seen.shape, seen.n_observed, seen.n_ones
         )  # fmt: skip
@@ -251,10 +251,8 @@ def test_entries_that_never_pass_through_the_client(
     here = BooleanMatrixFactorization(**how).fit(seen)
     files = in_files(triples_of(seen), tmp_path)
     fetched = []
-    to_local = RemoteObservations.to_local
-    monkeypatch.setattr(
-        RemoteObservations, "to_local", lambda self: fetched.append(1) or to_local(self)
-    )
+    to_local = RemoteEntries.to_local
+    monkeypatch.setattr(RemoteEntries, "to_local", lambda self: fetched.append(1) or to_local(self))
     there = DaskBooleanMatrixFactorization(client=client, **how).fit(files)
     assert_same(here, there)
     rows, columns = seen.rows_of_entries()[:50], seen.indices[:50]
@@ -262,7 +260,7 @@ def test_entries_that_never_pass_through_the_client(
         there.predict_proba(rows, columns), here.predict_proba(rows, columns)
     )
     assert fetched == []
-    assert there.observations_.cluster._all("held") == [0, 0]
+    assert there.observations_.cluster.ask_all("held") == [0, 0]
     there.save(tmp_path / "model.npz")
     assert fetched
     loaded = load(tmp_path / "model.npz")
@@ -330,7 +328,7 @@ def test_messages_of_workers_in_files(client, planted, monkeypatch):
 
 
 def test_shares_of_blocks():
-    from boolweave.distributed.backend import _share_out
+    from boolweave.distributed.cluster import _share_out
 
     random = np.random.default_rng(0)
     for n_blocks in (1, 2, 5, 32, 100):

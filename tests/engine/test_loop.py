@@ -4,16 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
-from problems import even_model, random_run, random_small, run_from, smalls
-from reference import log_probability, max_sum_reference
-from trees import assert_same_log_odds, trees
-
-from boolweave.datasets import make_boolean
-from boolweave.engine import loop
-from boolweave.engine.loop import (
-    converged,
+from engines import (
+    beliefs,
     init,
     log_posterior,
     make_problem,
@@ -24,6 +16,15 @@ from boolweave.engine.loop import (
     to_sum_product,
     unpack,
 )
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from problems import even_model, random_run, random_small, run_from, smalls
+from reference import log_probability, max_sum_reference
+from trees import assert_same_log_odds, trees
+
+from boolweave.datasets import make_boolean
+from boolweave.engine import backend
+from boolweave.engine.loop import converged
 from boolweave.runtime.threads import effective_jobs, threads
 
 # ---------------------------------------------------------------- exact on trees
@@ -35,7 +36,7 @@ def last_beliefs(small, seed, damping, n_iter):
     state = small.state(problem, *small.random_messages(seed))
     for _ in range(n_iter):
         step(problem, state, damping)
-    return state.row_belief, state.column_belief
+    return beliefs(problem, state)
 
 
 @settings(max_examples=60)
@@ -59,8 +60,8 @@ def test_marginals_on_trees(tree, seed):
     state = to_sum_product(problem, tree.state(problem, *tree.random_messages(seed)))
     for _ in range(60):
         step(problem, state, 0.4)
-    assert_same_log_odds(state.row_belief, exact.row_marginal, atol=1e-4)
-    assert_same_log_odds(state.column_belief, exact.column_marginal, atol=1e-4)
+    assert_same_log_odds(beliefs(problem, state)[0], exact.row_marginal, atol=1e-4)
+    assert_same_log_odds(beliefs(problem, state)[1], exact.column_marginal, atol=1e-4)
 
 
 @settings(max_examples=30)
@@ -125,8 +126,8 @@ def test_damping_what_arrives_is_damping_what_leaves(small, damping):
     ):
         step(problem, state, damping)
         to_row = np.zeros(small.shape)
-        to_row[inside] = unpack(problem, state.to_row)
-        from_row = state.row_belief[:, None, :] - to_row
+        to_row[inside] = unpack(problem, state.messages.to_row)
+        from_row = beliefs(problem, state)[0][:, None, :] - to_row
         soft = np.isfinite(twin.from_row)
         np.testing.assert_allclose(from_row[soft], twin.from_row[soft], atol=1e-11 * scale)
 
@@ -160,16 +161,16 @@ def test_transposed_problems_have_transposed_answers(small, seed):
     for _ in range(8):
         for problem, state in zip(problems, states, strict=True):
             step(problem, state, 0.4)
-        one, other = states
-        np.testing.assert_allclose(one.row_belief, other.column_belief.T, atol=1e-9 * scale)
-        np.testing.assert_allclose(one.column_belief, other.row_belief.T, atol=1e-9 * scale)
+        one, other = map(beliefs, problems, states)
+        np.testing.assert_allclose(one[0], other[1].T, atol=1e-9 * scale)
+        np.testing.assert_allclose(one[1], other[0].T, atol=1e-9 * scale)
 
 
 @pytest.mark.parametrize("factor", [0.01, 3.0, 10.0])
 def test_with_even_priors_only_the_unit_of_evidence_changes(factor):
     planted = make_boolean(20, 25, 3, flip=0.1, observed=0.6, random_state=0)
     evidence = 1.7
-    states = []
+    states, found = [], []
     for scale in (1.0, factor):
         model = even_model(3, 1 / (1 + np.exp(evidence * scale)))
         problem = make_problem(planted.observations, model, np.float64)
@@ -178,11 +179,12 @@ def test_with_even_priors_only_the_unit_of_evidence_changes(factor):
         states.append(state_from_messages(problem, *start))
         for _ in range(40):
             step(problem, states[-1], 0.4)
-    one, other = states
+        found.append(beliefs(problem, states[-1]))
+    one, other = found
     close = {"rtol": 1e-6, "atol": 1e-6 * factor}
-    np.testing.assert_allclose(other.row_belief, factor * one.row_belief, **close)
-    np.testing.assert_allclose(other.column_belief, factor * one.column_belief, **close)
-    assert other.residual == pytest.approx(one.residual, abs=1e-6)
+    np.testing.assert_allclose(other[0], factor * one[0], **close)
+    np.testing.assert_allclose(other[1], factor * one[1], **close)
+    assert states[1].residual == pytest.approx(states[0].residual, abs=1e-6)
 
 
 def assert_close_histories(one, other):
@@ -214,7 +216,7 @@ def test_the_best_iterate_is_kept_and_the_history_is_complete():
     told = []
 
     def note(*values):
-        told.append((*values, state.row_belief.copy(), state.column_belief.copy()))
+        told.append((*values, *(belief.copy() for belief in beliefs(problem, state))))
 
     result = run(
         problem, state, planted.observations, max_iter=60, damping=0.9, tol=0.0, on_iteration=note
@@ -252,7 +254,7 @@ def test_a_state_can_go_on_where_it_stopped():
     run(problem, parts, planted.observations, max_iter=7, tol=0)
     run(problem, parts, planted.observations, max_iter=13, tol=0)
     assert whole.n_iter == parts.n_iter == 20
-    np.testing.assert_array_equal(whole.row_belief, parts.row_belief)
+    np.testing.assert_array_equal(beliefs(problem, whole)[0], beliefs(problem, parts)[0])
     assert converged(whole, np.inf)
 
 
@@ -299,14 +301,14 @@ def test_blocks_cover_all_rows_whatever_the_density():
     for _ in range(50):
         counts = rng.integers(0, 3000, rng.integers(1, 60)) * rng.integers(0, 2)
         indptr = np.concatenate([[0], np.cumsum(counts)])
-        blocks = loop.split_rows(indptr)
-        assert len(blocks) <= loop.MAX_BLOCKS
+        blocks = backend.split_rows(indptr)
+        assert len(blocks) <= backend.MAX_BLOCKS
         covered = [row for start, stop in blocks for row in range(start, stop)]
         assert covered == list(range(len(counts)))
 
 
 def test_log_posterior_does_not_depend_on_threads(monkeypatch):
-    monkeypatch.setattr(loop, "MIN_BLOCK", 10)
+    monkeypatch.setattr(backend, "MIN_BLOCK", 10)
     small = random_small(0, (30, 20, 3))
     problem = small.problem()
     state = small.state(problem, *small.random_messages(0))
@@ -316,7 +318,7 @@ def test_log_posterior_does_not_depend_on_threads(monkeypatch):
 
 @pytest.mark.parametrize("min_block", [1, 50, 10_000])
 def test_any_number_of_threads_gives_the_same_bits(monkeypatch, min_block):
-    monkeypatch.setattr(loop, "MIN_BLOCK", min_block)
+    monkeypatch.setattr(backend, "MIN_BLOCK", min_block)
     planted = make_boolean(60, 50, 4, flip=0.1, observed=0.7, random_state=0)
     one, *others = (
         random_run(planted.observations, even_model(4), n_jobs=n_jobs, max_iter=30)

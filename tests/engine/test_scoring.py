@@ -8,9 +8,10 @@ import pytest
 from boolweave import Channel
 from boolweave.datasets import make_boolean
 from boolweave.engine import integers
-from boolweave.engine import loop as engine
+from boolweave.engine.field import Field
+from boolweave.engine.integer_sums import Score
+from boolweave.engine.integers import IntegerBackend
 from boolweave.engine.kernels import variables
-from boolweave.engine.scoring import Parts, Scorer
 from boolweave.model.model import Model
 from boolweave.model.odds import HARD_BELIEF
 
@@ -34,41 +35,42 @@ def test_sums_of_priors_are_exact():
 
 
 @pytest.mark.parametrize("product", ["or", "xor"])
-def test_parts_of_rows_add_up(product):
+def test_scores_of_rows_add_up(product):
     seen = make_boolean(60, 40, 3, flip=0.1, observed=0.6, random_state=0).observations
     random = np.random.default_rng(1)
     priors = random.uniform(0.2, 0.8, (60, 3)), random.uniform(0.2, 0.8, (3, 40))
     whole = Model(3, Channel(0.1, 0.8), *priors, product=product)
-    code = integers.code_for(whole)
-    problem = engine.make_problem(seen, whole, code=code)
-    state = engine.init(problem, np.random.default_rng(2))
-    for _ in range(3):
-        engine.step(problem, state, 0.4)
-    found = Scorer(problem, None).parts(state)
-    parts = []
+    field = Field.random((60, 40), 3, (9.0, 9.0), 1e-3, np.random.default_rng(2))
+    backend = IntegerBackend(seen)
+    problem = backend.problem(whole)
+    state = backend.start(problem, field)
+    found = backend.score(problem, state)
+    scores = []
     for rows in (slice(25), slice(25, 60)):
         model = Model(3, Channel(0.1, 0.8), priors[0][rows], priors[1], product=product)
-        share = engine.make_problem(seen.take_rows(rows), model, code=code)
-        own = engine.replace(state, row_belief=state.row_belief[rows], sums=None)
-        parts.append(Scorer(share, None).parts(own))
-    np.testing.assert_array_equal(parts[0].columns, parts[1].columns)
-    joined = Parts(parts[0].covered + parts[1].covered, parts[0].rows + parts[1].rows,
-                   parts[0].columns)  # fmt: skip
+        part = IntegerBackend(seen.take_rows(rows))
+        posed = part.problem(model)
+        scores.append(part.score(posed, part.start(posed, field.part(rows))))
+    np.testing.assert_array_equal(scores[0].columns, scores[1].columns)
+    joined = Score(
+        scores[0].covered + scores[1].covered, scores[0].rows + scores[1].rows, scores[0].columns
+    )
     assert joined.log_posterior(problem) == found.log_posterior(problem)
-    assert found.log_posterior(problem) == engine.log_posterior(problem, state)
+    assert found.log_posterior(problem) == backend.log_posterior(problem, state)
 
 
 def test_what_did_not_change_is_not_counted_again(monkeypatch):
     seen = make_boolean(30, 20, 2, random_state=0).observations
-    model = Model(2, Channel.symmetric(0.1))
-    problem = engine.make_problem(seen, model, code=integers.code_for(model))
-    state = engine.init(problem, np.random.default_rng(0))
-    scorer, counted = Scorer(problem, None), []
-    covered = integers.covered
-    monkeypatch.setattr(integers, "covered", lambda *a: counted.append(1) or covered(*a))
-    state.row_belief, state.column_belief = map(np.asarray, (state.row_belief, state.column_belief))
-    first = scorer(state)
-    state.row_belief = state.row_belief * 2
-    assert scorer(state) == first and len(counted) == len(problem.blocks)
-    state.row_belief = -state.row_belief
-    assert scorer(state) != first and len(counted) == 2 * len(problem.blocks)
+    backend, counted = IntegerBackend(seen), []
+    problem = backend.problem(Model(2, Channel.symmetric(0.1)))
+    covered = integers.n_covered
+    monkeypatch.setattr(integers, "n_covered", lambda *a: counted.append(1) or covered(*a))
+    odds = np.random.default_rng(0).standard_normal((30, 2)), np.ones((2, 20))
+    state = backend.start(problem, Field.of_log_odds(*odds, 1e-6))
+    first = backend.log_posterior(problem, state)
+    assert backend.log_posterior(problem, state) == first
+    assert len(counted) == len(problem.blocks)
+    state.field = Field.of_log_odds(-odds[0], odds[1], 1e-6)
+    state.messages.quantised_for = None
+    assert backend.log_posterior(problem, state) != first
+    assert len(counted) == 2 * len(problem.blocks)

@@ -4,13 +4,13 @@ import warnings
 
 import numpy as np
 import pytest
+from engines import make_problem
 from hypothesis import given, settings
 from problems import even_model, random_run, run_from, smalls
 
 from boolweave import BooleanMatrixFactorization
 from boolweave.data.observations import Observations
 from boolweave.datasets import make_boolean
-from boolweave.engine.loop import make_problem
 from boolweave.model.channel import Channel
 from boolweave.model.model import Model
 

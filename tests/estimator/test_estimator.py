@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 
 from boolweave import BooleanMatrixFactorization, Channel, Observations, complete, factorize
 from boolweave.datasets import make_boolean
-from boolweave.engine import loop
+from boolweave.engine import backend, loop
 from boolweave.model.products import boolean_product
 
 NAN = np.nan
@@ -126,7 +126,7 @@ def test_several_starts_keep_the_best(planted):
 
 
 def test_interrupted_in_a_later_start(planted, monkeypatch):
-    step, calls = loop.step, []
+    step, calls = loop.iterate, []
 
     def interrupted_step(*arguments):
         calls.append(1)
@@ -134,7 +134,7 @@ def test_interrupted_in_a_later_start(planted, monkeypatch):
             raise KeyboardInterrupt
         step(*arguments)
 
-    monkeypatch.setattr(loop, "step", interrupted_step)
+    monkeypatch.setattr(loop, "iterate", interrupted_step)
     model = BooleanMatrixFactorization(3, method="max-sum", n_init=1000, random_state=0).fit(
         planted.observations
     )
@@ -152,7 +152,7 @@ def test_not_converged_warns_with_the_number_and_the_remedy(planted):
 
 
 def test_the_result_does_not_depend_on_n_jobs(planted, fitted, monkeypatch):
-    monkeypatch.setattr(loop, "MIN_BLOCK", 50)
+    monkeypatch.setattr(backend, "MIN_BLOCK", 50)
     models = [
         BooleanMatrixFactorization(3, n_jobs=n, random_state=0).fit(planted.observations)
         for n in (None, 2, -1)

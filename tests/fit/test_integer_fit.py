@@ -4,12 +4,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from engines import beliefs, init, make_problem, step, to_sum_product
 
 from boolweave import BooleanMatrixFactorization, Channel, Observations
 from boolweave.datasets import make_boolean
-from boolweave.engine import integer_sums, integers
-from boolweave.engine.loop import init, make_problem, step, to_sum_product
+from boolweave.engine import integer_blocks, integer_sums
+from boolweave.engine.floats import FloatBackend
+from boolweave.engine.integers import IntegerBackend
 from boolweave.fit import learn
+from boolweave.fit.machine import ThisMachine
 from boolweave.model.model import Model
 
 # ---------------------------------------------------------------- which problems
@@ -34,22 +37,22 @@ NOT_POSSIBLE = {
 @pytest.mark.parametrize("reason", NOT_POSSIBLE)
 def test_reasons(reason):
     options = {"n_components": 2, "channel": Channel.symmetric(0.1)} | NOT_POSSIBLE[reason]
-    found = integers.code_for(Model(**options))
+    found = integer_blocks.code_for(Model(**options))
     assert isinstance(found, str)
     assert reason in found
 
 
 @pytest.mark.parametrize("flip", [0.0, 1.0, 0.5])
 def test_no_code_without_noise_or_evidence(flip):
-    assert isinstance(integers.code_for(Model(2, Channel.symmetric(flip))), str)
+    assert isinstance(integer_blocks.code_for(Model(2, Channel.symmetric(flip))), str)
 
 
 @pytest.mark.parametrize("product", ["or", "xor"])
 @pytest.mark.parametrize("channel", [(0.1, 0.9), (0.01, 0.6), (0.49, 0.51), (1e-5, 1 - 1e-5)])
 def test_codes(product, channel):
     model = Model(3, Channel(one_given_zero=channel[0], one_given_one=channel[1]), product=product)
-    code = integers.code_for(model)
-    assert isinstance(code, integers.Code)
+    code = integer_blocks.code_for(model)
+    assert isinstance(code, integer_blocks.Code)
     assert code.bounds.max() == code.steps == (255 if product == "or" else 127)
     assert code.bounds.min() >= 1
     zero, one, nothing = code.levels
@@ -61,19 +64,21 @@ def test_codes(product, channel):
 
 
 class Begun(Exception):
-    """The fit begins, with this code."""
+    """The fit begins, with this back end."""
 
 
-def code_of_fit(monkeypatch, **options):
-    """The integer code with which a fit begins, or None if messages are floats."""
+class Watched(ThisMachine):
+    """Says which back end was chosen."""
 
-    def begin(observations, model, *, code, store):
-        raise Begun(code)
+    def backend(self, *arguments):
+        raise Begun(type(super().backend(*arguments)))
 
-    monkeypatch.setattr(learn.engine, "make_problem", begin)
+
+def backend_of_fit(**options):
     settings = learn.Settings(n_components=options.pop("n_components", 2), **options)
     with pytest.raises(Begun) as begun:
-        learn.fit(Observations.from_data(SEEN), settings, np.random.default_rng(0))
+        random = np.random.default_rng(0)
+        learn.fit(Observations.from_data(SEEN), settings, random, machine=Watched())
     return begun.value.args[0]
 
 
@@ -88,17 +93,17 @@ SEEN = np.array([[1.0, 0.0, np.nan, 1.0], [0.0, 1.0, 1.0, 0.0], [1.0, 1.0, 0.0, 
         {"n_components": 121},
     ],
 )
-def test_auto_falls_back_to_floats(monkeypatch, options):
-    assert code_of_fit(monkeypatch, **options) is None
+def test_auto_falls_back_to_floats(options):
+    assert backend_of_fit(**options) is FloatBackend
     settings = learn.Settings(**{"n_components": 2} | options, messages="uint8")
     with pytest.raises(ValueError, match=r'messages="uint8" is not possible here: .*"float32"'):
         learn.fit(Observations.from_data(SEEN), settings, np.random.default_rng(0))
 
 
-def test_which_messages(monkeypatch):
-    assert code_of_fit(monkeypatch) is not None
-    assert code_of_fit(monkeypatch, messages="uint8") is not None
-    assert code_of_fit(monkeypatch, messages="float32") is None
+def test_which_messages():
+    assert backend_of_fit() is IntegerBackend
+    assert backend_of_fit(messages="uint8") is IntegerBackend
+    assert backend_of_fit(messages="float32") is FloatBackend
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -116,12 +121,12 @@ def test_messages_take_a_byte_each():
     rng = np.random.default_rng(0)
     seen = Observations.from_dense(rng.integers(0, 2, (60, 512)))
     model = Model(4, Channel.symmetric(0.1))
-    problem = make_problem(seen, model, code=integers.code_for(model))
+    problem = make_problem(seen, model, code=integer_blocks.code_for(model))
     state = init(problem, rng)
-    used = sum(messages.nbytes for messages in (*state.to_row, *state.to_column))
+    used = sum(a.nbytes for a in (*state.messages.to_row, *state.messages.to_column))
     assert used == 2 * 4 * seen.n_observed
     state = to_sum_product(problem, state)
-    used = sum(messages.nbytes for messages in (*state.to_row, *state.to_column))
+    used = sum(a.nbytes for a in (*state.messages.to_row, *state.messages.to_column))
     assert used == 4 * 4 * seen.n_observed
     block = problem.blocks[0]
     assert np.shares_memory(block.codes, seen.values)  # the input is not copied
@@ -131,8 +136,8 @@ def test_sums_that_need_more_than_32_bits(monkeypatch):
     """A column of many strong messages: 64 bits where 32 might not do, with the same numbers."""
     few, many, short = (
         SimpleNamespace(
-            blocks=[SimpleNamespace(indptr=np.array([0, n]), most_in_column=n)],
-            share=None,
+            blocks=[SimpleNamespace(indptr=np.array([0, n]))],
+            most_in_column=n,
             shape=(n_rows, n),
             n_components=4,
         )
@@ -145,20 +150,21 @@ def test_sums_that_need_more_than_32_bits(monkeypatch):
     rng = np.random.default_rng(0)
     seen = Observations.from_dense(rng.integers(0, 2, (30, 40)))
     model = Model(2, Channel.symmetric(0.1))
-    beliefs = []
+    found = []
     for kind in (np.int32, np.int64):
         monkeypatch.setattr(integer_sums, "_sum_types", lambda *_, kind=kind: (kind, kind))
-        problem = make_problem(seen, model, code=integers.code_for(model))
+        problem = make_problem(seen, model, code=integer_blocks.code_for(model))
         state = init(problem, np.random.default_rng(1))
         for _ in range(3):
             step(problem, state, 0.4)
         state = to_sum_product(problem, state)
-        assert state.sums.rows[0].sums.dtype == state.sums.columns.sums.dtype == kind
+        sums = state.messages.sums
+        assert sums.rows[0].sums.dtype == sums.columns.sums.dtype == kind
         for _ in range(3):
             step(problem, state, 0.4)
-        beliefs.append((state.row_belief, state.column_belief))
-    np.testing.assert_array_equal(beliefs[0][0], beliefs[1][0])
-    np.testing.assert_array_equal(beliefs[0][1], beliefs[1][1])
+        found.append(beliefs(problem, state))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    np.testing.assert_array_equal(found[0][1], found[1][1])
 
 
 # ---------------------------------------------------------------- as good as floats

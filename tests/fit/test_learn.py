@@ -9,7 +9,7 @@ import pytest
 
 from boolweave import BooleanMatrixFactorization, Channel
 from boolweave.datasets import make_boolean
-from boolweave.engine import loop as engine
+from boolweave.engine import backend
 from boolweave.fit import learn, starts
 from boolweave.fit.learn import UninformativeWarning, fit
 from boolweave.fit.maximisation import LEAST_DENSITY, channel_from_counts, density
@@ -215,7 +215,7 @@ def test_known_entries_stay_as_they_are(product, options):
 @pytest.mark.parametrize("method", ["auto", "sum-product", "max-sum"])
 @pytest.mark.parametrize("product", ["or", "xor"])
 def test_a_seed_is_a_seed_whatever_the_number_of_threads(monkeypatch, method, product):
-    monkeypatch.setattr(engine, "MIN_BLOCK", 200)  # several blocks
+    monkeypatch.setattr(backend, "MIN_BLOCK", 200)  # several blocks
     problem = make_boolean(40, 40, 3, product=product, flip=0.1, random_state=0)
     results = []
     for n_jobs in (1, 1, 2):

@@ -3,13 +3,14 @@
 import warnings
 from dataclasses import replace
 
+import engines as engine
 import numpy as np
 import pytest
 
 from boolweave import BooleanMatrixFactorization, Channel
 from boolweave.datasets import load_paleo, load_zoo, make_boolean
-from boolweave.engine import integers
-from boolweave.engine import loop as engine
+from boolweave.engine.floats import FloatBackend
+from boolweave.engine.integers import IntegerBackend
 from boolweave.fit import float_finish, judging, learn
 from boolweave.fit.learn import UninformativeWarning, fit, with_stability
 from boolweave.fit.settings import Settings
@@ -161,18 +162,19 @@ def test_messages_as_floats_are_the_same(observed, product):
         30, 23, 3, product=product, observed=observed, flip=0.05, random_state=0
     ).observations
     model = Model(3, Channel.symmetric(0.1), product=product)
-    problem = engine.make_problem(seen, model, code=integers.code_for(model))
+    problem = engine.make_problem(seen, model, code=engine.code_for(model))
     state = engine.init(problem, np.random.default_rng(0))
     for _ in range(30):
         engine.step(problem, state, 0.4)
     assert state.field is None
-    floats, after = float_finish.to_floats(problem, state, seen)
-    assert floats.code is None and after.n_iter == state.n_iter
-    np.testing.assert_allclose(after.row_belief, state.row_belief, rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(after.column_belief, state.column_belief, rtol=1e-4, atol=1e-4)
+    backend, floats, after = engine.backend_of(problem).to_floats(problem, state)
+    assert isinstance(backend, FloatBackend) and after.n_iter == state.n_iter
+    found, expected = backend.beliefs(floats, after), engine.beliefs(problem, state)
+    np.testing.assert_allclose(found.rows, expected[0], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(found.columns, expected[1], rtol=1e-4, atol=1e-4)
     observed_only = np.concatenate([block.codes != 2 for block in problem.blocks])
     for found, expected in zip(
-        engine.messages_of(floats, after), engine.messages_of(problem, state), strict=True
+        backend.messages(floats, after), engine.messages_of(problem, state), strict=True
     ):
         np.testing.assert_allclose(found, expected[observed_only], rtol=1e-5, atol=1e-6)
 
@@ -194,9 +196,9 @@ def test_of_a_large_table_the_best_start_only_is_finished(monkeypatch):
 def test_floats_take_the_last_iterations_of_those_there_are(monkeypatch):
     seen = paleo()
     used = []
-    to_floats = float_finish.to_floats
+    to_floats = IntegerBackend.to_floats
     monkeypatch.setattr(
-        float_finish, "to_floats", lambda *a: used.append(a[1].n_iter) or to_floats(*a)
+        IntegerBackend, "to_floats", lambda *a: used.append(a[2].n_iter) or to_floats(*a)
     )
     how = {"n_components": 20, "method": "max-sum", "random_state": 0, "max_iter": 50}
     model = BooleanMatrixFactorization(**how, tol=0).fit(seen)

@@ -5,10 +5,10 @@ import warnings
 
 import numpy as np
 import pytest
+from engines import backend_of, beliefs, make_problem
 
 from boolweave import BooleanMatrixFactorization, complete
 from boolweave.datasets import make_boolean
-from boolweave.engine.loop import make_problem
 from boolweave.fit import learn, memory, xor_starts
 from boolweave.model.channel import Channel
 from boolweave.model.model import Model
@@ -127,8 +127,9 @@ def test_a_start_respects_known_columns():
     known[:, :10] = planted.Y[:, :10]
     model = Model(2, Channel.symmetric(0.1), 0.5, known, "xor")
     problem = make_problem(planted.observations, model)
-    state = xor_starts.start(problem, planted.observations, np.random.default_rng(0), 0.4)
-    np.testing.assert_array_equal(state.column_belief[:, :10] > 0, planted.Y[:, :10] == 1)
+    random = np.random.default_rng(0)
+    state = xor_starts.start(backend_of(problem), problem, planted.observations, random, 0.4)
+    np.testing.assert_array_equal(beliefs(problem, state)[1][:, :10] > 0, planted.Y[:, :10] == 1)
 
 
 def patterns_by_definition(observations, n_components, random):

@@ -13,7 +13,7 @@ from fitted import assert_same
 
 from boolweave import Channel, load, select_rank
 from boolweave.datasets import make_boolean
-from boolweave.engine import loop as engine
+from boolweave.engine import backend
 from boolweave.runtime.checkpoint import Recorder
 
 CASES = {
@@ -35,7 +35,7 @@ def planted():
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_run_that_crashed_ends_where_another_does(planted, tmp_path, monkeypatch, case):
-    monkeypatch.setattr(engine, "MIN_BLOCK", 300)  # several blocks
+    monkeypatch.setattr(backend, "MIN_BLOCK", 300)  # several blocks
     undisturbed = fitted(planted.observations, CASES[case])
     crash_now_and_then(monkeypatch, seed=len(case), longest=300 if case == "rank" else 60)
     monkeypatch.setattr(Recorder, "save_if_due", every(3, Recorder.save))

@@ -42,7 +42,7 @@ def test_interrupted_before_the_first_iteration_was_done(monkeypatch):
 
     small = random_small(0, (4, 5, 2))
     messages = small.random_messages(0)
-    monkeypatch.setattr(loop, "step", interrupt)
+    monkeypatch.setattr(loop, "iterate", interrupt)
     result = run_from(small, messages)
     assert result.interrupted
     assert result.n_iter == 0
@@ -62,14 +62,14 @@ from boolweave.datasets import make_boolean
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job would ignore it
 planted = make_boolean(200, 200, 3, flip=0.1, random_state=0)
-step = loop.step
+step = loop.iterate
 
-def announced_step(problem, state, *rest):
-    step(problem, state, *rest)
-    if state.n_iter == 3:
+def announced_step(backend, problem, at, damping):
+    step(backend, problem, at, damping)
+    if at.state.n_iter == 3:
         print("looping", flush=True)
 
-loop.step = announced_step
+loop.iterate = announced_step
 model = BooleanMatrixFactorization(3, max_iter=10**9, tol=0.0, n_jobs=2, random_state=0)
 model.fit(planted.observations)
 print(model.interrupted_, model.converged_, model.n_iter_ >= 2, model.components_.shape)
@@ -100,17 +100,17 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 warnings.simplefilter("ignore")
 when, n_components, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 planted = make_boolean(60, 50, 4, flip=0.15, random_state=0)
-step, n_steps = loop.step, 0
+step, n_steps = loop.iterate, 0
 
-def announced_step(problem, state, *rest):
+def announced_step(*arguments):
     global n_steps
-    step(problem, state, *rest)
+    step(*arguments)
     n_steps += 1
     if n_steps == when:
         print("looping", flush=True)
         signal.pause()  # until the signal comes
 
-loop.step = announced_step
+loop.iterate = announced_step
 k = n_components if n_components == "auto" else int(n_components)
 model = BooleanMatrixFactorization(k, random_state=0).fit(planted.observations)
 model.save(path)

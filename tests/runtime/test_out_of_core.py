@@ -16,7 +16,7 @@ from fitted import assert_same
 
 from boolweave import BooleanMatrixFactorization, Channel, Observations
 from boolweave.datasets import make_boolean
-from boolweave.engine import loop as engine
+from boolweave.engine import loop
 from boolweave.fit import memory
 from boolweave.runtime import storage
 from boolweave.runtime.storage import Files
@@ -111,7 +111,7 @@ def test_without_the_cache_of_the_system(planted, monkeypatch):
 @needs_proc
 def test_no_file_is_left(planted, made, monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    step, seen = engine.step, []
+    step, seen = loop.iterate, []
 
     def watched(*arguments):
         seen.append((os.listdir(tmp_path), files_without_a_name()))
@@ -121,7 +121,7 @@ def test_no_file_is_left(planted, made, monkeypatch, tmp_path):
 
     gc.collect()  # files of the tests before
     before = files_without_a_name()
-    monkeypatch.setattr(engine, "step", watched)
+    monkeypatch.setattr(loop, "iterate", watched)
     with pytest.raises(ZeroDivisionError):
         BooleanMatrixFactorization(3, n_init=1, max_memory=tight((90, 60), 3)).fit(planted)
     assert made

@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 from boolweave import BooleanMatrixFactorization
-from boolweave.engine import loop as engine
+from boolweave.engine import loop
 from boolweave.runtime.checkpoint import Recorder
 
 
@@ -17,7 +17,7 @@ class Crash(Exception):
 
 def fail_at(monkeypatch, steps, error=Crash):
     """Let the engine fail at these steps, each counted from the failure before it."""
-    steps, step = iter(steps), engine.step
+    steps, step = iter(steps), loop.iterate
     left = next(steps)
 
     def failing_step(*arguments):
@@ -28,7 +28,7 @@ def fail_at(monkeypatch, steps, error=Crash):
             raise error
         step(*arguments)
 
-    monkeypatch.setattr(engine, "step", failing_step)
+    monkeypatch.setattr(loop, "iterate", failing_step)
 
 
 def crash_now_and_then(monkeypatch, seed, longest=60):

@@ -15,7 +15,7 @@ import scipy.sparse
 import boolweave
 import boolweave.datasets
 from boolweave import BooleanMatrixFactorization, Observations
-from boolweave.engine import loop as engine
+from boolweave.engine import loop
 from boolweave.runtime.checkpoint import Checkpoint, Recorder
 
 TABLE = np.array([[1, 1, 0, 0], [1, np.nan, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1], [0, 0, np.nan, 1]])
@@ -152,7 +152,7 @@ PLANTED = boolweave.datasets.make_boolean(12, 10, 2, flip=0.1, random_state=0).o
 
 
 def checkpoints():
-    step, save = engine.step, Recorder.save_if_due
+    step, save = loop.iterate, Recorder.save_if_due
     for name in RUNS:
         for crash in (7, 45):
             left = crash
@@ -165,14 +165,14 @@ def checkpoints():
                 step(*arguments)
 
             with tempfile.TemporaryDirectory() as folder:
-                engine.step, Recorder.save_if_due = crashing, Recorder.save
+                loop.iterate, Recorder.save_if_due = crashing, Recorder.save
                 try:
                     run(name, folder)
                 except Crash:
                     newest = max(Path(folder).iterdir())
                     yield f"{name}.npz", newest.read_bytes()
                 finally:
-                    engine.step, Recorder.save_if_due = step, save
+                    loop.iterate, Recorder.save_if_due = step, save
 
 
 def codes():

@@ -5,12 +5,12 @@ from dataclasses import replace
 import integer_reference as twin
 import numba
 import numpy as np
+from engines import beliefs, init, make_problem, messages_of, step, to_sum_product
 from hypothesis import HealthCheck, settings
 from problems import Small
 from reference import boolean_product_by_definition
 
-from boolweave.engine import integers
-from boolweave.engine.loop import init, make_problem, messages_of, step, to_sum_product
+from boolweave.engine import integer_blocks
 from boolweave.model.odds import sigmoid
 
 PRODUCTS = ["or", "xor"]
@@ -29,7 +29,7 @@ few_examples = settings(
 LONG = (14, 40) if PLAIN else (35, 40)
 
 # As many factors as are allowed.
-MANY = 5 if PLAIN else integers.MOST_FACTORS
+MANY = 5 if PLAIN else integer_blocks.MOST_FACTORS
 
 
 def even_small(seed, shape, share=1.0, product="or", hard=0.0, channel=(0.1, 0.85)) -> Small:
@@ -61,20 +61,23 @@ def planted(seed, shape, share, product, flip=0.02) -> Small:
 
 
 def integer_problem(small):
-    code = integers.code_for(small.model)
-    assert isinstance(code, integers.Code), code
+    code = integer_blocks.code_for(small.model)
+    assert isinstance(code, integer_blocks.Code), code
     return make_problem(small.observations, small.model, code=code)
 
 
 def started(small, semiring="max-sum", seed=0):
-    """The problem and a random state without a field; its beliefs are units and a quarter."""
+    """The problem and a random state; its beliefs are units and a quarter.
+
+    Nothing is left of the field after one step, whatever the damping.
+    """
     problem = integer_problem(small)
     state = init(problem, np.random.default_rng(seed))
-    unit = problem.code.unit
-    for name in ("row_belief", "column_belief"):
-        belief = unit * (np.rint(np.asarray(getattr(state, name)) / unit) + 0.25)
-        setattr(state, name, belief.astype(np.float32))
-    state.field = None
+    unit, field = problem.code.unit, state.field
+    row_step, column_step = (
+        unit * max(1, round(size / unit)) for size in (field.row_step, field.column_step)
+    )
+    state.field = replace(field, row_step=row_step, column_step=column_step, least=np.inf)
     if semiring == "sum-product":
         step(problem, state, 1.0)
         state = to_sum_product(problem, state)
@@ -98,12 +101,12 @@ def in_matrix(problem, state):
 
 def row_sums(problem, state):
     """The sums of rows, (M, K)."""
-    return np.concatenate([side.table(side.sums) for side in state.sums.rows])
+    return np.concatenate([side.table(side.sums) for side in state.messages.sums.rows])
 
 
 def column_sums(problem, state):
     """The sums of columns, (K, N)."""
-    return state.sums.columns.table(state.sums.columns.sums).T.copy()
+    return state.messages.sums.columns.table(state.messages.sums.columns.sums).T.copy()
 
 
 def assert_sums_are_those_of_the_messages(problem, state):
@@ -118,7 +121,7 @@ def trajectory(problem, state, n_iter, damping=0.4, pool=None):
     for _ in range(n_iter):
         step(problem, state, damping, pool)
         out += [*in_matrix(problem, state), row_sums(problem, state), column_sums(problem, state)]
-        out += [np.array(state.row_belief), np.array(state.column_belief), np.array(state.residual)]
+        out += [*beliefs(problem, state), np.array(state.residual)]
     return out
 
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import reference
+from engines import init, make_problem, pack, run, state_from_messages
 from hypothesis import strategies as st
 
 from boolweave.data.observations import Observations
-from boolweave.engine.loop import init, make_problem, pack, run, state_from_messages
 from boolweave.model.channel import Channel
 from boolweave.model.model import Model
 from boolweave.model.odds import HARD_EVIDENCE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise
@@ -18,7 +18,7 @@ from boolweave.data.entries import CompressedRows, checked
 from boolweave.data.labels import Labels
 from boolweave.data.observed import ObservedEntries
 from boolweave.runtime.storage import is_in_file, iterate_blocks, iterate_chunks
-from boolweave.runtime.types import Integers
+from boolweave.runtime.types import Array, Integers
 
 # Entries that are looked at in one go, where each needs some hundred bytes.
 ENTRIES_PER_CHUNK = 1 << 16
@@ -291,6 +291,12 @@ class Observations(ObservedEntries):
     def to_local(self) -> Observations:
         """Return all entries in this process: these are."""
         return self
+
+    def sum_over_rows(
+        self, function: Callable[[Observations, Array], Array], by_row: Array
+    ) -> Array:
+        """Call a function of all entries and of an array (M, …)."""
+        return function(self, by_row)
 
     def rows_of_entries(self) -> NDArray[np.int64]:
         """Return the row of every entry, shape (n_observed,)."""

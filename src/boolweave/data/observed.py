@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike, NDArray
 
     from boolweave.data.labels import Labels
     from boolweave.data.observations import Observations
+    from boolweave.runtime.types import Array
 
 
 class ObservedEntries(Protocol):
@@ -56,6 +59,15 @@ class ObservedEntries(Protocol):
 
     def to_local(self) -> Observations:
         """Return all entries in this process."""
+        ...
+
+    def sum_over_rows(
+        self, function: Callable[[Observations, Array], Array], by_row: Array
+    ) -> Array:
+        """Add up a function of the entries of some rows, and of an array (M, …), over all rows.
+
+        It is called once for each run of rows that is kept together.
+        """
         ...
 
     # ------------------------------------------------------------ what follows from these

@@ -1,4 +1,4 @@
-"""Observations whose entries never pass through the client of a Dask cluster.
+"""Entries that never pass through the client of a Dask cluster.
 
 Partitions of triples, or blocks of rows of an array, are read by workers, dealt by rows among them,
 and put in order where they stay. The client knows how many entries each row has and what rows and
@@ -18,14 +18,18 @@ import numpy as np
 from boolweave.data.convert import pack_triples
 from boolweave.data.entries import count, rows_from_packed, split
 from boolweave.data.observations import Observations
-from boolweave.distributed.backend import Cluster, DealtObservations, WorkerLost
+from boolweave.data.observed import ObservedEntries
+from boolweave.distributed.cluster import Cluster, WorkerLost
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from boolweave.data.observations import Absent
+    from boolweave.runtime.types import Array
 
-class RemoteObservations(DealtObservations):
-    """Observations that workers read and keep.
+
+class RemoteEntries(ObservedEntries):
+    """Observed entries that workers read and keep.
 
     Parameters
     ----------
@@ -36,42 +40,32 @@ class RemoteObservations(DealtObservations):
         Left out: as many rows and columns as the entries speak of.
     """
 
-    client: Any
-    parts: list[Any]  # how to read the entries, again if need be
-    packed: list[Any]  # the entries of every partition, until they are dealt
-    raw: NDArray[np.int64]  # (M,) entries of each row, those that come twice counted twice
-    per_row: NDArray[np.int64]  # (M,) and counted once
-    fingerprint: str
-    here: Observations | None  # if they were fetched
-
     def __init__(self, client: Any, parts: list[Any], shape: tuple[int, int] | None = None) -> None:
-        self._set(client=client, parts=parts, cluster=None, here=None)
+        self.client = client
+        self.parts = parts  # how to read the entries, again if need be
+        self.cluster: Cluster | None = None  # who keeps them, once they are dealt
+        self._here: Observations | None = None  # if they were fetched
         read = client.compute(parts)
         names = client.gather([client.submit(_names, part) for part in read])
-        sides = []
-        for axis, side in enumerate(("row", "column")):
-            given = None if shape is None else shape[axis]
-            sides.append(_axis([part[axis] for part in names], side, given))
-        self._set(shape=(sides[0][0], sides[1][0]), row_labels=sides[0][1],
-                  column_labels=sides[1][1])  # fmt: skip
-        packed = self._packed(read)
-        counts = [client.submit(count, part, self.shape) for part in packed]
+        given = (None, None) if shape is None else shape
+        rows, columns = (
+            _axis([part[axis] for part in names], side, given[axis])
+            for axis, side in enumerate(("row", "column"))
+        )
+        self.shape = rows[0], columns[0]
+        self.row_labels, self.column_labels = rows[1], columns[1]
+        # the entries of every partition, until they are dealt
+        self.packed = self._packed(read)
+        counts = [client.submit(count, part, self.shape) for part in self.packed]
         while len(counts) > 1:  # a tree
             pairs = [counts[n : n + 2] for n in range(0, len(counts), 2)]
             counts = [client.submit(sum_of, pair) for pair in pairs]
-        per_row, n_ones, fingerprint = counts[0].result()
+        per_row, self._n_ones, of_entries = counts[0].result()
+        # (M,) entries of each row: those that come twice counted twice, and counted once
+        self._raw: NDArray[np.int64] = per_row
+        self._per_row: NDArray[np.int64] = per_row
         of_shape = hashlib.blake2b(repr(self.shape).encode(), digest_size=16)
-        self._set(packed=packed, raw=per_row, per_row=per_row, n_ones=n_ones,
-                  fingerprint=f"{of_shape.hexdigest()} {fingerprint}")  # fmt: skip
-
-    def _set(self, **values: Any) -> None:
-        for name, value in values.items():
-            self.__dict__[name] = value
-
-    def dealt_to(self, cluster: Cluster) -> RemoteObservations:
-        """The same, with the workers of a cluster; after a loss they read what they have to."""
-        self._set(cluster=cluster)
-        return self
+        self._fingerprint = f"{of_shape.hexdigest()} {of_entries}"
 
     def _packed(self, read: list[Any]) -> list[Any]:
         """The entries of every partition as numbers, on the workers."""
@@ -79,96 +73,104 @@ class RemoteObservations(DealtObservations):
         known = self.client.scatter(labels, broadcast=True)[0]
         return [self.client.submit(pack_triples, part, known, self.shape) for part in read]
 
-    # ------------------------------------------------------------ what the cluster asks for
+    # ------------------------------------------------------------ dealing
 
-    @property
-    def entries_by_row(self) -> NDArray[np.int64]:
-        """Where each row would start, entries that come twice counted twice, (M + 1,)."""
-        return np.concatenate([[0], np.cumsum(self.raw)])
+    def deal_to(self, cluster: Cluster, cuts: list[tuple[int, int]]) -> None:
+        """Let the workers of a cluster exchange entries until each has those of its rows."""
+        if cluster.deal(self.entries_by_row, cuts, self._rows_for):
+            per_row, n_ones = zip(*cluster.ask_all("sizes"), strict=True)
+            # entries that came twice are one now
+            self._per_row, self._n_ones = np.concatenate(per_row), sum(n_ones)
+        self.cluster = cluster
 
-    def rows_for(self, runs: list[slice]) -> list[Any]:
+    def _rows_for(self, runs: list[slice]) -> list[Any]:
         """The entries of runs of rows, each as futures of packed numbers, wherever they are."""
         bounds = np.array([run.start for run in runs[1:]], dtype=np.int64)
         packed = self.packed or self._packed(self.client.compute(self.parts))
         dealt = [self.client.submit(split, part, bounds, self.shape) for part in packed]
-        self._set(packed=[])
+        self.packed = []
         return [
             ("packed", (run.stop - run.start, self.shape[1]), run.start,
              [self.client.submit(operator.getitem, part, n) for part in dealt])
             for n, run in enumerate(runs)
         ]  # fmt: skip
 
-    def dealt(self, per_row: list[NDArray[np.int64]], n_ones: list[int]) -> None:
-        """Told by the cluster: what is left when entries that came twice are one."""
-        self._set(per_row=np.concatenate(per_row), n_ones=sum(n_ones))
-
-    # ------------------------------------------------------------ as observations
+    # ------------------------------------------------------------ what a fit needs to know
 
     @property
     def n_observed(self) -> int:
         """Number of observed entries."""
-        return int(self.per_row.sum())
+        return int(self._per_row.sum())
 
     @property
-    def indptr(self) -> NDArray[np.int64]:  # type: ignore[override]
-        """Where each row starts, (M + 1,)."""
-        return np.concatenate([[0], np.cumsum(self.per_row)])
+    def n_ones(self) -> int:
+        """Number of observed ones."""
+        return self._n_ones
 
     @property
-    def indices(self) -> NDArray[Any]:  # type: ignore[override]
-        """Columns of the entries: fetched."""
-        return self.to_local().indices
-
-    @property
-    def values(self) -> NDArray[np.uint8]:  # type: ignore[override]
-        """Values of the entries: fetched."""
-        return self.to_local().values
-
-    def to_local(self) -> Observations:
-        """All entries, fetched from the workers, who read them again if one of them is gone."""
-        if self.here is None:
-            indptr, columns, values = self._fetched()
-            labels = (self.row_labels, self.column_labels)
-            self._set(here=Observations(self.shape, indptr, columns, values, *labels))
-        assert self.here is not None
-        return self.here
-
-    def _fetched(self) -> tuple[Any, ...]:
-        """Where rows start, columns and values."""
-        packed = self.packed
-        if not packed:  # they were dealt
-            try:
-                parts = self.cluster._all("entries")
-                columns, values = (np.concatenate([part[n] for part in parts]) for n in (0, 1))
-                return self.indptr, columns, values
-            except WorkerLost:
-                packed = self._packed(self.client.compute(self.parts))
-        whole = np.concatenate(self.client.gather(packed))
-        return rows_from_packed(whole, self.shape)[1:4]
+    def entries_by_row(self) -> NDArray[np.int64]:
+        """Where each row would start, entries that come twice counted twice, (M + 1,)."""
+        return np.concatenate([[0], np.cumsum(self._raw)])
 
     @property
     def n_bytes_in_files(self) -> int:
         """None of the entries are in files of this process."""
         return 0
 
+    @property
+    def fingerprint(self) -> str:
+        """A hash of shape and entries."""
+        return self._fingerprint
+
+    def to_local(self) -> Observations:
+        """Fetch all entries from the workers, who read them again if one of them is gone."""
+        if self._here is None:
+            indptr, columns, values = self._fetched()
+            labels = (self.row_labels, self.column_labels)
+            self._here = Observations(self.shape, indptr, columns, values, *labels)
+        return self._here
+
+    def _fetched(self) -> tuple[Any, ...]:
+        """Where rows start, columns and values."""
+        packed = self.packed
+        if not packed and self.cluster is not None:  # they were dealt
+            try:
+                parts = self.cluster.ask_all("entries")
+                columns, values = (np.concatenate([part[n] for part in parts]) for n in (0, 1))
+                return np.concatenate([[0], np.cumsum(self._per_row)]), columns, values
+            except WorkerLost:
+                packed = self._packed(self.client.compute(self.parts))
+        parts = self.client.gather(packed)
+        return rows_from_packed(np.concatenate(parts), self.shape)[1:4]
+
     def take_rows(self, index: ArrayLike | slice) -> Observations:
-        """Some rows, in the order asked for: fetched."""
+        """Fetch some rows, in the order asked for."""
         rows = np.arange(self.shape[0])[index if isinstance(index, slice) else np.asarray(index)]
         order = np.argsort(rows, kind="stable")
         in_order = rows[order]
+        if self.cluster is None:
+            return self.to_local().take_rows(index)
         wanted = [in_order[(in_order >= run.start) & (in_order < run.stop)] - run.start
                   for run in self.cluster.runs]  # fmt: skip
         try:
-            parts = self.cluster._each("entries", [(rows,) for rows in wanted])
+            parts = self.cluster.ask_each("entries", [(rows,) for rows in wanted])
         except WorkerLost:
             return self.to_local().take_rows(index)
-        lengths = self.per_row[in_order]
+        lengths = self._per_row[in_order]
         sorted_rows = Observations(
             (len(rows), self.shape[1]),
             np.concatenate([[0], np.cumsum(lengths)]),
             *(np.concatenate([part[n] for part in parts]) for n in (0, 1)),
         )
         return sorted_rows.take_rows(np.argsort(order, kind="stable"))
+
+    def sum_over_rows(
+        self, function: Callable[[Observations, Array], Array], by_row: Array
+    ) -> Array:
+        """Add up a function of the entries of some rows, and of an array (M, …), over all rows."""
+        if self.cluster is None:
+            return function(self.to_local(), by_row)
+        return self.cluster.sum_over_rows(function, by_row)
 
 
 def sum_of(parts: list[tuple[Any, ...]]) -> tuple[Any, ...]:
@@ -206,12 +208,12 @@ def _axis(parts: list[Any], side: str, length: int | None) -> tuple[int, NDArray
 # ---------------------------------------------------------------- from collections
 
 
-def observed(X: Any, client_of: Callable[[], Any], absent: Any) -> Any:
-    """Dask collections and lists of Parquet files as remote observations; the rest as it is."""
+def observed(X: Any, client_of: Callable[[], Any], absent: Absent) -> RemoteEntries | None:
+    """Dask collections and lists of Parquet files as remote entries; None for anything else."""
     is_frame = type(X).__module__.startswith("dask.dataframe")
     are_files = isinstance(X, list | tuple) and len(X) > 0 and all(_is_path(path) for path in X)
     if not (is_dask_array(X) or is_frame or are_files):
-        return X
+        return None
     import dask
 
     client = client_of()
@@ -222,13 +224,13 @@ def observed(X: Any, client_of: Callable[[], Any], absent: Any) -> Any:
         starts = np.cumsum([0, *X.chunks[0]])
         triples = dask.delayed(_triples_of_rows)
         parts = [triples(b, int(at), absent) for b, at in zip(blocks, starts, strict=False)]
-        return RemoteObservations(client, parts, X.shape)
+        return RemoteEntries(client, parts, X.shape)
     if is_frame:
         _three_columns(list(X.columns))
         triples = dask.delayed(_triples_of_table)
-        return RemoteObservations(client, [triples(part) for part in X.to_delayed()])
+        return RemoteEntries(client, [triples(part) for part in X.to_delayed()])
     read = dask.delayed(_triples_of_file)
-    return RemoteObservations(client, [read(os.path.abspath(path)) for path in X])
+    return RemoteEntries(client, [read(os.path.abspath(path)) for path in X])
 
 
 def is_dask_array(X: Any) -> bool:

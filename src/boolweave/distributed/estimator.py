@@ -14,12 +14,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from boolweave.data.observations import Observations
-from boolweave.distributed.backend import Cluster, DealtObservations, WorkerLost
-from boolweave.distributed.entries import RemoteObservations, is_dask_array, observed
+from boolweave.distributed.backend import ClusterMachine
+from boolweave.distributed.cluster import Cluster, WorkerLost
+from boolweave.distributed.entries import is_dask_array, observed
 from boolweave.estimator import BooleanMatrixFactorization
 
 if TYPE_CHECKING:
+    from boolweave.data.observed import ObservedEntries
     from boolweave.engine.result import Result
+    from boolweave.fit.machine import Machine
     from boolweave.fit.rank import RankSelection
 
 
@@ -82,20 +85,19 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
         self.client = client
 
     def _run(
-        self, observations: Observations, first_seed: int | None = None
+        self,
+        observations: ObservedEntries,
+        first_seed: int | None = None,
+        machine: Machine | None = None,
     ) -> tuple[Result, RankSelection | None, int]:
         seed = self._first_seed() if first_seed is None else first_seed
         while True:  # with the same seed after a worker was lost
             cluster = Cluster(self._client())
-            if isinstance(observations, RemoteObservations):
-                dealt: Any = observations.dealt_to(cluster)
-            else:
-                dealt = DealtObservations.to(cluster, observations)
             try:
                 with cluster.shielded():
-                    result, selection, n_dropped = super()._run(dealt, seed)
+                    found = super()._run(observations, seed, ClusterMachine(cluster))
                     cluster.tidy()
-                return replace(result, observations=observations), selection, n_dropped
+                return found
             except WorkerLost as lost:
                 warnings.warn(f"{lost}; the run goes on with the others", stacklevel=3)
 
@@ -116,8 +118,8 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
 
     # ------------------------------------------------------------ dask collections
 
-    def _observe(self, X: Any, *, reset: bool) -> Observations:
-        return super()._observe(observed(X, self._client, self.absent), reset=reset)
+    def _converted(self, X: Any) -> ObservedEntries:
+        return observed(X, self._client, self.absent) or super()._converted(X)
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit, and return row factors (M, K) as `transform` would: of a dask array as one."""

@@ -10,29 +10,27 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import signal
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from boolweave.data.entries import rows_from_packed
 from boolweave.data.observations import Observations
-from boolweave.engine import integer_sums, integers
-from boolweave.engine import loop as engine
-from boolweave.engine.scoring import Parts, Scorer
+from boolweave.engine.integer_sums import IntegerMessages, Sums, Variables
+from boolweave.engine.integers import IntegerBackend, Part
 from boolweave.fit import memory
-from boolweave.fit.resuming import check_messages
-from boolweave.runtime.storage import Memory
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from boolweave.engine.backend import Beliefs, State
     from boolweave.engine.field import Field
-    from boolweave.engine.loop import Problem, State
-    from boolweave.engine.result import Result
+    from boolweave.engine.integer_sums import IntegerProblem, Score
     from boolweave.model.model import Model
+    from boolweave.runtime.types import Array
 
 
 class NoAnswer(RuntimeError):
@@ -49,143 +47,123 @@ class Rows:
         of packed entries.
     cuts : list of (int, int)
         Their blocks.
-    top : int
-        How many rows of the matrix are above them.
+    first_row : int
+        Number of their first row in the matrix.
     n_rows : int
         How many rows the matrix has.
     """
 
     def __init__(
-        self, part: tuple[Any, ...], cuts: list[tuple[int, int]], top: int, n_rows: int
+        self, part: tuple[Any, ...], cuts: list[tuple[int, int]], first_row: int, n_rows: int
     ) -> None:
         from distributed import get_worker
 
         self.worker: Any = get_worker()
-        n_threads = self.worker.state.nthreads
-        self.pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
+        self.n_threads: int = self.worker.state.nthreads
         if part[0] == "packed":
             _, shape, first, parts = part
             part = rows_from_packed(np.concatenate(parts), shape, first_row=first)[:4]
         self.observations = Observations(part[0], *(np.array(array) for array in part[1:]))
-        self.cuts, self.top, self.n_rows = cuts, top, n_rows
+        self.part = Part(cuts, first_row, n_rows, self.reduce)
         self.rank = 0
         self.peers: list[tuple[str, Any]] = []
-        self.blocks: tuple[integers.CompactBlock, ...] = ()
-        self.stores: dict[int, Memory] = {}  # by the number of factors
-        self.problems: dict[int, Problem] = {}
-        self.scorers: dict[int, Scorer] = {}
+        # by the number of factors, as long as there is a problem with so many
+        self.backends: WeakValueDictionary[int, IntegerBackend] = WeakValueDictionary()
+        self.problems: dict[int, tuple[IntegerBackend, IntegerProblem]] = {}
         self.states: dict[int, State] = {}
-        self.views: dict[int, dict[str, NDArray[Any]]] = {}
-        self._kept: dict[str, tuple[dict[int, Any], ...]] = {
-            "problem": (self.problems, self.scorers), "state": (self.states,),
-            "view": (self.views,),
-        }  # fmt: skip
+        self.kept: dict[int, Beliefs] = {}
         self._waiting: dict[tuple[int, int], asyncio.Future[Any]] = {}
         self._sending: set[asyncio.Future[None]] = set()
         self._n_reduced = 0
         self._abandoned = False
 
-    # ------------------------------------------------------------ problems and states
+    # ------------------------------------------------------------ problems and messages
 
     def connect(self, rank: int, peers: list[tuple[str, Any]]) -> None:
-        """Address and key of all actors, and which of them this is."""
+        """Learn address and key of all actors, and which of them this is."""
         self.rank, self.peers = rank, peers
 
     def sizes(self) -> tuple[NDArray[np.int64], int]:
         """Number of entries of each row, and of ones."""
         return np.diff(self.observations.indptr), self.observations.n_ones
 
-    def entries(self, rows: NDArray[np.int64] | None = None) -> tuple[Any, Any]:
+    def entries(self, rows: NDArray[np.int64] | None = None) -> tuple[Array, Array]:
         """Columns and values, of all rows or of some."""
         seen = self.observations if rows is None else self.observations.take_rows(np.array(rows))
         return seen.indices, seen.values
 
-    def pose(self, key: int, model: Model, code: integers.Code, room: dict[str, Any]) -> None:
-        """A problem: the rows are the same, the model is another."""
+    def apply(self, function: Callable[[Observations, Array], Array], part: Array) -> Array:
+        """Call a function of the entries and of the rows of an array that belong to them."""
+        return function(self.observations, own(part))
+
+    def pose(self, key: int, model: Model, room: dict[str, Any]) -> None:
+        """Pose a problem: the rows are the same, the model is another."""
         K = model.n_components
-        if K not in self.stores:
-            n_jobs = 1 if self.pool is None else self.pool._max_workers
-            self.stores[K] = memory.store_for(self.observations, K, n_jobs=n_jobs, **room)
-        if not self.blocks:
-            made = integers.make_blocks(self.observations, code, self.cuts, self.stores[K])
-            self.blocks = tuple(replace(block, top=self.top) for block in made)
-        blocks = tuple(replace(block, levels=code.levels) for block in self.blocks)
-        problem = engine.problem_of(self.observations, model, blocks, code, store=self.stores[K])
-        self.problems[key] = replace(problem, share=self)
-        self.scorers[key] = Scorer(self.problems[key], self.pool)
+        backend = self.backends.get(K)
+        if backend is None:
+            store = memory.store_for(self.observations, K, n_jobs=self.n_threads, **room)
+            backend = IntegerBackend(self.observations, self.n_threads, store, self.part)
+            self.backends[K] = backend
+        self.problems[key] = backend, backend.problem(model)
 
-    def begin(self, key: int, problem: int, view: int, field: Field | None) -> None:
-        """Messages that say nothing."""
-        posed = self.problems[problem]
-        if field is None:
-            self.states[key] = engine.init_neutral(posed)
-        else:
-            self.states[key] = engine.init_from(posed, field)
-        self._write_down(self.states[key], view)
-
-    def renew(self, key: int, problem: int, view: int) -> None:
-        """The beliefs that follow from the messages with the priors of a problem."""
-        engine.believe(self.problems[problem], self.states[key])
-        self._write_down(self.states[key], view)
-
-    def _write_down(self, state: State, view: int) -> None:
-        self.views[view] = {
-            "row_belief": np.asarray(state.row_belief),
-            "column_belief": np.asarray(state.column_belief),
-        }
+    def start(self, key: int, problem: int, field: Field | None) -> None:
+        """Make messages that say nothing."""
+        backend, posed = self.problems[problem]
+        self.states[key] = backend.start(posed, field)
 
     def to_sum_product(self, key: int, new_key: int, problem: int) -> None:
-        """Go on with sum-product."""
-        self.states[new_key] = engine.to_sum_product(self.problems[problem], self.states[key])
+        """Convert messages, for sum-product to go on from them."""
+        backend, posed = self.problems[problem]
+        self.states[new_key] = backend.to_sum_product(posed, self.states[key])
 
     def put(self, key: int, problem: int, state: State) -> None:
-        """A state from elsewhere, such as a checkpoint."""
-        assert state.sums is not None
-        check_messages(self.problems[problem], state)
-        messages = {"to_row": own(state.to_row), "to_column": own(state.to_column)}
-        self.states[key] = replace(state, sums=own(state.sums), **messages)
+        """Take a state from elsewhere, such as a checkpoint."""
+        backend, posed = self.problems[problem]
+        backend.check(posed, state)
+        self.states[key] = replace(state, messages=own(state.messages))
 
-    def believe(self, key: int, rows: NDArray[Any], columns: NDArray[Any]) -> None:
-        """Beliefs from elsewhere."""
-        state = self.states[key]
-        state.row_belief, state.column_belief = np.array(rows), np.array(columns)
-
-    def get(self, kind: str, key: int, name: str) -> Any:
-        """A part of a state or of a view; what is the same on all workers, from the first."""
-        if kind == "state":
-            return getattr(self.states[key], name)
-        return None if name == "column_belief" and self.rank else self.views[key][name]
+    def messages(self, key: int, name: str) -> Any:
+        """A part of the messages of a state."""
+        return getattr(self.states[key].messages, name)
 
     def held(self) -> int:
         """Number of states whose messages are kept."""
         return len(self.states)
 
     def forget(self, gone: list[tuple[str, int]]) -> None:
-        """What nobody needs any longer."""
+        """Forget what nobody needs any longer."""
+        kept: dict[str, dict[int, Any]] = {
+            "problem": self.problems, "state": self.states, "beliefs": self.kept
+        }  # fmt: skip
         for kind, number in gone:
-            for kept in self._kept[kind]:
-                kept.pop(number, None)
+            kept[kind].pop(number, None)
 
     # ------------------------------------------------------------ work
 
     def step(
-        self, key: int, problem: int, damping: float, view: int, gone: list[tuple[str, int]]
-    ) -> tuple[float, tuple[float, float], tuple[int, int], Parts]:
-        """One iteration: residual, expected ones, changes and the parts of the log-posterior."""
+        self, key: int, problem: int, damping: float, beliefs: int, gone: list[tuple[str, int]]
+    ) -> tuple[float, tuple[float, float], tuple[int, int], Score]:
+        """Do one iteration; returns residual, expected ones, changes and the score."""
         self.forget(gone)
-        state, posed = self.states[key], self.problems[problem]
-        engine.step(posed, state, damping, self.pool)
-        self._write_down(state, view)
-        parts = self.scorers[problem].parts(state)
-        return state.residual, state.expected_ones, state.n_changed, parts
+        backend, posed = self.problems[problem]
+        state = self.states[key]
+        backend.step(posed, state, damping)
+        score = self.believe(key, problem, beliefs)
+        return state.residual, state.expected_ones, state.n_changed, score
 
-    def parts(self, key: int, problem: int) -> Parts:
-        """The parts of the log-posterior."""
-        return self.scorers[problem].parts(self.states[key])
+    def believe(self, key: int, problem: int, beliefs: int) -> Score:
+        """Write down the beliefs of a state in a problem; returns the score."""
+        backend, posed = self.problems[problem]
+        self.kept[beliefs] = backend.beliefs(posed, self.states[key])
+        return backend.score(posed, self.states[key])
 
-    def counts(self, result: Result) -> NDArray[np.int64]:
-        """`Result.counts` of the rows here."""
-        return result.counts(self.observations)
+    def row_beliefs(self, key: int) -> Array:
+        """The beliefs of the rows here."""
+        return self.kept[key].rows
+
+    def column_beliefs(self, key: int) -> Array | None:
+        """The beliefs of the columns, which are the same on all workers: from the first."""
+        return None if self.rank else self.kept[key].columns
 
     # ------------------------------------------------------------ sums over all workers
 
@@ -277,6 +255,6 @@ def own(value: Any) -> Any:
     """Arrays that came over the network can be read only; those of a state are written to."""
     if isinstance(value, list):
         return [own(item) for item in value]
-    if isinstance(value, integer_sums.Sums | integer_sums.Side):
-        return replace(value, **{name: own(part) for name, part in vars(value).items()})
+    if isinstance(value, IntegerMessages | Sums | Variables):
+        return type(value)(*(own(getattr(value, field.name)) for field in fields(value)))
     return np.array(value) if isinstance(value, np.ndarray) else value

@@ -15,8 +15,8 @@ import numpy as np
 
 from boolweave.data.observations import ENTRIES_PER_CHUNK
 from boolweave.engine import prediction
-from boolweave.engine.evidence import evidence_of
 from boolweave.engine.kernels import folding_in, max_sum
+from boolweave.model.evidence import evidence_of
 from boolweave.model.odds import with_infinities
 from boolweave.model.products import boolean_product
 from boolweave.runtime.storage import release_pages

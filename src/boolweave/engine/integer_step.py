@@ -10,13 +10,24 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from boolweave.engine.integer_sums import scale_of, set_beliefs, settle, tell
-from boolweave.engine.integers import NARROW, entries_of
+from boolweave.engine.backend import State
+from boolweave.engine.integer_blocks import NARROW, Code, IntegerBlock, entries_of
+from boolweave.engine.integer_sums import (
+    IntegerProblem,
+    Prior,
+    Sums,
+    Variables,
+    own,
+    quantise,
+    scale_of,
+    settle,
+)
 from boolweave.engine.kernels import groups, variables
 from boolweave.engine.kernels import integer_max_sum as kernels
 from boolweave.engine.kernels import integer_sum_product as sum_product_kernels
-from boolweave.engine.kernels.max_sum import Messages
-from boolweave.runtime.storage import iterate_blocks
+from boolweave.engine.kernels.max_sum import Messages as KernelMessages
+from boolweave.runtime.storage import iterate_blocks, release_pages
+from boolweave.runtime.types import Array, Integers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,29 +35,30 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from boolweave.engine.field import Field
-    from boolweave.engine.integer_sums import Prior, Side, Sums
-    from boolweave.engine.integers import Code, CompactBlock
+
+# Largest change, changed bits of the rows, changes of the column sums.
+Updated = tuple[float, int, Integers]
 
 # Its multiples fill the unit interval evenly.
 GOLDEN = 0.6180339887498949
 
 
 def step(
-    problem: Any,
-    state: Any,
+    problem: IntegerProblem,
+    state: State,
     damping: float,
-    run_all: Callable[[Callable[[list[int]], Any], list[list[int]]], Iterable[Any]],
-    n_groups: int,
+    run: Callable[[Callable[[list[int]], Updated]], Iterable[Updated]],
+    reduce: Callable[[Integers], Integers],
 ) -> None:
-    """One iteration; the state is replaced by the next.
+    """Do one iteration; the state is replaced by the next.
 
-    Where the rows are a share of those on a cluster, columns are summed over all of it. The blocks
-    are dealt to `n_groups` groups with one column sum each; `run_all` maps a function over them.
-    Integer sums do not depend on the grouping. The residual is the largest change, as a share of L
-    (max-sum) or in log-odds.
+    `run` maps a function over groups of blocks, each with column sums of its own; integer sums do
+    not depend on the grouping. `reduce` adds the changes of column sums up over all parts of the
+    matrix. The residual is the largest change, as a share of |L| (max-sum) or in log-odds.
     """
-    sums, code = state.sums, problem.code
-    tell(problem, state)
+    messages, code = own(state), problem.code
+    sums = messages.sums
+    quantise(problem, state)
     field = None if state.field is None else state.field.faded(damping)
     setting = (*code.levels.tolist(), damping)
     if sums.last_setting != setting:  # with other evidence nothing is settled
@@ -56,26 +68,27 @@ def step(
     told = Told(
         problem.model.product == "xor", state.semiring, code, damping,
         int((sums.n_steps + 1) * GOLDEN % 1.0 * kernels.DAMPING_STEPS),
-        scale_of(problem, state.semiring), sums.columns,
-        problem.settling_priors[0], field,
+        scale_of(code, state.semiring), sums.columns,
+        problem.quantised_row_prior, field,
     )  # fmt: skip
 
-    def one_group(numbers: list[int]) -> tuple[float, int, Any]:
-        return update(told, [_member(problem, state, i) for i in numbers])
+    def one_group(numbers: list[int]) -> Updated:
+        members = [
+            Member(problem.blocks[i], sums, i, messages.to_row[i], messages.to_column[i])
+            for i in numbers
+        ]
+        return update(told, members)
 
     change, n_changed, column_sums = 0.0, 0, np.zeros_like(sums.columns.sums)
-    numbers = [list(range(g, len(problem.blocks), n_groups)) for g in range(n_groups)]
-    for moved, changed, column_sum in run_all(one_group, numbers):
+    for moved, changed, column_sum in run(one_group):
         change = max(change, moved)
         n_changed += changed
         column_sums += column_sum
-    if problem.share is not None:
-        column_sums = problem.share.reduce(column_sums)
-    sums.columns.sums += column_sums
+    sums.columns.sums += reduce(column_sums)
     scratch = variables.scratch_for(problem.n_components)
     field_of_columns = None if field is None else field.of_columns().T
     of_columns = settle(
-        sums.columns, problem.settling_priors[1], told.scale, scratch, field_of_columns
+        sums.columns, problem.quantised_column_prior, told.scale, scratch, field_of_columns
     )
     state.n_changed = n_changed, of_columns
     sums.n_changes += sum(state.n_changed)
@@ -88,13 +101,21 @@ def step(
     state.expected_ones = (zero, one)
     sums.n_steps += 1
     state.field = field
-    set_beliefs(problem, state)
     state.n_iter += 1
 
 
-def _member(problem: Any, state: Any, i: int) -> Member:
-    """Block `i` in a step."""
-    return Member(problem.blocks[i], state.sums, i, state.to_row[i], state.to_column[i])
+def n_covered(
+    problem: IntegerProblem,
+    block: IntegerBlock,
+    row_words: NDArray[np.uint64],
+    column_words: NDArray[np.uint64],
+) -> NDArray[np.int64]:
+    """Count the entries of each code that the decoded product makes 1 in a block, (3,)."""
+    xor = True if problem.model.product == "xor" else None
+    counts = variables.count_covered(xor, block.for_kernels(), row_words, column_words)
+    for array in entries_of(block):
+        release_pages(array)
+    return np.array([*counts, 0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +128,7 @@ class Told:
     damping: float
     phase: int  # in 0 … 127
     scale: variables.Scale
-    columns: Side
+    columns: Variables
     row_prior: Prior
     field: Field | None  # as it is after the step
 
@@ -116,18 +137,18 @@ class Told:
 class Member:
     """A block in a step, and where its arrays are."""
 
-    block: CompactBlock
+    block: IntegerBlock
     sums: Sums
     number: int  # of the block in the lists of `sums`
-    to_row: NDArray[Any]
-    to_column: NDArray[Any]
+    to_row: Array
+    to_column: Array
 
-    def arrays(self) -> tuple[NDArray[Any], ...]:
+    def arrays(self) -> tuple[Array, ...]:
         """The large arrays, which may be in files."""
         return (*entries_of(self.block), self.to_row, self.to_column)
 
 
-def update(told: Told, members: list[Member]) -> tuple[float, int, NDArray[Any]]:
+def update(told: Told, members: list[Member]) -> Updated:
     """One iteration of some blocks.
 
     Returns the largest change (of max-sum as a share of |L|, of sum-product in steps), how many
@@ -151,7 +172,7 @@ def update(told: Told, members: list[Member]) -> tuple[float, int, NDArray[Any]]
         block, sums, i = member.block, member.sums, member.number
         side = sums.rows[i]
         to_row, to_column = member.to_row.reshape(-1), member.to_column.reshape(-1)
-        messages = Messages(to_row, to_column)
+        messages = KernelMessages(to_row, to_column)
         arguments = (
             xor, block.for_kernels(), side.for_kernels(), columns.of(block), messages, sums.still[i]
         )  # fmt: skip
@@ -181,11 +202,11 @@ class _Columns:
         self.units = told.columns.table(told.columns.units)
         self._move = int(kernels.LARGEST_MOVE * min(1.0, told.damping + 1 / 128)) + 1
         self._beliefs: dict[bool, NDArray[np.int16]] = {}  # by whether blocks are dense
-        self._changes: dict[tuple[bool, bool], NDArray[Any]] = {}  # and whether in 16 bits
+        self._changes: dict[tuple[bool, bool], Array] = {}  # and whether in 16 bits
         self._reach = {True: 0, False: 0}  # what a sum in 16 bits may have come to
         self._taken = np.zeros_like(told.columns.sums)  # as sums of columns are kept
 
-    def of(self, block: CompactBlock) -> groups.Variables:
+    def of(self, block: IntegerBlock) -> groups.Variables:
         """The columns as a block takes them."""
         dense, reach = block.dense, block.most_in_column * self._move
         narrow = self.told.semiring == "max-sum" and reach <= NARROW
@@ -205,22 +226,22 @@ class _Columns:
         stride = len(self.units) if dense else groups.padded(self.units.shape[1])
         return groups.Variables(stride, self._beliefs[dense], changes, self.told.columns.moved)
 
-    def _zeros(self, dense: bool, kind: Any) -> NDArray[Any]:
+    def _zeros(self, dense: bool, kind: Any) -> Array:
         n_columns, n_factors = self.units.shape
         size = n_columns * (n_factors if dense else groups.padded(n_factors))
         return groups.arrays_apart([(size + groups.SLACK, kind)])[0]
 
-    def _table(self, dense: bool, flat: NDArray[Any]) -> NDArray[Any]:
+    def _table(self, dense: bool, flat: Array) -> Array:
         """An array of one of the layouts as (N, K)."""
         n_columns, n_factors = self.units.shape
         if dense:
             return flat[: self.units.size].reshape(n_factors, n_columns).T
         return flat[: -groups.SLACK].reshape(n_columns, -1)[:, :n_factors]
 
-    def _take(self, dense: bool, changes: NDArray[Any]) -> None:
+    def _take(self, dense: bool, changes: Array) -> None:
         self.told.columns.table(self._taken)[...] += self._table(dense, changes)
 
-    def changes(self) -> NDArray[Any]:
+    def changes(self) -> Array:
         """The changes of the sums by all blocks."""
         for (dense, _), changes in self._changes.items():
             self._take(dense, changes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from boolweave.data.observations import Observations
+    from boolweave.data.observed import ObservedEntries
+    from boolweave.model.products import Product
     from boolweave.runtime.types import Array, Floats, Integers
 
     Bits: TypeAlias = NDArray[np.uint8]
@@ -71,7 +73,7 @@ class Result:
     """
 
     model: Model
-    observations: Observations
+    observations: ObservedEntries
     row_log_odds: Floats
     column_log_odds: Floats
     log_posterior: float
@@ -131,7 +133,7 @@ class Result:
     @property
     def completed(self) -> Bits:
         """What was observed, and Z where nothing was, (M, N)."""
-        filled, seen = self.Z, self.observations
+        filled, seen = self.Z, self.observations.to_local()
         filled[seen.rows_of_entries(), seen.indices] = seen.values
         return filled
 
@@ -207,14 +209,13 @@ class Result:
 
     # ------------------------------------------------------------ counts and order
 
-    def counts(self, observations: Observations) -> NDArray[np.int64]:
+    def counts(self, observations: ObservedEntries) -> NDArray[np.int64]:
         """How often 0 was seen where `Z` is 0 and where it is 1, and 1 likewise: (2, 2)."""
-        if getattr(observations, "cluster", None) is not None:
-            return observations.cluster.counts(self)  # type: ignore[attr-defined]
         how = self.model.product, self.marginal
-        return prediction.counts(*self._factors, observations, *how)
+        count = partial(_counts, column_log_odds=self.column_log_odds, how=how)
+        return observations.sum_over_rows(count, self.row_log_odds)
 
-    def decoded_counts(self, observations: Observations) -> NDArray[np.int64]:
+    def decoded_counts(self, observations: ObservedEntries) -> NDArray[np.int64]:
         """`counts` of the product of `X` and `Y`, also where `Z` is made of marginals."""
         return replace(self, marginal=False).counts(observations)
 
@@ -235,6 +236,16 @@ class Result:
             column_log_odds=self.column_log_odds[chosen],
             stability=None if self.stability is None else self.stability[chosen],
         )
+
+
+def _counts(
+    observations: Observations,
+    row_log_odds: Floats,
+    column_log_odds: Floats,
+    how: tuple[Product, bool],
+) -> NDArray[np.int64]:
+    """`prediction.counts` of some rows, wherever they are."""
+    return prediction.counts(row_log_odds, column_log_odds, observations, *how)
 
 
 def numbered(result: Result, row_prior: Any = None, column_prior: Any = None) -> Result:

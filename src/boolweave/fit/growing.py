@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from boolweave.data.observations import Observations
+    from boolweave.data.observed import ObservedEntries
     from boolweave.model.products import Product
     from boolweave.runtime.types import Floats
 
@@ -50,7 +51,7 @@ class Sample:
     row_of: NDArray[np.int64]  # of each entry
 
     @classmethod
-    def of(cls, observations: Observations) -> Sample:
+    def of(cls, observations: ObservedEntries) -> Sample:
         """Take all rows, or as many of a large table, evenly spread, as have `ENTRIES` entries."""
         n_rows = observations.shape[0]
         share = min(1.0, ENTRIES / max(1, observations.n_observed))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from boolweave.data.observations import Observations
+    from boolweave.data.observed import ObservedEntries
     from boolweave.engine.result import Result
 
 # A table with a smaller share of holes than this is to be explained rather than to be filled. Then
@@ -20,18 +20,18 @@ RISE = 0.02
 LAST = 10
 
 
-def wrong_entries(result: Result, observations: Observations) -> int:
+def wrong_entries(result: Result, observations: ObservedEntries) -> int:
     """Count the observed entries that the product of the decoded factors has wrong."""
     counts = result.decoded_counts(observations)
     return int(counts.sum() - np.trace(counts))
 
 
-def wrong_as_constant(observations: Observations) -> int:
+def wrong_as_constant(observations: ObservedEntries) -> int:
     """Count the observed entries that the better of the two constant matrices has wrong."""
     return min(observations.n_ones, observations.n_observed - observations.n_ones)
 
 
-def failed(result: Result, observations: Observations) -> bool:
+def failed(result: Result, observations: ObservedEntries) -> bool:
     """Whether all factors are empty, or more entries are wrong than with a constant matrix."""
     if observations.n_ones == 0:
         return False
@@ -47,13 +47,13 @@ def is_rising(result: Result) -> bool:
     return bool(scores[-1] - scores[-1 - LAST] > RISE * abs(scores[-1]))
 
 
-def has_few_holes(observations: Observations) -> bool:
+def has_few_holes(observations: ObservedEntries) -> bool:
     """Whether so few entries are missing that the table is to be explained, not to be filled."""
     n_cells = observations.shape[0] * observations.shape[1]
     return observations.n_observed > (1 - FEW_HOLES) * n_cells
 
 
-def is_informative(result: Result, start: Result, observations: Observations) -> bool:
+def is_informative(result: Result, start: Result, observations: ObservedEntries) -> bool:
     """Whether it explains at least a tenth of what max-sum explains beyond a constant."""
     if observations.n_observed == 0:
         return True
@@ -61,7 +61,7 @@ def is_informative(result: Result, start: Result, observations: Observations) ->
     return right > constant + 0.1 * (right_before - constant) or right >= right_before
 
 
-def shares_explained(observations: Observations, *results: Result) -> list[float]:
+def shares_explained(observations: ObservedEntries, *results: Result) -> list[float]:
     """Return the share of the entries that each result explains; last, that of a constant."""
     n = observations.n_observed
     shares = [int(np.trace(result.counts(observations))) / n for result in results]

@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boolweave.engine import loop as engine
+from boolweave.engine.backend import Beliefs, State
 from boolweave.engine.field import Field
-from boolweave.engine.integer_sums import Side, Sums
+from boolweave.engine.loop import Run
 from boolweave.engine.result import Result
 from boolweave.fit import float_finish, judging
+from boolweave.fit.machine import MESSAGE_TYPES, Machine, ThisMachine
 from boolweave.fit.resuming import frame_of, whole_number
 from boolweave.fit.settings import PAPER_FLIP, Settings
 from boolweave.fit.starts import (
@@ -47,7 +48,7 @@ from boolweave.runtime.checkpoint import Recorder
 from boolweave.runtime.threads import effective_jobs
 
 if TYPE_CHECKING:
-    from boolweave.data.observations import Observations
+    from boolweave.data.observed import ObservedEntries
     from boolweave.runtime.progress import OnIteration
 
 # The shares of flips that learning of the noise begins with: the next one if no start finds
@@ -72,7 +73,7 @@ SAME_FACTOR = 0.5
 # What the frames of a checkpoint consist of.
 FRAME_TYPES = (
     Attempts, Starts, Learning, Decimation, Candidate, Result, Model, Channel,
-    engine.Run, engine.State, Field, Sums, Side,
+    Run, State, Beliefs, Field, *MESSAGE_TYPES,
 )  # fmt: skip
 
 
@@ -81,18 +82,19 @@ class UninformativeWarning(UserWarning):
 
 
 def fit(
-    observations: Observations,
+    observations: ObservedEntries,
     settings: Settings,
     random: np.random.Generator,
     on_iteration: OnIteration | None = None,
     recorder: Recorder | None = None,
     first: Result | None = None,
+    machine: Machine | None = None,
 ) -> Result:
     """Find the factors by the method of `settings`.
 
     Parameters
     ----------
-    observations : Observations
+    observations : ObservedEntries
     settings : Settings
     random : numpy Generator
         Seeds the starts.
@@ -103,12 +105,15 @@ def fit(
     first : Result, optional
         Factors, as many as there are to be, that one more start begins with; there need not be
         any random start then.
+    machine : Machine, optional
+        Where it runs; left out, in the threads of this process.
 
     Returns
     -------
     Result
     """
-    this = _Fit(observations, settings, on_iteration, recorder or Recorder(), first)
+    recorder, machine = recorder or Recorder(), machine or ThisMachine()
+    this = _Fit(observations, settings, on_iteration, recorder, first, machine)
     this.recorder.checks["blocks"] = whole_number
     store = this.room(effective_jobs(settings.n_jobs))
     with this.recorder.frame("blocks", lambda: [store.n_blocks]) as n_blocks:
@@ -119,9 +124,12 @@ def fit(
             this.recorder.checks.clear()  # they hold on to the problem, and so to its messages
 
 
-def check_memory(observations: Observations, settings: Settings) -> None:
+def check_memory(
+    observations: ObservedEntries, settings: Settings, machine: Machine | None = None
+) -> None:
     """Raise MemoryError if a fit would take more than there is."""
-    _Fit(observations, settings, None, Recorder()).room(effective_jobs(settings.n_jobs))
+    this = _Fit(observations, settings, None, Recorder(), None, machine or ThisMachine())
+    this.room(effective_jobs(settings.n_jobs))
 
 
 class _Fit(Steps):
@@ -153,9 +161,9 @@ class _Fit(Steps):
         most = max(self.settings.max_iter, FIRST_UPDATE, UPDATE_EVERY)
         for name, kind in (
             ("attempts", Attempts), ("starts", Starts), ("max-sum", Learning),
-            ("refine", Learning), ("decimate", Decimation), ("run", engine.Run),
+            ("refine", Learning), ("decimate", Decimation), ("run", Run),
         ):  # fmt: skip
-            self.recorder.checks[name] = frame_of(kind, lambda: self.first_problem, most)
+            self.recorder.checks[name] = frame_of(kind, self, most)
 
     def _begin_with(self, flip: float) -> None:
         """Begin learning with this share of flips, if the noise is to be learned."""
@@ -226,7 +234,7 @@ class _Fit(Steps):
         return self._to_sum_product(start) if self.settings.method == "sum-product" else start
 
     def _to_sum_product(self, start: Candidate) -> Candidate:
-        start.state = engine.to_sum_product(self.first_problem, start.state)
+        start.state = self.backend.to_sum_product(self.first_problem, start.state)
         return start
 
     def _to_the_end(self, at: Starts, candidate: Candidate) -> Candidate:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from boolweave.data.observations import Observations
-    from boolweave.engine.loop import State
+    from boolweave.data.observed import ObservedEntries
+    from boolweave.engine.backend import Beliefs
     from boolweave.engine.result import Result
     from boolweave.fit.settings import Settings
 
@@ -30,24 +30,28 @@ LEAST_DENSITY = 1e-3
 
 
 def model_from_beliefs(
-    settings: Settings, observations: Observations, model: Model, state: State
+    settings: Settings,
+    observations: ObservedEntries,
+    model: Model,
+    beliefs: Beliefs,
+    expected_ones: tuple[float, float],
 ) -> Model:
     """Learn the channel and the priors from the marginals of sum-product."""
     learned: dict[str, Channel | NDArray[np.float64]] = {}
     if settings.learns("noise"):
         n_ones = observations.n_ones
-        seen_one, seen_zero = state.expected_ones
+        seen_one, seen_zero = expected_ones
         n_zeros = observations.n_observed - n_ones
         counts = (n_zeros - seen_zero, seen_zero), (n_ones - seen_one, seen_one)
         learned["channel"] = channel_from_counts(counts)
     if settings.learns("row_prior"):
-        learned["row_prior"] = density(sigmoid(state.row_belief))
+        learned["row_prior"] = density(sigmoid(beliefs.rows))
     if settings.learns("column_prior"):
-        learned["column_prior"] = density(sigmoid(state.column_belief.T)).T
+        learned["column_prior"] = density(sigmoid(beliefs.columns.T)).T
     return replace(model, **learned)  # type: ignore[arg-type]
 
 
-def model_from_bits(settings: Settings, observations: Observations, result: Result) -> Model:
+def model_from_bits(settings: Settings, observations: ObservedEntries, result: Result) -> Model:
     """Learn the same from the decoded factors, because max-sum has no marginals."""
     learned: dict[str, Channel | NDArray[np.float64]] = {}
     if settings.learns("noise"):

@@ -10,15 +10,15 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from boolweave.engine import integers
-from boolweave.engine.loop import MAX_BLOCKS, MIN_BLOCK
+from boolweave.engine.backend import MAX_BLOCKS, MIN_BLOCK
+from boolweave.engine.integer_blocks import DENSE
 from boolweave.fit import float_finish
 from boolweave.fit.starts import N_FINALISTS
 from boolweave.runtime.free_memory import free_memory, in_words
 from boolweave.runtime.storage import Files, Memory, check_disk
 
 if TYPE_CHECKING:
-    from boolweave.data.observations import Observations
+    from boolweave.data.observed import ObservedEntries
     from boolweave.model.products import Product
 
 Messages = Literal["uint8", "float32"]
@@ -115,7 +115,7 @@ class FitSize:
     def _n_held(self) -> int:
         """The entries with messages: in dense blocks, cells that are not observed have some."""
         n_cells = self.shape[0] * self.shape[1]
-        return n_cells if integers.DENSE * n_cells <= self.n_entries else self.n_entries
+        return n_cells if DENSE * n_cells <= self.n_entries else self.n_entries
 
     @property
     def _per_entry(self) -> int:
@@ -154,7 +154,11 @@ class FitSize:
 
 
 def store_for(
-    observations: Observations, n_components: int, *, max_memory: int | None = None, **options: Any
+    observations: ObservedEntries,
+    n_components: int,
+    *,
+    max_memory: int | None = None,
+    **options: Any,
 ) -> Memory:
     """Choose where the messages of a fit are kept: in memory, or in files if they must be.
 

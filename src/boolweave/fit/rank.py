@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from boolweave.data.observations import Observations
+    from boolweave.data.observed import ObservedEntries
+    from boolweave.fit.machine import Machine
     from boolweave.runtime.progress import OnIteration
     from boolweave.runtime.types import Floats
 
@@ -118,13 +119,14 @@ class RankSelection:
 
 
 def search(
-    observations: Observations,
+    observations: ObservedEntries,
     settings: Settings,
     random: np.random.Generator,
     ranks: Iterable[int] | None = None,
     criterion: Criterion = "mdl",
     on_iteration: OnIteration | None = None,
     recorder: Recorder | None = None,
+    machine: Machine | None = None,
 ) -> tuple[RankSelection, Result | None]:
     """Fit every rank and choose one; also return its fit where the criterion made one ("mdl").
 
@@ -139,7 +141,9 @@ def search(
     with recorder.frame("ranks", SearchState) as state:
         seed = int(random.integers(2**31))
         settings = replace(settings, alone=False)
-        this = _Search(observations, settings, seed, criterion, on_iteration, recorder, state)
+        this = _Search(
+            observations, settings, seed, criterion, on_iteration, recorder, state, machine
+        )
         try:
             if ranks is None:
                 this.go_up()
@@ -173,13 +177,14 @@ class SearchState:
 class _Search:
     """One call of `search`."""
 
-    observations: Observations
+    observations: ObservedEntries
     settings: Settings
     seed: int
     criterion: Criterion
     on_iteration: OnIteration | None
     recorder: Recorder
     state: SearchState
+    machine: Machine | None = None
 
     @property
     def scores(self) -> dict[int, NDArray[np.float64]]:
@@ -263,7 +268,7 @@ class _Search:
         """Whether a full fit of this rank has memory enough; if not, the ranks below must do."""
         more = replace(self.settings, n_components=rank, n_init=self.settings.n_init + 1)
         try:
-            check_memory(self.observations, more)
+            check_memory(self.observations, more, self.machine)
         except MemoryError as error:
             if not self.state.ranks:
                 raise
@@ -314,8 +319,9 @@ class _Search:
         state = self.state
         if number == len(state.fits):
             result = fit(
-                self.observations, settings, random, self.on_iteration, self.recorder, first
-            )
+                self.observations, settings, random, self.on_iteration, self.recorder, first,
+                self.machine,
+            )  # fmt: skip
             state.fits.append(result)
             state.bits.append(description_length(result))
             if result.interrupted:
@@ -355,7 +361,7 @@ class _Search:
     def _hold_out(self, settings: Settings) -> None:
         """Fit a rank without each part of the entries in turn; keep the log-losses of the parts."""
         losses, rank = [], settings.n_components
-        parts = self.observations.folds(N_FOLDS, max(1, self.seed))
+        parts = self.observations.to_local().folds(N_FOLDS, max(1, self.seed))
         with _no_warnings():
             for random, (kept, rows, columns, values) in zip(
                 self._random(rank).spawn(N_FOLDS), parts, strict=True

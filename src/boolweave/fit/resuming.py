@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from boolweave.data.observations import Observations
-from boolweave.engine import integer_sums
+from boolweave.engine.backend import AnyBackend, Beliefs, Problem, State
 from boolweave.engine.field import Field
-from boolweave.engine.kernels.vectors import LANES
-from boolweave.engine.loop import Problem, Run, State, chunks_of
+from boolweave.engine.loop import Run
 from boolweave.engine.result import Ending, Result
 from boolweave.fit.starts import Attempts, Candidate, Decimation, Learning, Starts
 from boolweave.model.model import Model
@@ -24,10 +22,9 @@ from boolweave.model.model import Model
 _NUMBER = (int, float, np.integer, np.floating)
 _WHOLE = (int, np.integer)
 _SWITCH = (bool, np.bool_)
-# Of sums: on a cluster, and on one machine, other ones may do.
-_SUMS = (np.int16, np.int32, np.int64)
 _TYPES: dict[type, dict[str, Any]] = {
-    Run: {"state": State, "residuals": list, "scores": list, "changes": list, "best": tuple},
+    Run: {"state": State, "residuals": list, "scores": list, "changes": list,
+          "best_score": _NUMBER, "best": Beliefs | None},
     Starts: {
         "current": Candidate | None, "finished": list, "finalists": list, "n_tried": _WHOLE,
         "refined": Candidate | None, "best": Result | None, "sum_product": Result | None,
@@ -39,14 +36,28 @@ _TYPES: dict[type, dict[str, Any]] = {
     Candidate: {"state": State, "result": Result, "number": _WHOLE},
     State: {"n_iter": _WHOLE, "residual": _NUMBER, "n_changed": tuple, "expected_ones": tuple},
     Result: {
-        "model": Model, "observations": Observations, "row_log_odds": np.ndarray,
+        "model": Model, "observations": object, "row_log_odds": np.ndarray,
         "column_log_odds": np.ndarray, "log_posterior": _NUMBER, "ending": Ending,
         "n_iter": _WHOLE, "history": dict, "marginal": _SWITCH,
     },
 }  # fmt: skip
 
 
-def frame_of(kind: type, problem: Callable[[], Problem], most: int) -> Callable[[Any], None]:
+class Posed(Protocol):
+    """A fit whose first problem is posed."""
+
+    @property
+    def backend(self) -> AnyBackend:
+        """Who keeps the messages."""
+        ...
+
+    @property
+    def first_problem(self) -> Problem:
+        """The problem that it begins with."""
+        ...
+
+
+def frame_of(kind: type, fit: Posed, most: int) -> Callable[[Any], None]:
     """A check of a frame of this kind: ValueError unless the problem can go on with it.
 
     It has no more than `most` iterations left.
@@ -57,11 +68,11 @@ def frame_of(kind: type, problem: Callable[[], Problem], most: int) -> Callable[
         for part in _parts(frame):
             _check_types(part)
             if isinstance(part, State):
-                check_state(problem(), part)
+                check_state(fit.backend, fit.first_problem, part)
             elif isinstance(part, Result):
-                check_result(part, problem().shape, problem().n_components)
+                check_result(part, fit.first_problem.shape, fit.first_problem.n_components)
             elif isinstance(part, Model):
-                check_model(problem(), part)
+                check_model(fit.backend, fit.first_problem, part)
         if isinstance(frame, Starts):
             candidates = [*frame.finished, *frame.finalists]
             _expect(all(type(one) is Candidate for one in candidates), "expected candidates")
@@ -70,12 +81,12 @@ def frame_of(kind: type, problem: Callable[[], Problem], most: int) -> Callable[
             counts = frame.left, frame.pause
             _expect(all(0 <= count <= most for count in counts), "more iterations than allowed")
         if isinstance(frame, Run):
-            numbers = [*frame.residuals, *frame.scores, *frame.changes, frame.best[0]]
+            numbers = [*frame.residuals, *frame.scores, *frame.changes, frame.best_score]
             _expect(all(isinstance(one, _NUMBER) for one in numbers), "expected numbers")
-            if frame.best[1] is not None or frame.best[2] is not None:
-                _check_beliefs(frame.best[1:], problem())
+            if frame.best is not None:
+                _check_beliefs((frame.best.rows, frame.best.columns), fit.first_problem)
         if isinstance(frame, Decimation):
-            _check_beliefs((frame.rows, frame.columns), problem())
+            _check_beliefs((frame.rows, frame.columns), fit.first_problem)
 
     return check
 
@@ -117,51 +128,25 @@ def check_result(result: Any, shape: tuple[int, int], n_factors: int) -> None:
         _expect(values.dtype.kind in "fi", "a history must hold numbers")
 
 
-def check_model(problem: Any, model: Model) -> None:
+def check_model(backend: AnyBackend, problem: Problem, model: Model) -> None:
     """Raise unless a model can take the place of that of the problem."""
     same = (model.n_components, model.product) == (problem.n_components, problem.model.product)
     _expect(same, "a model of another product")
     model.prior_log_odds(problem.shape)
     model.channel.broadcasts_to(problem.shape)
-    plain = model.channel.log_probabilities_by_value() is not None
-    _expect(plain or problem.code is None, "a channel that messages of integers do not allow")
+    _expect(backend.allows(model), "a channel that messages of integers do not allow")
 
 
-def check_state(problem: Any, state: Any) -> None:
-    """Raise unless the messages of a state, their sums and its beliefs are of this problem."""
+def check_state(backend: AnyBackend, problem: Problem, state: State) -> None:
+    """Raise unless a state has messages of this problem, or none, being done with."""
     _expect(state.semiring in ("max-sum", "sum-product"), "an unknown kind of messages")
-    gone = [state.to_row, state.to_column] == [[], []]
-    if gone and state.sums is None and state.row_belief is None and state.column_belief is None:
-        return  # forgotten: nobody goes on from here
-    _check_beliefs((state.row_belief, state.column_belief), problem)
     if state.field is not None:
         _check_field(state.field, problem)
-    if problem.cluster is None:  # there each worker checks its own
-        check_messages(problem, state)
+    if state.messages is not None:
+        backend.check(problem, state)
 
 
-def check_messages(problem: Any, state: Any) -> None:
-    """Raise unless the messages of a state and their sums are of this problem."""
-    sum_product = state.semiring == "sum-product"
-    K = problem.n_components
-    if problem.code is None:
-        shapes = [(n, K, size) for n, size in map(chunks_of, problem.blocks)]
-        kind: Any = np.float32 if sum_product else problem.dtype
-        sums = None
-    else:
-        shapes = [(block.n_groups, K, LANES) for block in problem.blocks]
-        kind = np.int16 if sum_product else np.uint8
-        sums = integer_sums.no_sums(problem, state.semiring)
-    for messages in (state.to_row, state.to_column):
-        _expect(type(messages) is list and len(messages) == len(shapes), "other blocks")
-        for array, shape in zip(messages, shapes, strict=True):
-            _check_array(array, shape, kind)
-            if problem.code is None:
-                _expect(not np.isnan(array).any(), "messages without a number")
-    _check_form(sums, state.sums)
-
-
-def _check_field(field: Any, problem: Any) -> None:
+def _check_field(field: Any, problem: Problem) -> None:
     _expect(type(field) is Field, "expected a field")
     (M, N), K = problem.shape, problem.n_components
     _check_array(field.rows, (M, K), np.int8)
@@ -177,28 +162,7 @@ def _check_types(part: Any) -> None:
         _expect(right, f"{name} of {type(part).__name__} is of another type")
 
 
-def _check_form(template: Any, found: Any) -> None:
-    """Raise unless two objects are alike in classes, lengths of lists, shapes and types."""
-    if isinstance(template, np.ndarray):
-        _check_array(found, template.shape, template.dtype)
-    elif is_dataclass(template):
-        _expect(type(found) is type(template), f"expected {type(template).__name__}")
-        for field in fields(template):
-            one, other = getattr(template, field.name), getattr(found, field.name)
-            if field.name == "sums" and getattr(other, "dtype", None) in _SUMS:
-                one = np.broadcast_to(other.dtype.type(0), one.shape)
-            _check_form(one, other)
-    elif isinstance(template, list):
-        _expect(type(found) is list and len(found) == len(template), "other blocks")
-        for one, other in zip(template, found, strict=True):
-            _check_form(one, other)
-    elif isinstance(template, int):
-        _expect(isinstance(found, _WHOLE) and bool(found >= 0), "expected a whole number")
-    else:  # None, or numbers that are only compared
-        _expect(not isinstance(found, np.ndarray | dict | list), "unexpected arrays")
-
-
-def _check_beliefs(sides: Any, problem: Any) -> None:
+def _check_beliefs(sides: Any, problem: Problem) -> None:
     (M, N), K = problem.shape, problem.n_components
     _expect(len(sides) == 2, "expected beliefs of rows and of columns")
     for odds, shape in zip(sides, ((M, K), (K, N)), strict=True):
@@ -225,7 +189,7 @@ def _parts(value: Any) -> Iterator[Any]:
         children = list(value)
     elif isinstance(value, dict):
         children = list(value.values())
-    elif is_dataclass(value) and not isinstance(value, Observations | State):
+    elif is_dataclass(value) and not isinstance(value, State) and not hasattr(value, "fingerprint"):
         children = [getattr(value, field.name) for field in fields(value)]
     else:
         return

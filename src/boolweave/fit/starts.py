@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boolweave.engine.loop import State
+from boolweave.engine.backend import State
 from boolweave.engine.result import Ending, Result
 
 if TYPE_CHECKING:
@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from boolweave.data.observations import Observations
+    from boolweave.data.observed import ObservedEntries
     from boolweave.model.model import Model
-    from boolweave.runtime.types import Floats
 
 # "auto": the number of starts with different ends that go on with sum-product; the number with the
 # same best end that makes more starts needless.
@@ -34,7 +33,7 @@ class Candidate:
     number: int = 0  # of the start among the starts of a fit
 
     @classmethod
-    def of(cls, state: State, model: Model, observations: Observations) -> Candidate:
+    def of(cls, state: State, model: Model, observations: ObservedEntries) -> Candidate:
         """Make a start that has found nothing yet."""
         nothing = np.zeros((0, model.n_components), dtype=np.float32)
         history = {name: np.zeros(0) for name in ("residual", "log_posterior", "changes")}
@@ -46,13 +45,10 @@ class Candidate:
 
 def forget_messages(candidates: Iterable[Candidate], all_but: Iterable[Candidate] = ()) -> None:
     """Let the messages go, which are large, of candidates that are not to be continued."""
-    kept, gone = {id(candidate) for candidate in all_but}, cast("Floats", None)
+    kept = {id(candidate) for candidate in all_but}
     for candidate in candidates:
         if id(candidate) not in kept:
-            candidate.state = replace(
-                candidate.state,
-                to_row=[], to_column=[], sums=None, row_belief=gone, column_belief=gone,
-            )  # fmt: skip
+            candidate.state = replace(candidate.state, messages=None)
 
 
 # ---------------------------------------------------------------- the loops, as they stand

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from boolweave.engine import integers
-from boolweave.engine import loop as engine
+from boolweave.engine import loop
+from boolweave.engine.backend import AnyBackend, Problem, State
 from boolweave.engine.field import Field
-from boolweave.engine.loop import Problem, State
+from boolweave.engine.integer_blocks import Code, code_for
 from boolweave.engine.result import Result
-from boolweave.fit import float_finish, memory, xor_starts
+from boolweave.fit import float_finish, xor_starts
+from boolweave.fit.machine import Machine, ThisMachine
 from boolweave.fit.maximisation import distance, model_from_beliefs, model_from_bits
 from boolweave.fit.settings import Settings
 from boolweave.fit.starts import Candidate, Decimation, Learning, joined
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from boolweave.data.observations import Observations
+    from boolweave.data.observed import ObservedEntries
 
     OnIteration = Callable[[int, float, float], None]
 
@@ -53,26 +54,24 @@ LEAST_LOG_ODDS = 0.01
 class Steps:
     """What does not change during a fit, and its steps."""
 
-    observations: Observations
+    observations: ObservedEntries
     settings: Settings
     on_iteration: OnIteration | None
     recorder: Recorder
     first: Result | None = None
+    machine: Machine = field(default_factory=ThisMachine)
     store: Memory = field(default_factory=Memory)
 
     def room(self, n_jobs: int) -> Memory:
         """Where this many threads may keep messages."""
         K = self.settings.n_components
         how = {**self._what_takes_memory, "max_memory": self.settings.max_memory}
-        cluster = getattr(self.observations, "cluster", None)
-        if cluster is not None:  # the messages are not kept here
-            return cluster.room(self.observations, K, **how)
-        return memory.store_for(self.observations, K, n_jobs=n_jobs, **how)
+        return self.machine.room(self.observations, K, n_jobs=n_jobs, **how)
 
     @property
     def _what_takes_memory(self) -> dict[str, Any]:
         return {
-            "messages": "float32" if self.code is None else "uint8",
+            "messages": "uint8" if self.integers else "float32",
             "method": self.settings.method,
             "learns": self.settings.learns_any,
             "n_init": self.settings.n_init + self.has_first,
@@ -101,37 +100,42 @@ class Steps:
     # ------------------------------------------------------------ problems and starts
 
     @cached_property
-    def code(self) -> integers.Code | None:
-        """How messages are integers, where that is wanted and possible."""
+    def integers(self) -> bool:
+        """Whether messages are integers: where that is wanted and possible."""
         if self.settings.messages == "float32":
-            return None
-        code = integers.code_for(self.settings.first_model())
-        if isinstance(code, integers.Code):
-            return code
-        if self.settings.messages == "uint8":
+            return False
+        code = code_for(self.settings.first_model())
+        if self.settings.messages == "uint8" and not isinstance(code, Code):
             raise ValueError(
                 f'messages="uint8" is not possible here: {code}; use "auto" or "float32"'
             )
-        return None
+        return isinstance(code, Code)
+
+    @cached_property
+    def backend(self) -> AnyBackend:
+        """Who keeps the messages and does the work."""
+        n_jobs = self.settings.n_jobs
+        return self.machine.backend(self.observations, self.integers, n_jobs, self.store)
 
     @cached_property
     def first_problem(self) -> Problem:
         """The problem to begin with."""
-        model = self.settings.first_model()
-        code = None if self.code is None else integers.code_of(model)
-        return engine.make_problem(self.observations, model, code=code, store=self.store)
+        return self._problem(self.settings.first_model())
 
     def _problem(self, model: Model) -> Problem:
-        return engine.with_model(self.first_problem, self.observations, model)
+        problem: Problem = self.backend.problem(model)
+        return problem
 
     def _start(self, seed: np.random.Generator) -> Candidate:
         """A random start, the same one each time with the same seed."""
         random = copy.deepcopy(seed)
         problem = self.first_problem
         if self.settings.product == "xor" and self.settings.method != "sum-product":
-            state = xor_starts.start(problem, self.observations, random, self.settings.damping)
+            state = xor_starts.start(
+                self.backend, problem, self.observations, random, self.settings.damping
+            )
         else:
-            state = engine.init(problem, random)
+            state = self.backend.random_start(problem, random)
         return Candidate.of(state, problem.model, self.observations)
 
     def _given_start(self) -> Candidate:
@@ -143,22 +147,25 @@ class Steps:
             for odds in (self.first.row_log_odds, self.first.column_log_odds)
         )
         field = Field.of_log_odds(rows, columns, LEAST_LOG_ODDS)
-        state = engine.init_from(self._problem(model), field)
+        state = self.backend.start(self._problem(model), field)
         return Candidate.of(state, model, self.observations)
 
-    def _run(
-        self, problem: Problem, state: State, n_iter: int, recorder: Recorder | None = None
+    def _run(self, problem: Problem, state: State, n_iter: int) -> Result:
+        return self._run_with(self.backend, problem, state, n_iter, self.recorder)
+
+    def _run_with(
+        self, backend: AnyBackend, problem: Problem, state: State, n_iter: int, recorder: Recorder
     ) -> Result:
-        return engine.run(
+        return loop.run(
+            backend,
             problem,
             state,
             self.observations,
             damping=self._damping(state),
             max_iter=n_iter,
             tol=self.settings.tol,
-            n_jobs=self.settings.n_jobs,
             on_iteration=self.on_iteration,
-            recorder=recorder or self.recorder,
+            recorder=recorder,
         )
 
     def _damping(self, state: State) -> float:
@@ -189,12 +196,16 @@ class Steps:
         with self.recorder.frame("refine", lambda: Learning.of(candidate, n_iter, pause)) as at:
             state = at.candidate.state
             while True:
-                result = self._run(self._problem(at.model), state, min(at.left, at.pause))
+                problem = self._problem(at.model)
+                result = self._run(problem, state, min(at.left, at.pause))
                 at.candidate.result = joined(at.candidate.result, result)
                 at.left -= result.n_iter
                 if at.left <= 0 or result.interrupted or not learns:
                     return at.candidate
-                new = model_from_beliefs(self.settings, self.observations, at.model, state)
+                beliefs = self.backend.beliefs(problem, state)
+                new = model_from_beliefs(
+                    self.settings, self.observations, at.model, beliefs, state.expected_ones
+                )
                 if result.converged and distance(new, at.model) < self.settings.tol:
                     return at.candidate
                 at.model, at.pause = new, UPDATE_EVERY
@@ -207,15 +218,15 @@ class Steps:
         """
         settings, seen = self.settings, self.observations
         n_iter, n_more = settings.max_iter, float_finish.n_iterations(settings.max_iter)
-        wanted = settings.alone and settings.messages == "auto" and self.code is not None
+        wanted = settings.alone and settings.messages == "auto" and self.integers
         possible = float_finish.is_possible(seen.n_observed, settings.n_components)
         if not wanted or not possible or not n_more:
             return self._run(problem, candidate.state, n_iter)
         result = self._run(problem, candidate.state, n_iter - n_more)
         if result.interrupted:
             return result
-        floats, state = float_finish.to_floats(problem, candidate.state, seen)
-        after = self._run(floats, state, n_more, Recorder())
+        floats = self.backend.to_floats(problem, candidate.state)
+        after = self._run_with(*floats, n_more, Recorder())
         if after.log_posterior >= result.log_posterior:
             return joined(result, after)
         return result.as_interrupted() if after.interrupted else result
@@ -258,13 +269,14 @@ class Steps:
         if n_free == 0:
             return False
         n_fix = max(1, int(np.ceil((self.settings.decimation or 0.0) * n_free)))
-        state = at.candidate.state
+        last_problem = self._problem(at.candidate.result.model)
+        beliefs = self.backend.beliefs(last_problem, at.candidate.state)
         bias = np.concatenate(
-            [np.abs(state.row_belief[free_rows]), np.abs(state.column_belief[free_columns])]
+            [np.abs(beliefs.rows[free_rows]), np.abs(beliefs.columns[free_columns])]
         )
         threshold = np.partition(bias, n_free - n_fix)[n_free - n_fix]
         for prior, free, belief in (
-            (at.rows, free_rows, state.row_belief), (at.columns, free_columns, state.column_belief)
+            (at.rows, free_rows, beliefs.rows), (at.columns, free_columns, beliefs.columns)
         ):  # fmt: skip
             fixed = free & (np.abs(belief) >= threshold)
             prior[fixed] = belief[fixed] > 0

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boolweave.engine import loop as engine
 from boolweave.engine.kernels import elimination
 from boolweave.model.odds import sigmoid
 
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from boolweave.data.observations import Observations
-    from boolweave.engine.loop import Problem, State
+    from boolweave.data.observed import ObservedEntries
+    from boolweave.engine.backend import AnyBackend, Problem, State
 
 # Two rows are alike, or a row is near a sum of others, if they agree in three quarters of the
 # entries they share (correlation ½): unlike ones agree in half of them.
@@ -43,20 +42,24 @@ TABLED = 6
 
 
 def start(
-    problem: Problem, observations: Observations, random: np.random.Generator, damping: float
+    backend: AnyBackend,
+    problem: Problem,
+    observations: ObservedEntries,
+    random: np.random.Generator,
+    damping: float,
 ) -> State:
-    """A max-sum state decoded from a random basis of row patterns."""
-    strength = _strength(problem, observations)
+    """Decode a max-sum state from a random basis of row patterns."""
+    strength = backend.mean_evidence(problem)
     held_model = replace(problem.model, column_prior=_held(problem, observations, random, strength))
-    held_problem = engine.with_model(problem, observations, held_model)
-    state = engine.init_neutral(held_problem)
+    held_problem = backend.problem(held_model)
+    state: State = backend.start(held_problem)
     for _ in range(HELD):
-        engine.step(held_problem, state, damping)
+        backend.step(held_problem, state, damping)
     return state
 
 
 def _held(
-    problem: Problem, observations: Observations, random: np.random.Generator, strength: float
+    problem: Problem, observations: ObservedEntries, random: np.random.Generator, strength: float
 ) -> NDArray[np.float64]:
     """P(y = 1), (K, N), as the patterns have it, but where it is known; one factor at a time."""
     held = _patterns(observations, problem.n_components, random)
@@ -68,19 +71,8 @@ def _held(
     return held
 
 
-def _strength(problem: Problem, observations: Observations) -> float:
-    """What an entry says on average, |L|."""
-    if problem.code is None:
-        evidence = [float(np.abs(b.evidence).mean()) for b in problem.blocks if b.n_entries]
-        return max(evidence, default=0.0)
-    if not observations.n_observed:
-        return 0.0
-    of_zero, of_one = np.abs(problem.code.levels[:2]).tolist()
-    return float(of_zero + (of_one - of_zero) * observations.share_of_ones)
-
-
 def _patterns(
-    observations: Observations, n_components: int, random: np.random.Generator
+    observations: ObservedEntries, n_components: int, random: np.random.Generator
 ) -> NDArray[np.float64]:
     """Votes for 1 minus votes for 0 in each of K patterns, (K, N)."""
     n_rows, n_columns = observations.shape

@@ -37,3 +37,9 @@ def run_all(
 ) -> Iterable[Answer]:
     """Yield `function` of every item in order, in the threads of the pool if there is one."""
     return map(function, items) if pool is None else pool.map(function, items)
+
+
+def pool_of(n_jobs: int | None) -> ThreadPoolExecutor | None:
+    """A pool of threads that lives as long as it is held, or None where one thread is enough."""
+    n_threads = effective_jobs(n_jobs)
+    return ThreadPoolExecutor(n_threads, thread_name_prefix="boolweave") if n_threads > 1 else None

@@ -8,6 +8,7 @@ from dataclasses import replace
 import integer_reference as twin
 import numpy as np
 import pytest
+from engines import beliefs, init, init_from, step, to_sum_product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from integer_problems import (
@@ -23,11 +24,10 @@ from integer_problems import (
 from reference import sum_product_reference
 from trees import trees
 
-from boolweave.engine import integers, loop
+from boolweave.engine import backend, integer_blocks
 from boolweave.engine.kernels import integer_sum_product as kernels
 from boolweave.engine.kernels.jit import njit
 from boolweave.engine.kernels.vectors import LANES, load, pointer, store
-from boolweave.engine.loop import init, step, to_sum_product
 from boolweave.model.odds import sigmoid
 
 # A message is a whole number of steps; its new value comes from 32-bit floats.
@@ -58,7 +58,8 @@ def assert_one_step_is_the_twins(small, damping=0.4, n_iter=2, seed=0):
             assert (found[~seen] == 0).all()
         belief = small.prior_log_odds[0] + after[0].sum(axis=1)
         soft = np.isfinite(belief)
-        np.testing.assert_allclose(state.row_belief[soft], belief[soft], atol=1e-4, rtol=1e-5)
+        rows, _ = beliefs(problem, state)
+        np.testing.assert_allclose(rows[soft], belief[soft], atol=1e-4, rtol=1e-5)
         gap = max(np.abs(new - old).max() for new, old in zip(targets, before, strict=True))
         # old and new are rounded, and one step less counts, as that is rounding
         assert state.residual == pytest.approx(damping * gap, abs=3.1 * STEP, rel=3e-3)
@@ -82,7 +83,7 @@ def test_one_step_of_sum_product(product, seed, shape, share, hard, damping, cha
 @pytest.mark.parametrize("product", PRODUCTS)
 @pytest.mark.parametrize("share", [1.0, 0.85, 0.3])
 def test_one_step_of_sum_product_over_chunks(monkeypatch, product, share):
-    monkeypatch.setattr(loop, "MIN_BLOCK", 600)
+    monkeypatch.setattr(backend, "MIN_BLOCK", 600)
     assert_one_step_is_the_twins(even_small(9, (*LONG, 2), share, product), n_iter=1)
 
 
@@ -101,9 +102,8 @@ def test_marginals_on_trees(product, tree, channel, damping):
     for _ in range(sum(tree.shape) + 3 if damping == 1.0 else 40):
         step(problem, state, damping)
     exact = tree.exact()
-    for belief, expected in (
-        (state.row_belief, exact.row_marginal), (state.column_belief, exact.column_marginal)
-    ):  # fmt: skip
+    marginals = exact.row_marginal, exact.column_marginal
+    for belief, expected in zip(beliefs(problem, state), marginals, strict=True):
         np.testing.assert_allclose(sigmoid(belief), sigmoid(expected), atol=0.01, rtol=0)
 
 
@@ -118,7 +118,7 @@ def test_weak_messages_add_up():
     for _ in range(2):
         step(problem, state, 1.0)
     expected = 1000 * np.log(0.7 + 0.3 * weak[1] / weak[0])
-    assert state.row_belief[0, 0] == pytest.approx(expected, rel=0.05)
+    assert beliefs(problem, state)[0][0, 0] == pytest.approx(expected, rel=0.05)
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
@@ -128,7 +128,7 @@ def test_expected_ones(product):
         small = even_small(1, (1, 1, 3), product=product, channel=(0.2, 0.7))
         small.seen[:] = seen
         problem = integer_problem(small)
-        state = to_sum_product(problem, loop.init_neutral(problem))
+        state = to_sum_product(problem, init_from(problem))
         step(problem, state, 1.0)
         term = small.row_prior[0] * small.column_prior[:, 0]
         prior = 1 - np.prod(1 - term) if product == "or" else (1 - np.prod(1 - 2 * term)) / 2
@@ -194,7 +194,7 @@ def test_no_ratio_of_1_is_rounded_to_a_step():
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_what_is_missing_says_nothing(monkeypatch, product):
     """Not even by rounding, wherever it is."""
-    monkeypatch.setattr(integers, "DENSE", 0.0)
+    monkeypatch.setattr(integer_blocks, "DENSE", 0.0)
     small = even_small(0, (*LONG, 2), 0.5, product)
     small.seen[:, 0] = small.seen[0] = np.nan
     problem, state = started(small, "sum-product")

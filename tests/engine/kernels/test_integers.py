@@ -10,6 +10,17 @@ from dataclasses import replace
 import integer_reference as twin
 import numpy as np
 import pytest
+from engines import (
+    backend_of,
+    beliefs,
+    code_for,
+    init,
+    init_from,
+    log_posterior,
+    make_problem,
+    step,
+    with_model,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from integer_problems import (
@@ -34,13 +45,14 @@ from integer_problems import (
 from reference import boolean_product_by_definition
 
 from boolweave.data.observations import Observations
-from boolweave.engine import integers, loop
-from boolweave.engine.integer_sums import Prior, Side, settle, tell
+from boolweave.engine import backend, integer_blocks
+from boolweave.engine.field import Field
+from boolweave.engine.integer_sums import Prior, Variables, quantise, settle
 from boolweave.engine.kernels import variables
-from boolweave.engine.loop import log_posterior, make_problem, step, threads, with_model
 from boolweave.model.channel import Channel
 from boolweave.model.model import Model
-from boolweave.model.odds import HARD_BELIEF
+from boolweave.model.odds import HARD_BELIEF, sigmoid
+from boolweave.runtime.threads import threads
 
 # ---------------------------------------------------------------- max-sum against its twin
 
@@ -52,7 +64,7 @@ def assert_follows_the_twin(small, damping=0.4, n_iter=2 if PLAIN else 5, seed=0
     L = twin.in_units(small.evidence, unit)
     a, b = small.prior_log_odds
     to_row, to_column = np.zeros((2, *small.shape), dtype=int)
-    row, column = twin.rounded(state.row_belief, unit), twin.rounded(state.column_belief, unit)
+    row, column = (twin.rounded(belief, unit) for belief in beliefs(problem, state))
     for _ in range(n_iter):
         before = to_row, to_column
         to_row, to_column = twin.max_sum_step(
@@ -65,10 +77,11 @@ def assert_follows_the_twin(small, damping=0.4, n_iter=2 if PLAIN else 5, seed=0
         sums = row_sums(problem, state), column_sums(problem, state)
         assert_equal(sums, (to_row.sum(1), to_column.sum(0).T))
         soft = np.isfinite(a)
+        found, _ = beliefs(problem, state)
         np.testing.assert_allclose(
-            state.row_belief[soft], (a + unit * to_row.sum(axis=1))[soft], rtol=1e-5, atol=1e-5
+            found[soft], (a + unit * to_row.sum(axis=1))[soft], rtol=1e-5, atol=1e-5
         )
-        assert (state.row_belief[~soft] * np.sign(a[~soft]) > 1e29).all()
+        assert (found[~soft] * np.sign(a[~soft]) > 1e29).all()
         moved = np.maximum(np.abs(to_row - before[0]), np.abs(to_column - before[1])).max(axis=2)
         bounds = problem.code.bounds[(L > 0).astype(int)]
         assert state.residual == pytest.approx((moved / bounds).max())
@@ -107,7 +120,7 @@ def test_odd_shapes(product, shape):
 @pytest.mark.parametrize("product", PRODUCTS)
 @pytest.mark.parametrize("share", [1.0, 0.2])
 def test_several_blocks_follow_the_twin(monkeypatch, product, share):
-    monkeypatch.setattr(loop, "MIN_BLOCK", 20)
+    monkeypatch.setattr(backend, "MIN_BLOCK", 20)
     small = even_small(1, (*LONG, 2), share, product, hard=0.1)
     assert len(integer_problem(small).blocks) > 3
     assert_follows_the_twin(small)
@@ -115,7 +128,7 @@ def test_several_blocks_follow_the_twin(monkeypatch, product, share):
 
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_a_dense_block_beside_a_sparse_one(monkeypatch, product):
-    monkeypatch.setattr(loop, "MIN_BLOCK", 100)
+    monkeypatch.setattr(backend, "MIN_BLOCK", 100)
     small = even_small(2, (*LONG, 2), product=product)
     small.seen[10:20, 5:] = np.nan
     assert {block.dense for block in integer_problem(small).blocks} == {True, False}
@@ -132,7 +145,7 @@ def test_dense_and_sparse_agree(monkeypatch, semiring, product, share):
     small = even_small(4, (*LONG, 2), share, product)
     runs = []
     for threshold in (0.0, 2.0):
-        monkeypatch.setattr(integers, "DENSE", threshold)
+        monkeypatch.setattr(integer_blocks, "DENSE", threshold)
         problem, state = started(small, semiring)
         assert all(block.dense == (threshold == 0.0) for block in problem.blocks)
         runs.append(trajectory(problem, state, N_ITER))
@@ -143,12 +156,12 @@ def test_dense_and_sparse_agree(monkeypatch, semiring, product, share):
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_sparse_blocks_between_dense_ones_agree(monkeypatch, semiring, product):
     """What one block leaves in the scratch of a thread is nothing to the next."""
-    monkeypatch.setattr(loop, "MIN_BLOCK", 100)
+    monkeypatch.setattr(backend, "MIN_BLOCK", 100)
     small = even_small(2, (*LONG, 2), product=product)
     small.seen[10:20, 5:] = np.nan
     runs = []
-    for threshold in (integers.DENSE, 2.0):
-        monkeypatch.setattr(integers, "DENSE", threshold)
+    for threshold in (integer_blocks.DENSE, 2.0):
+        monkeypatch.setattr(integer_blocks, "DENSE", threshold)
         problem, state = started(small, semiring)
         runs.append(trajectory(problem, state, N_ITER))
     assert_equal(*runs)
@@ -158,7 +171,7 @@ def test_sparse_blocks_between_dense_ones_agree(monkeypatch, semiring, product):
 @pytest.mark.parametrize("product", PRODUCTS)
 @pytest.mark.parametrize("share", [1.0, 0.4])
 def test_the_number_of_threads_changes_nothing(monkeypatch, semiring, product, share):
-    monkeypatch.setattr(loop, "MIN_BLOCK", 300 if PLAIN else 40)
+    monkeypatch.setattr(backend, "MIN_BLOCK", 300 if PLAIN else 40)
     small = even_small(5, (*LONG, 2), share, product)
     runs = []
     for n_jobs in (1, 2, 3):
@@ -177,8 +190,8 @@ def test_blocks_change_nothing(monkeypatch, semiring, product, share):
     small = even_small(6, (*LONG, 2), share, product)
     runs = []
     for min_block, max_blocks in ((10_000, 32), (200 if PLAIN else 30, 32), (30, 3)):
-        monkeypatch.setattr(loop, "MIN_BLOCK", min_block)
-        monkeypatch.setattr(loop, "MAX_BLOCKS", max_blocks)
+        monkeypatch.setattr(backend, "MIN_BLOCK", min_block)
+        monkeypatch.setattr(backend, "MAX_BLOCKS", max_blocks)
         runs.append(trajectory(*started(small, semiring), N_ITER))
     assert_equal(runs[0], runs[1])
     assert_equal(runs[0], runs[2])
@@ -205,9 +218,9 @@ def test_skipping_settled_chunks_changes_nothing(semiring, product, share):
         problem, state = started(small, semiring)
         run = []
         for model in (small.model, *other_models(small)):
-            problem = with_model(problem, small.observations, model)
+            problem = with_model(problem, model)
             for _ in range(1 if PLAIN else 25):
-                for flags in state.sums.still:
+                for flags in state.messages.sums.still:
                     skipped += int(flags.sum()) if skip else 0
                     flags &= skip
                 run += trajectory(problem, state, 1, damping=0.8)
@@ -226,21 +239,22 @@ def test_settled_chunks_are_not_looked_at(semiring, share):
     problem, state = started(small, semiring)
     for _ in range(100):
         step(problem, state, 0.8)
-        if all(flags.all() for flags in state.sums.still):
+        if all(flags.all() for flags in state.messages.sums.still):
             break
     step(problem, state, 0.8)
     assert state.residual == 0
-    assert all(flags.all() for flags in state.sums.still)
-    for messages in state.to_row:
+    assert all(flags.all() for flags in state.messages.sums.still)
+    for messages in state.messages.to_row:
         messages //= 2
-    changed = [messages.copy() for messages in state.to_row]
-    before = np.array(state.row_belief)
+    changed = [messages.copy() for messages in state.messages.to_row]
+    before, columns = beliefs(problem, state)
     step(problem, state, 0.8)
-    assert_equal(state.to_row, changed)
-    np.testing.assert_array_equal(state.row_belief, before)
-    state.column_belief = -np.array(state.column_belief)  # now there is news
-    step(problem, state, 0.8)
-    assert any((new != old).any() for new, old in zip(state.to_row, changed, strict=True))
+    assert_equal(state.messages.to_row, changed)
+    np.testing.assert_array_equal(beliefs(problem, state)[0], before)
+    # now there is news: beliefs of columns are the opposite
+    turned = replace(problem, column_prior=problem.column_prior - 2 * columns)
+    backend_of(problem).step(turned, state, 0.8)
+    assert any((new != old).any() for new, old in zip(state.messages.to_row, changed, strict=True))
 
 
 @pytest.mark.parametrize("semiring", SEMIRINGS)
@@ -287,9 +301,13 @@ def test_messages_stay_within_their_bounds(semiring, product, seed, n_factors, d
         slack = 1.1 / 1024 + 0.02 * np.abs(L).max()
         step(problem, state, 1.0)  # forgets the start
     for _ in range(4):
-        state.row_belief = rng.choice(extremes, (3, n_factors))
-        state.column_belief = rng.choice(extremes, (n_factors, 4))
-        step(problem, state, damping)
+        rows, columns = beliefs(problem, state)
+        extreme = replace(  # a problem in which the same messages make other beliefs
+            problem,
+            row_prior=problem.row_prior + rng.choice(extremes, rows.shape) - rows,
+            column_prior=problem.column_prior + rng.choice(extremes, columns.shape) - columns,
+        )
+        backend_of(problem).step(extreme, state, damping)
         assert_sums_are_those_of_the_messages(problem, state)
         unit = problem.code.unit if semiring == "max-sum" else 1 / 1024
         for messages in in_matrix(problem, state):
@@ -298,19 +316,22 @@ def test_messages_stay_within_their_bounds(semiring, product, seed, n_factors, d
 
 
 def test_beliefs_in_units():
-    problem, state = started(even_small(3, (2, 1, 5), 1.0))
-    unit = problem.code.unit
-    units = np.float32([[0, 0.26, -0.26, 1.2, -1.3], [1e30, -1e30, 99.9, -99.9, 5e4]])
-    state.row_belief, state.column_belief = units * np.float32(unit), np.zeros((5, 1))
-    tell(problem, state)
-    (side,) = state.sums.rows
+    problem = integer_problem(even_small(3, (2, 1, 5), 1.0))
+    state = init_from(problem)  # without messages, priors are the beliefs
+    units = np.float32([[0, 0.26, -0.26, 1.2, -1.3], [np.inf, -np.inf, 99.9, -99.9, 5e4]])
+    prior = np.clip(units * np.float32(problem.code.unit), -HARD_BELIEF, HARD_BELIEF)
+    problem = replace(problem, row_prior=prior)
+    quantise(problem, state)
+    (side,) = state.messages.sums.rows
     expected = [[0, 0, 0, 1, -1], [1023, -1023, 100, -100, 1023]]
     assert side.table(side.units).tolist() == expected
     assert side.moved.all()  # nobody was told anything before
     side.moved[:] = False
-    state.row_belief[0, 3] = 0
-    tell(problem, state)
-    assert side.moved.tolist() == [True, False]
+    for changed, moved in (((0, 3), [True, False]), ((1, 2), [True, True])):  # no step between
+        prior = prior.copy()
+        prior[changed] = 0
+        quantise(replace(problem, row_prior=prior), state)
+        assert side.moved.tolist() == moved
 
 
 @pytest.mark.parametrize("n_factors", [1, 3, 70])
@@ -323,7 +344,7 @@ def test_what_follows_from_sums(n_factors, same):
     prior = rng.standard_normal([1 if one else full for one, full in zip(same, shape, strict=True)])
     prior = (10 * prior).astype(np.float32)
     prior[0, 0] = HARD_BELIEF
-    side = Side.of(n, n_factors, np.int32)
+    side = Variables.of(n, n_factors, np.int32)
     sums, units = side.table(side.sums), side.table(side.units)
     sums[...] = rng.integers(-300, 300, shape)
     odds = prior + np.float32(0.25) * sums.astype(np.float32)
@@ -351,27 +372,41 @@ def test_nothing_seen(shape):
     """No rows, no columns, or no entries: the priors remain."""
     seen = Observations.from_triples([], [], [], shape=shape)
     model = Model(2, Channel.symmetric(0.1), row_prior=0.3)
-    problem = make_problem(seen, model, code=integers.code_for(model))
-    state = loop.init(problem, np.random.default_rng(0))
+    problem = make_problem(seen, model, code=code_for(model))
+    state = init(problem, np.random.default_rng(0))
     step(problem, state, 1.0)
-    beliefs = np.array(state.row_belief), np.array(state.column_belief)
-    assert [belief.shape for belief in beliefs] == [(shape[0], 2), (2, shape[1])]
-    np.testing.assert_allclose(beliefs[0], np.log(0.3 / 0.7), rtol=1e-6)
+    rows, columns = beliefs(problem, state)
+    assert [rows.shape, columns.shape] == [(shape[0], 2), (2, shape[1])]
+    np.testing.assert_allclose(rows, np.log(0.3 / 0.7), rtol=1e-6)
     expected = shape[0] * 2 * np.log(0.7) + shape[1] * 2 * np.log(0.5)
     assert log_posterior(problem, state) == pytest.approx(expected)
 
 
-def test_beliefs_of_an_earlier_iteration_are_not_given_out():
+def test_kept_beliefs_stay_those_of_their_iteration():
+    """Until the arrays are given back for those of a later one."""
     problem, state = started(even_small(3, (4, 5, 2), 1.0))
     step(problem, state, 0.4)
-    before, kept = state.row_belief, np.array(state.row_belief)
-    np.testing.assert_array_equal(before, kept)
+    kept = backend_of(problem).keep_beliefs(problem, state, None)
+    before = kept.rows.copy(), kept.columns.copy()
+    assert_equal(before, beliefs(problem, state))
     step(problem, state, 0.4)
-    with pytest.raises(RuntimeError, match="another iteration"):
-        np.array(before)
+    assert_equal(before, (kept.rows, kept.columns))
+    after = beliefs(problem, state)
+    assert all((new != old).any() for new, old in zip(after, before, strict=True))
+    later = backend_of(problem).keep_beliefs(problem, state, kept)
+    assert later.rows is kept.rows and later.columns is kept.columns
+    assert_equal(after, (later.rows, later.columns))
 
 
 # ---------------------------------------------------------------- the log-posterior
+
+
+def decoding_to(problem, X, Y):
+    """A state without messages, whose field is stronger than the priors."""
+    rows, columns = (np.where(bits, 5.0, -5.0) for bits in (X, Y))
+    state = init_from(problem, Field.of_log_odds(rows, columns, least=0.1))
+    assert_equal([belief > 0 for belief in beliefs(problem, state)], (X, Y))
+    return state
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
@@ -380,16 +415,42 @@ def test_beliefs_of_an_earlier_iteration_are_not_given_out():
 def test_log_posterior_is_that_of_floats(product, share, n_factors):
     small = even_small(2, (9, 8, n_factors), share, product)
     rng = np.random.default_rng(0)
-    problem, state = started(small)
-    floats = make_problem(small.observations, small.model)
+    problem, floats = integer_problem(small), make_problem(small.observations, small.model)
     for density in (0.0, 0.2, 0.6):
         X, Y = rng.random((9, n_factors)) < density, rng.random((n_factors, 8)) < density
-        state.row_belief, state.column_belief = np.float32(X - 0.5), np.float32(Y - 0.5)
-        found = log_posterior(problem, state)
-        assert found == pytest.approx(log_posterior(floats, state), rel=1e-6)
+        found = log_posterior(problem, decoding_to(problem, X, Y))
+        expected = log_posterior(floats, decoding_to(floats, X, Y))
+        assert found == pytest.approx(expected, rel=1e-6)
         Z = boolean_product_by_definition(X, Y, product)
-        nothing = replace(state, row_belief=state.row_belief * 0, column_belief=state.column_belief)
         bits = np.where(X, problem.row_prior, 0).sum() + np.where(Y, problem.column_prior, 0).sum()
-        nothing.column_belief = nothing.column_belief * 0
-        gained = found - log_posterior(problem, nothing)
+        gained = found - log_posterior(problem, decoding_to(problem, X & False, Y & False))
         assert gained == pytest.approx(bits + small.evidence[Z == 1].sum(), abs=1e-3)
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_log_posterior_is_counted_anew(product):
+    """After a step that changed bits, and with other priors for the same bits."""
+    small = even_small(2, (9, 8, 3), 0.8, product)
+    problem, state = started(small)
+
+    def decoded_and_checked(problem):
+        floats = make_problem(small.observations, problem.model)
+        bits = [belief > 0 for belief in beliefs(problem, state)]
+        found = log_posterior(problem, state)
+        expected = log_posterior(floats, decoding_to(floats, *bits))
+        assert found == pytest.approx(expected, rel=1e-6)
+        return bits, found
+
+    n_changed = 0
+    for _ in range(2 if PLAIN else 5):
+        decoded_and_checked(problem)
+        step(problem, state, 0.8)
+        n_changed += sum(state.n_changed)
+    assert n_changed > 0
+    bits, before = decoded_and_checked(problem)
+    likelier = sigmoid(small.prior_log_odds[0] + np.where(bits[0], 1, -1))
+    same_bits, after = decoded_and_checked(
+        with_model(problem, replace(small.model, row_prior=likelier))
+    )
+    assert_equal(bits, same_bits)
+    assert after > before + 1

@@ -7,14 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from engines import beliefs, init_from, log_posterior, pack, step, unpack
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from problems import Small, random_small, smalls
 from reference import boolean_product_by_definition, max_sum_reference
 
-from boolweave.engine import loop
+from boolweave.engine import backend, floats
+from boolweave.engine.field import Field
 from boolweave.engine.kernels import folding_in, max_sum
-from boolweave.engine.loop import log_posterior, pack, step, unpack
 
 # Distance allowed between kernel and twin, in units of the largest evidence. Sums of M or N
 # messages amplify a rounding error a little in each iteration.
@@ -50,14 +51,16 @@ def assert_follows_the_twin(small: Small, dtype, damping=0.4, start=None):
         mean_row = (1 - damping) * mean_row + damping * twin.to_row
         mean_column = (1 - damping) * mean_column + damping * twin.to_column
         step(problem, state, damping)
-        to_row, to_column = unpack(problem, state.to_row), unpack(problem, state.to_column)
+        sides = state.messages.to_row, state.messages.to_column
+        to_row, to_column = (unpack(problem, messages) for messages in sides)
         assert to_row.dtype == dtype
         np.testing.assert_allclose(to_row, mean_row[inside], **tolerance)
         np.testing.assert_allclose(to_column, mean_column[inside], **tolerance)
         a, b = small.prior_log_odds
+        rows, columns = beliefs(problem, state)
         for belief, prior, messages in (
-            (state.row_belief, a, mean_row.sum(axis=1)),
-            (state.column_belief, b, mean_column.sum(axis=0).T),
+            (rows, a, mean_row.sum(axis=1)),
+            (columns, b, mean_column.sum(axis=0).T),
         ):
             known = np.isinf(prior)
             np.testing.assert_allclose(belief[~known], (prior + messages)[~known], **tolerance)
@@ -89,8 +92,8 @@ def test_follows_the_twin(dtype, small, damping, seed):
 @given(small=smalls(max_side=7, max_factors=3))
 def test_chunks_and_blocks_change_nothing(monkeypatch, chunk, min_block, small):
     """Chunks that end inside a row, chunks over several rows, blocks of any size."""
-    monkeypatch.setattr(loop, "CHUNK", chunk)
-    monkeypatch.setattr(loop, "MIN_BLOCK", min_block)
+    monkeypatch.setattr(floats, "CHUNK", chunk)
+    monkeypatch.setattr(backend, "MIN_BLOCK", min_block)
     assert_follows_the_twin(small, np.float64)
 
 
@@ -139,7 +142,7 @@ def test_tiny_messages_become_zero():
     state = small.state(problem, tiny, tiny)
     for _ in range(300):
         step(problem, state, 0.4)
-    for messages in (*state.to_row, *state.to_column):
+    for messages in (*state.messages.to_row, *state.messages.to_column):
         assert not ((messages != 0) & (np.abs(messages) <= max_sum.NEGLIGIBLE)).any()
 
 
@@ -155,7 +158,7 @@ def test_messages_stay_within_their_bounds(small, seed):
         lowest, highest = np.minimum(L, 0), np.maximum(L, 0)
         if small.product == "xor":
             lowest, highest = -np.abs(L), np.abs(L)
-        for packed in (state.to_row, state.to_column):
+        for packed in (state.messages.to_row, state.messages.to_column):
             messages = unpack(problem, packed)
             assert (messages >= lowest - 1e-9).all()
             assert (messages <= highest + 1e-9).all()
@@ -168,12 +171,12 @@ def test_explained_evidence(n_factors, product):
     small = random_small(n_factors, (6, 7, n_factors), product=product)
     small.row_prior[:] = small.column_prior[:] = 0.5
     problem = small.problem()
-    nothing = small.state(problem, *np.zeros((2, *small.shape)))
+    nothing = init_from(problem)
     rng = np.random.default_rng(n_factors)
     for density in (0.0, 0.1, 0.5, 1.0):
         X = rng.random((6, n_factors)) < density
         Y = rng.random((n_factors, 7)) < density
-        state = replace(nothing, row_belief=X - 0.5, column_belief=Y - 0.5)
+        state = init_from(problem, Field.of_log_odds(X - 0.5, Y - 0.5, least=0.1))
         total = log_posterior(problem, state) - log_posterior(problem, nothing)
         Z = boolean_product_by_definition(X, Y, product)
         assert total == pytest.approx(small.evidence[Z == 1].sum(), abs=1e-9)
@@ -182,8 +185,8 @@ def test_explained_evidence(n_factors, product):
 @few_examples
 @given(small=smalls(max_side=7), chunk=st.integers(1, 9), min_block=st.integers(1, 20))
 def test_pack_and_unpack(monkeypatch, small, chunk, min_block):
-    monkeypatch.setattr(loop, "CHUNK", chunk)
-    monkeypatch.setattr(loop, "MIN_BLOCK", min_block)
+    monkeypatch.setattr(floats, "CHUNK", chunk)
+    monkeypatch.setattr(backend, "MIN_BLOCK", min_block)
     problem = small.problem()
     rng = np.random.default_rng(0)
     messages = rng.normal(size=(problem.n_entries, problem.n_components))
@@ -197,11 +200,12 @@ def test_pack_and_unpack(monkeypatch, small, chunk, min_block):
 @given(small=smalls())
 def test_state_from_messages_adds_up(small):
     to_row, to_column = small.random_messages(0)
-    state = small.state(small.problem(), to_row, to_column)
+    problem = small.problem()
+    rows, columns = beliefs(problem, small.state(problem, to_row, to_column))
     a, b = small.prior_log_odds
     soft = np.isfinite(a), np.isfinite(b)
-    np.testing.assert_allclose(state.row_belief[soft[0]], (a + to_row.sum(axis=1))[soft[0]])
-    np.testing.assert_allclose(state.column_belief[soft[1]], (b + to_column.sum(axis=0).T)[soft[1]])
+    np.testing.assert_allclose(rows[soft[0]], (a + to_row.sum(axis=1))[soft[0]])
+    np.testing.assert_allclose(columns[soft[1]], (b + to_column.sum(axis=0).T)[soft[1]])
 
 
 @pytest.mark.parametrize("product", ["or", "xor"])

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from engines import beliefs, pack, step, to_sum_product, unpack
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from problems import random_small, smalls
@@ -14,9 +15,8 @@ from reference import sum_product_reference
 from test_max_sum import assert_follows_the_twin
 from trees import assert_same_log_odds, trees
 
-from boolweave.engine import loop
+from boolweave.engine import backend, floats
 from boolweave.engine.kernels import sum_product
-from boolweave.engine.loop import pack, step, to_sum_product, unpack
 from boolweave.model.odds import sigmoid
 
 few_examples = settings(
@@ -41,11 +41,12 @@ def sum_product_state(small, problem, messages):
     return to_sum_product(problem, small.state(problem, *messages))
 
 
-def as_messages(small, problem, packed):
-    """What blocks hold, as (M, N, K), 0 outside Ω; from ratios to log-odds."""
-    full = np.zeros(small.shape)
-    full[small.evidence != 0] = np.log(unpack(problem, packed).astype(np.float64))
-    return full
+def both_messages(small, problem, state):
+    """Φ and Ψ as (M, N, K), 0 outside Ω; from ratios to log-odds."""
+    sides = np.zeros((2, *small.shape))
+    for full, packed in zip(sides, (state.messages.to_row, state.messages.to_column), strict=True):
+        full[small.evidence != 0] = np.log(unpack(problem, packed).astype(np.float64))
+    return sides
 
 
 def assert_one_step_is_the_twins(small, damping=0.4, n_iter=4, seed=0):
@@ -59,22 +60,20 @@ def assert_one_step_is_the_twins(small, damping=0.4, n_iter=4, seed=0):
     a, b = small.prior_log_odds
     limit = np.log(float(sum_product.RATIO_LIMIT))
     for _ in range(n_iter):
-        before = [as_messages(small, problem, m) for m in (state.to_row, state.to_column)]
+        before = both_messages(small, problem, state)
         (twin,) = sum_product_reference(
             small.evidence, a, b, *before, damping=1.0, n_iter=1, product=small.product
         )
         step(problem, state, damping)
-        after = [as_messages(small, problem, m) for m in (state.to_row, state.to_column)]
+        after = both_messages(small, problem, state)
         for found, old, new in zip(after, before, (twin.to_row, twin.to_column), strict=True):
             mixed = np.log(
                 (1 - damping) * np.exp(old) + damping * np.exp(np.clip(new, -limit, limit))
             )
             found, mixed = (np.clip(m[inside], -BEYOND_DOUBT, BEYOND_DOUBT) for m in (found, mixed))
             np.testing.assert_allclose(found, mixed, atol=CLOSE, rtol=CLOSE)
-        beliefs = (state.row_belief, state.column_belief)
-        for belief, prior, told in zip(
-            beliefs, (a, b), (after[0].sum(axis=1), after[1].sum(axis=0).T), strict=True
-        ):
+        sums = after[0].sum(axis=1), after[1].sum(axis=0).T
+        for belief, prior, told in zip(beliefs(problem, state), (a, b), sums, strict=True):
             soft = np.isfinite(prior)
             np.testing.assert_allclose(
                 belief[soft], (prior + told)[soft], rtol=1e-5, atol=1e-5 * (1 + limit)
@@ -107,8 +106,8 @@ def possible(small):
 @pytest.mark.parametrize("product", PRODUCTS)
 @pytest.mark.parametrize(("chunk", "min_block"), [(1, 1), (2, 1000), (5, 3), (17, 1)])
 def test_chunks_and_blocks_change_nothing(monkeypatch, chunk, min_block, product):
-    monkeypatch.setattr(loop, "CHUNK", chunk)
-    monkeypatch.setattr(loop, "MIN_BLOCK", min_block)
+    monkeypatch.setattr(floats, "CHUNK", chunk)
+    monkeypatch.setattr(backend, "MIN_BLOCK", min_block)
     for seed in range(3):
         small = replace(random_small(seed, (7, 6, 3), erasure=seed == 2), product=product)
         assert_one_step_is_the_twins(small, seed=seed)
@@ -170,7 +169,7 @@ def last_beliefs(tree, semiring, damping, seed):
         state = tree.state(problem, *messages)
     for _ in range(sum(tree.shape) + 3 if damping == 1.0 else 150):
         step(problem, state, damping)
-    return state.row_belief, state.column_belief
+    return beliefs(problem, state)
 
 
 def assert_same_probabilities(found, expected):
@@ -273,10 +272,10 @@ def test_nothing_leaves_the_range_of_floats(product):
         state = sum_product_state(small, problem, small.random_messages(0))
         for _ in range(60):
             step(problem, state, damping)
-        for messages in (*state.to_row, *state.to_column):
+        for messages in (*state.messages.to_row, *state.messages.to_column):
             used = messages[messages != 0]
             assert np.isfinite(used).all() and (used > 0).all()
-        assert np.isfinite(state.row_belief).all() and np.isfinite(state.column_belief).all()
+        assert all(np.isfinite(belief).all() for belief in beliefs(problem, state))
         assert np.isfinite(state.residual)
 
 
@@ -284,7 +283,7 @@ def test_pack_keeps_ratios():
     small = random_small(4, (5, 4, 2))
     problem = small.problem(np.float32)
     state = sum_product_state(small, problem, small.random_messages(1))
-    ratios = unpack(problem, state.to_row)
+    ratios = unpack(problem, state.messages.to_row)
     np.testing.assert_array_equal(unpack(problem, pack(problem, ratios)), ratios)
     expected = np.exp(small.random_messages(1)[0][small.evidence != 0])
     np.testing.assert_allclose(ratios, expected, rtol=1e-6)

@@ -1,0 +1,232 @@
+"""What is fixed during a run, what changes, and the protocol of whoever does the work.
+
+A `Problem` is fixed and a `State` holds messages. Beliefs follow from both: the priors of the
+problem plus the sums of the messages. No state holds beliefs, so none can hold the priors of
+another problem. A `Backend` keeps the messages and does the work: with floats (`floats`), with
+small integers (`integers`), or with the workers of a cluster (`boolweave.distributed`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, is_dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+
+from boolweave.engine.kernels.variables import COARSE, FINE
+from boolweave.model.model import Model
+from boolweave.model.odds import HARD_BELIEF
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+    from boolweave.engine.field import Field
+    from boolweave.runtime.types import Array, Floats
+
+Semiring = Literal["max-sum", "sum-product"]
+
+# More blocks than this do not help: a machine has not many more cores, and each block has a column
+# sum (K, N) of its own. Fewer entries than MIN_BLOCK are not worth a thread; more than MAX_BLOCK
+# are cut further, for a cluster to deal them out.
+MAX_BLOCKS = 32
+MIN_BLOCK = 2**16
+MAX_BLOCK = 2**24
+
+# Columns are numbered in 32 bits without sign; rows and entries in 64.
+MOST_COLUMNS = 2**32
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """All that stays fixed during a run, as log-odds."""
+
+    model: Model
+    shape: tuple[int, int]
+    # a (M, K) and b (K, N); with a length of 1 along axes that they do not depend on
+    row_prior: Floats
+    column_prior: Floats
+    # log p(X = 0, Y = 0, O | Z = 0), from where log-posteriors are counted
+    log_probability_of_zeros: float
+
+    @property
+    def n_components(self) -> int:
+        """Number of factors K."""
+        return self.model.n_components
+
+
+class Messages:
+    """All messages of a problem; each back end has a kind of its own."""
+
+
+@dataclass(eq=False)
+class State:
+    """The messages after some iterations."""
+
+    messages: Messages | None  # as their back end keeps them; None: nobody goes on from here
+    semiring: Semiring = "max-sum"
+    n_iter: int = 0
+    # Largest change of a message, to a row or to a column, in the last step: in max-sum as a share
+    # of its bound |L|, in sum-product in log-odds
+    residual: float = np.inf
+    n_changed: tuple[int, int] = (0, 0)  # decoded bits of X and of Y that the last step changed
+    # Sum-product: the sum of P(z = 1 | o) over the entries with L > 0, and with L < 0
+    expected_ones: tuple[float, float] = (0.0, 0.0)
+    field: Field | None = None  # what is left of the first beliefs
+
+
+@dataclass(frozen=True, eq=False)
+class Beliefs:
+    """Log-odds of all variables."""
+
+    rows: Floats  # Ξ (M, K)
+    columns: Floats  # Υ (K, N)
+
+
+class KeptBeliefs(Protocol):
+    """Beliefs of one iterate, which the next step does not change."""
+
+    @property
+    def rows(self) -> Floats:
+        """Ξ (M, K)."""
+        ...
+
+    @property
+    def columns(self) -> Floats:
+        """Υ (K, N)."""
+        ...
+
+
+P = TypeVar("P", bound=Problem)
+
+
+class Backend(Protocol[P]):
+    """Keeps the messages and does the work, for one set of observations."""
+
+    def problem(self, model: Model) -> P:
+        """Pose the problem of the observations and a model."""
+        ...
+
+    def random_start(self, problem: P, random: np.random.Generator) -> State:
+        """Make random messages, or none and a random field where messages cannot be random."""
+        ...
+
+    def start(self, problem: P, field: Field | None = None) -> State:
+        """Make messages that say nothing; beliefs are the priors and the field."""
+        ...
+
+    def to_sum_product(self, problem: P, state: State) -> State:
+        """Convert the messages of max-sum, for sum-product to go on from them."""
+        ...
+
+    def step(self, problem: P, state: State, damping: float) -> None:
+        """Do one iteration over all entries; the messages of the state are replaced."""
+        ...
+
+    def beliefs(self, problem: P, state: State) -> Beliefs:
+        """Add the priors of the problem, the sums of the messages and the field."""
+        ...
+
+    def keep_beliefs(self, problem: P, state: State, before: KeptBeliefs | None) -> KeptBeliefs:
+        """Keep the beliefs of this iterate; those kept before may be overwritten."""
+        ...
+
+    def log_posterior(self, problem: P, state: State) -> float:
+        """log p(X) + log p(Y) + Σ log p(o|z) of the factors that the beliefs decode to."""
+        ...
+
+    def allows(self, model: Model) -> bool:
+        """Whether messages of this kind can be those of a model."""
+        ...
+
+    def mean_evidence(self, problem: P) -> float:
+        """What an observed entry says on average, |L|."""
+        ...
+
+    def to_floats(self, problem: P, state: State) -> tuple[AnyBackend, Problem, State]:
+        """Convert max-sum to float messages: the back end, its problem and its state."""
+        ...
+
+    def check(self, problem: P, state: State) -> None:
+        """Raise ValueError unless the messages of a stored state are such as this problem has."""
+        ...
+
+
+AnyBackend: TypeAlias = Backend[Any]
+
+
+def split_rows(indptr: NDArray[np.int64], at_least: int = 1) -> list[tuple[int, int]]:
+    """Cut the rows into blocks of about equally many entries, however many threads there are.
+
+    There will be more than MAX_BLOCKS where `at_least` asks for them, or where they would be large.
+    """
+    n_rows = len(indptr) - 1
+    n_entries = int(indptr[-1])
+    n_blocks = max(1, min(MAX_BLOCKS, n_entries // MIN_BLOCK), n_entries // MAX_BLOCK)
+    n_blocks = min(max(n_blocks, at_least), max(n_rows, 1))
+    targets = np.arange(1, n_blocks) * (n_entries / n_blocks)
+    cuts = [0, *(int(cut) for cut in np.searchsorted(indptr, targets)), n_rows]
+    return [(a, b) for a, b in pairwise(cuts) if b > a]
+
+
+def check_columns(n_columns: int) -> None:
+    """Raise ValueError if there are more columns than can be numbered."""
+    if n_columns > MOST_COLUMNS:
+        raise ValueError(
+            f"at most {MOST_COLUMNS} columns are possible, got {n_columns}; exchange rows and "
+            "columns"
+        )
+
+
+def log_probability_of_priors(prior: Floats, n_variables: int) -> float:
+    """log p(all variables are 0); those whose prior is certain do not count."""
+    soft = prior[np.abs(prior) < HARD_BELIEF]
+    repeats = n_variables / max(1, prior.size)
+    return -repeats * float(np.logaddexp(0.0, soft, dtype=np.float64).sum())
+
+
+def from_steps(steps: NDArray[np.int64]) -> float:
+    """Log-odds of numbers of coarse and of fine steps, in which priors are added up exactly."""
+    coarse, fine = steps.tolist()
+    return float(coarse / COARSE + fine / FINE)
+
+
+# ---------------------------------------------------------------- what was read from a checkpoint
+
+# On a cluster sums may be of another type than on one machine.
+_SUMS = (np.int16, np.int32, np.int64)
+
+
+def no_array(shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+    """Make an array that takes no memory, to compare others with."""
+    return np.broadcast_to(np.zeros((), dtype=dtype), shape)
+
+
+def check_like(template: object, found: object) -> None:
+    """Raise ValueError unless two objects are alike in classes, lengths, shapes and types."""
+    if isinstance(template, np.ndarray):
+        if not isinstance(found, np.ndarray):
+            raise ValueError("expected an array")
+        same = found.shape == template.shape and found.dtype == template.dtype
+        if not (same and found.flags.c_contiguous):
+            raise ValueError(
+                f"expected {template.dtype} {template.shape}, got {found.dtype} {found.shape}"
+            )
+    elif isinstance(template, list):
+        if type(found) is not list or len(found) != len(template):
+            raise ValueError("other blocks")
+        for one, other in zip(template, found, strict=True):
+            check_like(one, other)
+    elif is_dataclass(template):
+        if type(found) is not type(template):
+            raise ValueError(f"expected {type(template).__name__}")
+        for field in fields(template):
+            one, other = getattr(template, field.name), getattr(found, field.name)
+            if field.name == "sums" and isinstance(other, np.ndarray) and other.dtype in _SUMS:
+                one = no_array(one.shape, other.dtype)
+            check_like(one, other)
+    elif isinstance(template, int):
+        if not isinstance(found, int | np.integer) or found < 0:
+            raise ValueError("expected a whole number")
+    elif isinstance(found, np.ndarray | dict | list):  # None, or numbers that are only compared
+        raise ValueError("unexpected arrays")

@@ -1,0 +1,49 @@
+"""Where a fit runs: which back end keeps its messages, and in what memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from boolweave.engine.floats import FloatBackend, FloatMessages
+from boolweave.engine.integer_sums import IntegerMessages, Sums, Variables
+from boolweave.engine.integers import IntegerBackend
+from boolweave.fit import memory
+
+if TYPE_CHECKING:
+    from boolweave.data.observed import ObservedEntries
+    from boolweave.engine.backend import AnyBackend
+    from boolweave.runtime.storage import Memory
+
+
+# What checkpoints hold of messages.
+MESSAGE_TYPES = (FloatMessages, IntegerMessages, Sums, Variables)
+
+
+class Machine(Protocol):
+    """Chooses the back end of a fit; the one place that knows which there are."""
+
+    def room(self, observations: ObservedEntries, n_components: int, **how: Any) -> Memory:
+        """Where messages may be kept, as `memory.store_for`; MemoryError if there is no room."""
+        ...
+
+    def backend(
+        self, observations: ObservedEntries, integers: bool, n_jobs: int | None, store: Memory
+    ) -> AnyBackend:
+        """Make the back end, with messages that are integers or floats."""
+        ...
+
+
+class ThisMachine:
+    """The threads of this process."""
+
+    def room(self, observations: ObservedEntries, n_components: int, **how: Any) -> Memory:
+        """Memory, or files where `max_memory` is less than is needed."""
+        return memory.store_for(observations, n_components, **how)
+
+    def backend(
+        self, observations: ObservedEntries, integers: bool, n_jobs: int | None, store: Memory
+    ) -> AnyBackend:
+        """Make the back end, with messages that are integers or floats."""
+        if integers:
+            return IntegerBackend(observations.to_local(), n_jobs, store)
+        return FloatBackend(observations.to_local(), n_jobs)
