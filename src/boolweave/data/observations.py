@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal, Self
@@ -68,7 +68,7 @@ class Observations(ObservedEntries):
     column_labels: Labels | None = None
 
     def __post_init__(self) -> None:
-        given = CompressedRows(*(getattr(self, field.name) for field in fields(self)))
+        given = CompressedRows(*(getattr(self, name) for name in CompressedRows._fields))
         for name, field in checked(given)._asdict().items():
             if isinstance(field, np.ndarray):
                 field = field.view()  # the caller's own array stays writable
