@@ -26,10 +26,12 @@ from boolweave.decoding.check_nodes import (
     ONE,
     TWO,
     ZERO,
+    add,
+    damp,
     gather,
     max_sum_or,
     max_sum_xor,
-    scatter,
+    replace,
     sum_product_or,
     sum_product_xor,
 )
@@ -93,10 +95,13 @@ def iterate(graph, update, width, batch, edges, work):
     prior, belief, previous, message, evidence = batch
     xor, by_sum, serial, damping, scale = update
     cavity, new = edges[0], edges[1]
-    following = belief if serial else previous
-    first = belief if serial else prior
-    for j in range(np.uint64(prior.shape[0])):
-        previous[j] = first[j]
+    n = np.uint64(prior.shape[0])
+    if serial:
+        for j in range(n):
+            previous[j] = belief[j]
+    else:
+        for j in range(n):
+            previous[j] = prior[j]
     for c in range(np.uint64(indptr.shape[0] - 1)):
         start = indptr[c]
         degree = indptr[c + ONE] - start
@@ -111,7 +116,11 @@ def iterate(graph, update, width, batch, edges, work):
             max_sum_xor(c, degree, width, scale, evidence, cavity, new, work)
         else:
             max_sum_or(c, degree, width, scale, evidence, cavity, new, work)
-        scatter(serial, variables, start, degree, width, damping, cavity, new, message, following)
+        damp(start, degree, width, damping, new, message)
+        if serial:
+            replace(variables, start, degree, width, cavity, message, belief)
+        else:
+            add(variables, start, degree, width, message, previous)
     if serial:
         return batch
     return Batch(prior, previous, belief, message, evidence)

@@ -83,35 +83,45 @@ def gather(variables, start, degree, width, belief, message, cavity):
 
 
 @njit(nogil=True, cache=True)
-def scatter(serial, variables, start, degree, width, damping, cavity, new, message, belief):
-    """message ← message + λ·(new − message), and from there into the beliefs.
+def damp(start, degree, width, damping, new, message):
+    """message ← message + λ·(new − message)."""
+    first = start * width
+    for j in range(degree * width):
+        old = message[first + j]
+        message[first + j] = old + damping * (new[j] - old)
 
-    The serial schedule replaces the belief of a variable, flooding adds to it.
-    """
+
+@njit(nogil=True, cache=True)
+def add(variables, start, degree, width, message, total):
+    """total[variable of edge i, w] += message[i, w]."""
     if width < MIN_WIDTH:
-        first = start * width
-        for j in range(degree * width):
-            old = message[first + j]
-            message[first + j] = old + damping * (new[j] - old)
         for w in range(width):
             for i in range(degree):
                 row = np.uint64(variables[start + i]) * width + w
-                before = cavity[i * width + w] if serial else belief[row]
-                belief[row] = before + message[first + i * width + w]
+                total[row] += message[(start + i) * width + w]
+        return
+    for i in range(degree):
+        row = np.uint64(variables[start + i]) * width
+        edge = (start + i) * width
+        for w in range(width):
+            total[row + w] += message[edge + w]
+
+
+@njit(nogil=True, cache=True)
+def replace(variables, start, degree, width, cavity, message, belief):
+    """belief[variable of edge i, w] = cavity[i, w] + message[i, w]."""
+    if width < MIN_WIDTH:
+        for w in range(width):
+            for i in range(degree):
+                row = np.uint64(variables[start + i]) * width + w
+                belief[row] = cavity[i * width + w] + message[(start + i) * width + w]
         return
     for i in range(degree):
         row = np.uint64(variables[start + i]) * width
         edge = (start + i) * width
         here = i * width
         for w in range(width):
-            old = message[edge + w]
-            message[edge + w] = old + damping * (new[here + w] - old)
-        if serial:
-            for w in range(width):
-                belief[row + w] = cavity[here + w] + message[edge + w]
-        else:
-            for w in range(width):
-                belief[row + w] += message[edge + w]
+            belief[row + w] = cavity[here + w] + message[edge + w]
 
 
 # ---------------------------------------------------------------- max-sum
