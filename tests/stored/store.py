@@ -1,9 +1,10 @@
-"""Writes models as this version saves them into a folder of its own, for later versions to read.
+"""Writes models and a checkpoint of this version into a folder of its own, for later ones to read.
 
     python tests/stored/store.py
 
 Run it at a release. test_stored.py reads what every version wrote, and holds the answers of the
-models against those that are stored beside them in answers.json.
+models, and of the run that goes on from the checkpoint, against those that are stored beside them
+in answers.json.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ MODELS: dict[str, dict[str, Any]] = {
         "decimation": 0.5,
     },
 }
+
+# A run that is stopped after some steps, on the table of the model "max-sum".
+STOPPED = {"n_components": 2, "max_iter": 90, "random_state": 0, "n_init": 3}
+N_STEPS = 27
 
 
 def labelled(product: str) -> Observations:
@@ -70,6 +75,11 @@ def main() -> None:
         model = BooleanMatrixFactorization(random_state=0, **parameters)
         model.fit(labelled(parameters.get("product", "or"))).save(place / f"{name}.npz")
         said[name] = answers(model)
+    sys.path.insert(0, str(STORED.parent / "support"))
+    from crashing import stopped
+
+    stopped(labelled("or"), place / "checkpoint", N_STEPS, **STOPPED)
+    said["checkpoint"] = answers(BooleanMatrixFactorization(**STOPPED).fit(labelled("or")))
     (place / "answers.json").write_text(json.dumps(said, indent=1) + "\n")
 
 
