@@ -3,8 +3,8 @@
 `test_fuzz.py` runs this file as a process of its own, so that a crash in compiled code is a failed
 test and not the end of all tests. By hand, some of each kind, or one again:
 
-    python tests/fuzzing.py arrays=2000 text=1000
-    python tests/fuzzing.py arrays --only 1234
+    python tests/support/fuzzing.py arrays=2000 text=1000
+    python tests/support/fuzzing.py arrays --only 1234
 """
 
 import argparse

@@ -3,7 +3,7 @@
 In this process, the package makes its arrays next to pages that nobody may touch, so that compiled
 code that reads or writes out of its arrays ends the process at once. `test_guarded.py` runs it.
 
-    python tests/guarded.py FIRST COUNT
+    python tests/support/guarded.py FIRST COUNT
 """
 
 import ctypes

@@ -61,7 +61,9 @@ def from_dense(array: ArrayLike, row_labels: Names, column_labels: Names) -> Com
     return rows_from_codes(codes_of(cells, masked, place), *labels)
 
 
-def from_codes(codes: Array, row_labels: Names, column_labels: Names) -> CompressedRows:
+def from_codes(
+    codes: Array, row_labels: Names = None, column_labels: Names = None
+) -> CompressedRows:
     """Take the entries of a matrix of codes 0, 1 and MISSING, (M, N)."""
     _check_two_dimensions(codes, "ndarray")
     return rows_from_codes(

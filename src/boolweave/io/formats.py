@@ -55,7 +55,7 @@ def from_matrix(matrix: Any, name: str, kind: str, options: Options) -> tuple[Ob
             raise ValueError(f"expected numbers, got {ratings.dtype}")
         codes = codes_above(ratings.astype(np.float64), options.above)
         if not sparse:
-            return Observations(*from_codes(codes, None, None)), words
+            return Observations(*from_codes(codes)), words
         at = matrix.row, matrix.col
         return observe(*at, codes, None, None, name, shape=matrix.shape, **how), words
 
@@ -223,7 +223,7 @@ def read_picture(path: Path, name: str, options: Options) -> tuple[Observations,
     else:
         codes = codes_above(seen, options.above)
         words = f"picture, ones are pixels brighter than {options.above}"
-    return Observations(*from_codes(codes, None, None)), words
+    return Observations(*from_codes(codes)), words
 
 
 def _grey_palette(picture: Any) -> bool:
