@@ -139,7 +139,7 @@ def _or_group(
     n_factors: int, offset: Vector, bound: Vector, damping: Damping, first: int, messages: Messages,
     scratch: Scratch,
 ) -> Vector:  # fmt: skip
-    """Damped update of one group, as `max_sum._max_sum_or_exchange` explains it.
+    """Damped update of one group, as `max_sum._exchange_or` explains it.
 
     Vectors: offset, what is added to a message to store it, 255 for a 0; bound, |L|. The messages
     are those from `first` on. Returns the largest sizes of changes, a vector.

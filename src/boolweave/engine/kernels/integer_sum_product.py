@@ -3,7 +3,7 @@
 As `integer_max_sum`, whose groups, gather and scatter it shares. Messages and beliefs are
 binary log-odds in whole numbers of steps of 1/512: then a power of 2 is a shift into the exponent
 of a float and a polynomial for the rest. What is between is in floats, 16 to a vector, those of the
-even entries of a group before those of the odd ones: see `_vectors.in_upper_halves`.
+even entries of a group before those of the odd ones: see `vectors.in_upper_halves`.
 """
 
 from typing import Literal, NamedTuple
