@@ -226,10 +226,6 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
         X : array, table, sparse matrix or Observations, shape (M, N)
             Zeros and ones; NaN or null where nothing was observed.
         y : ignored
-
-        Returns
-        -------
-        self
         """
         self.result_, self.rank_selection_, self.n_dropped_ = self._run(self._checked(X))
         self.provenance_: dict[str, Any] = {}
@@ -254,17 +250,15 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
             self._recording(observations, settings, first_seed) as (recorder, random),
             progress(self.max_iter, self.verbose) as on_iteration,
         ):
+            how: dict[str, Any] = {
+                "on_iteration": on_iteration, "recorder": recorder, "machine": machine
+            }  # fmt: skip
             if self.n_components == "auto":
-                selection, best = rank.search(
-                    observations, settings, random, on_iteration=on_iteration, recorder=recorder,
-                    machine=machine,
-                )  # fmt: skip
+                selection, best = rank.search(observations, settings, random, **how)
                 assert best is not None
                 result, n_dropped = rank.drop_useless(best)
             else:
-                result = learn.fit(
-                    observations, settings, random, on_iteration, recorder, machine=machine
-                )
+                result = learn.fit(observations, settings, random, **how)
             if not result.interrupted:
                 recorder.finish()
         cautions.about_changes(result, self)
@@ -408,8 +402,7 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the columns that `transform` returns: factor1, factor2 and so on."""
         check_is_fitted(self)
-        numbers = range(1, len(self.components_) + 1)
-        return np.array([f"factor{number}" for number in numbers], dtype=object)
+        return np.array([f"factor{k + 1}" for k in range(len(self.components_))], dtype=object)
 
     def inverse_transform(self, X: ArrayLike) -> NDArray[np.uint8]:
         """The Boolean product of row factors (rows, K) and the components: (rows, N) uint8."""
