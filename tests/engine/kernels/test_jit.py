@@ -83,6 +83,19 @@ def test_a_change_in_another_file_is_noticed(tmp_path, beside_the_source):
     assert len(list(cache.parent.glob("boolweave-*"))) == 1
 
 
+@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
+def test_a_folder_swept_while_it_is_written_to_stops_nothing(monkeypatch):
+    def swept(*_):
+        raise FileNotFoundError("no such folder")
+
+    monkeypatch.setattr(jit._Cache, "_save_overload", swept)
+    assert jit.njit(cache=True)(twice)(3) == 6
+
+
+def twice(number):
+    return 2 * number
+
+
 def test_all_files_with_compiled_functions_count():
     package = Path(boolweave.__file__).parent
     counted = {file for pattern in jit.SOURCES for file in package.glob(pattern)}

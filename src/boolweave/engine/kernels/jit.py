@@ -8,6 +8,7 @@ somebody else, a home directory that is read-only) kernels are compiled anew in 
 takes some seconds.
 """
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -64,6 +65,11 @@ class _Kept(caching.CompileResultCacheImpl):
 
 class _Cache(caching.FunctionCache):
     _impl_class = _Kept
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        # A process with other kernel files may have swept the folder this moment.
+        with contextlib.suppress(FileNotFoundError):
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
 
 
 def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
