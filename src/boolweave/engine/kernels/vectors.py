@@ -19,7 +19,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.core.typing.templates import AbstractTemplate, Signature, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
 from boolweave.runtime.types import Array
@@ -34,6 +34,8 @@ Kind: TypeAlias = Any
 Value: TypeAlias = Any
 Context: TypeAlias = Any
 Builder: TypeAlias = Any
+# The types of an intrinsic and what writes its code.
+Intrinsic: TypeAlias = tuple[Signature, Callable[..., Value]] | None
 
 
 def compiled_or(plain: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
@@ -84,7 +86,7 @@ def _binary(function: Any, integer: str, floating: str = "") -> None:
     _infer(function)
 
     @lower_builtin(function, VectorType, VectorType)
-    def lower(context: Context, builder: Builder, sig: Any, args: Any) -> Value:
+    def lower(context: Context, builder: Builder, sig: Signature, args: list[Value]) -> Value:
         if _is_float(sig.return_type):
             return getattr(builder, floating)(*args, flags=("contract",))
         return getattr(builder, integer)(*args)
@@ -103,7 +105,7 @@ def _comparison(function: Any, symbol: str) -> None:
     _infer(function, mask=True)
 
     @lower_builtin(function, VectorType, VectorType)
-    def lower(context: Context, builder: Builder, sig: Any, args: Any) -> Value:
+    def lower(context: Context, builder: Builder, sig: Signature, args: list[Value]) -> Value:
         if _is_float(sig.args[0]):
             return builder.fcmp_ordered(symbol, *args)
         return builder.icmp_signed(symbol, *args)
@@ -156,10 +158,10 @@ def _to_pointers(context: Context, builder: Builder, kind: Kind, value: Value) -
 
 
 @compiled_or(lambda value: value)
-def pointer(typing: Context, value: Kind) -> Any:
+def pointer(typing: Context, value: Kind) -> Intrinsic:
     """The address of an array; of a tuple, a tuple of the addresses of its arrays."""
 
-    def generate(context: Context, builder: Builder, sig: Any, args: Any) -> Value:
+    def generate(context: Context, builder: Builder, sig: Signature, args: list[Value]) -> Value:
         return _to_pointers(context, builder, value, args[0])
 
     return _with_pointers(value)(value), generate
@@ -176,10 +178,10 @@ def as_index(context: Context, builder: Builder, value: Value, kind: Kind) -> Va
 
 
 @compiled_or(lambda array, index: array[index : index + LANES].copy())
-def load(typing: Context, data: Kind, index: Kind) -> Any:
+def load(typing: Context, data: Kind, index: Kind) -> Intrinsic:
     """16 numbers of an array from an index on."""
 
-    def generate(context: Context, builder: Builder, sig: Any, args: Any) -> Value:
+    def generate(context: Context, builder: Builder, sig: Signature, args: list[Value]) -> Value:
         at = as_index(context, builder, args[1], index)
         place = place_of(builder, args[0], at, _llvm(context, data.dtype))
         return builder.load(place, align=data.dtype.bitwidth // 8)
@@ -188,10 +190,10 @@ def load(typing: Context, data: Kind, index: Kind) -> Any:
 
 
 @compiled_or(_plain_store)
-def store(typing: Context, data: Kind, index: Kind, value: Kind) -> Any:
+def store(typing: Context, data: Kind, index: Kind, value: Kind) -> Intrinsic:
     """Write 16 numbers to an array from an index on."""
 
-    def generate(context: Context, builder: Builder, sig: Any, args: Any) -> Value:
+    def generate(context: Context, builder: Builder, sig: Signature, args: list[Value]) -> Value:
         at = as_index(context, builder, args[1], index)
         place = place_of(builder, args[0], at, _llvm(context, data.dtype))
         builder.store(args[2], place, align=data.dtype.bitwidth // 8)
@@ -201,10 +203,10 @@ def store(typing: Context, data: Kind, index: Kind, value: Kind) -> Any:
 
 
 @compiled_or(lambda array, index: None)
-def prefetch(typing: Context, data: Kind, index: Kind) -> Any:
+def prefetch(typing: Context, data: Kind, index: Kind) -> Intrinsic:
     """Ask for the cache line of an element that will be written soon."""
 
-    def generate(context: Context, builder: Builder, sig: Any, args: Any) -> Value:
+    def generate(context: Context, builder: Builder, sig: Signature, args: list[Value]) -> Value:
         at = as_index(context, builder, args[1], index)
         byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
@@ -227,10 +229,10 @@ def splatted(builder: Builder, vector: Kind, scalar: Value) -> Value:
 
 
 @compiled_or(lambda scalar: np.full(LANES, scalar))
-def splat(typing: Context, scalar: Kind) -> Any:
+def splat(typing: Context, scalar: Kind) -> Intrinsic:
     """16 times the same number."""
 
-    def generate(context: Context, builder: Builder, sig: Any, args: Any) -> Value:
+    def generate(context: Context, builder: Builder, sig: Signature, args: list[Value]) -> Value:
         return splatted(builder, _llvm(context, scalar), args[0])
 
     return VectorType(scalar)(scalar), generate
@@ -251,8 +253,10 @@ def _call(builder: Builder, name: str, args: list[Value], result: Kind = None) -
 
 def _two_sided(integer: str, symbol: str, plain: Callable[..., Any]) -> Any:
     @compiled_or(plain)
-    def function(typing: Context, a: Kind, b: Kind) -> Any:
-        def generate(context: Context, builder: Builder, sig: Any, args: Any) -> Value:
+    def function(typing: Context, a: Kind, b: Kind) -> Intrinsic:
+        def generate(
+            context: Context, builder: Builder, sig: Signature, args: list[Value]
+        ) -> Value:
             if _is_float(a):
                 return builder.select(builder.fcmp_ordered(symbol, *args), *args)
             return _call(builder, integer, list(args))
@@ -267,13 +271,13 @@ maximum = _two_sided("llvm.smax", ">", np.maximum)
 
 
 @compiled_or(np.where)
-def where(typing: Context, mask: Kind, a: Kind, b: Kind) -> Any:
+def where(typing: Context, mask: Kind, a: Kind, b: Kind) -> Intrinsic:
     """Numbers of one vector where a mask is true, else of another."""
     return a(mask, a, b), lambda context, builder, sig, args: builder.select(*args)
 
 
 @compiled_or(lambda mask: np.packbits(mask, bitorder="little").view(np.uint16)[0])
-def mask_bits(typing: Context, mask: Kind) -> Any:
+def mask_bits(typing: Context, mask: Kind) -> Intrinsic:
     """A mask as 16 bits."""
     return types.uint16(mask), lambda _c, builder, _s, args: builder.bitcast(
         args[0], ir.IntType(LANES)
@@ -282,8 +286,10 @@ def mask_bits(typing: Context, mask: Kind) -> Any:
 
 def _conversion(target: Kind) -> Any:
     @compiled_or(lambda a: a.astype(str(target)))
-    def function(typing: Context, a: Kind) -> Any:
-        def generate(context: Context, builder: Builder, sig: Any, args: Any) -> Value:
+    def function(typing: Context, a: Kind) -> Intrinsic:
+        def generate(
+            context: Context, builder: Builder, sig: Signature, args: list[Value]
+        ) -> Value:
             to = _llvm(context, target)
             if target is types.float32:
                 return builder.sitofp(args[0], to)
@@ -303,10 +309,10 @@ as_int32, as_float32 = _conversion(types.int32), _conversion(types.float32)
 
 
 @compiled_or(_plain_in_upper_halves)
-def in_upper_halves(typing: Context, a: Kind) -> Any:
+def in_upper_halves(typing: Context, a: Kind) -> Intrinsic:
     """int16 as int32 times 2¹⁶: the even ones, then the odd ones."""
 
-    def generate(context: Context, builder: Builder, sig: Any, args: Any) -> Value:
+    def generate(context: Context, builder: Builder, sig: Signature, args: list[Value]) -> Value:
         pairs = ir.VectorType(ir.IntType(32), LANES // 2)
         odd = builder.bitcast(args[0], pairs)
         even = builder.shl(odd, ir.Constant(pairs, [16] * (LANES // 2)))
@@ -317,10 +323,10 @@ def in_upper_halves(typing: Context, a: Kind) -> Any:
 
 
 @compiled_or(_plain_from_upper_halves)
-def from_upper_halves(typing: Context, a: Kind) -> Any:
+def from_upper_halves(typing: Context, a: Kind) -> Intrinsic:
     """The inverse of `in_upper_halves`, without what is in the lower halves."""
 
-    def generate(context: Context, builder: Builder, sig: Any, args: Any) -> Value:
+    def generate(context: Context, builder: Builder, sig: Signature, args: list[Value]) -> Value:
         pairs = ir.VectorType(ir.IntType(32), LANES // 2)
         half = LANES // 2
         firsts, lasts = (
@@ -338,8 +344,10 @@ def from_upper_halves(typing: Context, a: Kind) -> Any:
 
 def _reinterpretation(target: Kind) -> Any:
     @compiled_or(lambda a: a.view(str(target)))
-    def function(typing: Context, a: Kind) -> Any:
-        def generate(context: Context, builder: Builder, sig: Any, args: Any) -> Value:
+    def function(typing: Context, a: Kind) -> Intrinsic:
+        def generate(
+            context: Context, builder: Builder, sig: Signature, args: list[Value]
+        ) -> Value:
             return builder.bitcast(args[0], _llvm(context, target))
 
         return VectorType(target)(a), generate
@@ -352,8 +360,10 @@ bits_of, float_of = _reinterpretation(types.int32), _reinterpretation(types.floa
 
 def _reduction(name: str, result: Kind, plain: Callable[..., Any]) -> Any:
     @compiled_or(plain)
-    def function(typing: Context, a: Kind) -> Any:
-        def generate(context: Context, builder: Builder, sig: Any, args: Any) -> Value:
+    def function(typing: Context, a: Kind) -> Intrinsic:
+        def generate(
+            context: Context, builder: Builder, sig: Signature, args: list[Value]
+        ) -> Value:
             value = args[0]
             if result.bitwidth > a.dtype.bitwidth:
                 value = builder.sext(value, _llvm(context, result))
@@ -369,10 +379,10 @@ largest = _reduction("smax", types.int16, np.max)
 
 
 @compiled_or(_plain_add_pairs)
-def add_pairs(typing: Context, a: Kind, data: Kind, index: Kind) -> Any:
+def add_pairs(typing: Context, a: Kind, data: Kind, index: Kind) -> Intrinsic:
     """Add the sums of neighbours, 8 numbers of 32 bits, to an array from an index on."""
 
-    def generate(context: Context, builder: Builder, sig: Any, args: Any) -> Value:
+    def generate(context: Context, builder: Builder, sig: Signature, args: list[Value]) -> Value:
         pairs = ir.VectorType(ir.IntType(32), LANES // 2)
         sixteen = ir.Constant(pairs, [16] * (LANES // 2))
         odd = builder.bitcast(args[0], pairs)
@@ -386,10 +396,10 @@ def add_pairs(typing: Context, a: Kind, data: Kind, index: Kind) -> Any:
 
 
 @compiled_or(lambda a, array: a.astype(array.dtype))
-def widened(typing: Context, a: Kind, data: Kind) -> Any:
+def widened(typing: Context, a: Kind, data: Kind) -> Intrinsic:
     """A vector in the type of an array of integers."""
 
-    def generate(context: Context, builder: Builder, sig: Any, args: Any) -> Value:
+    def generate(context: Context, builder: Builder, sig: Signature, args: list[Value]) -> Value:
         if data.dtype == a.dtype:
             return args[0]
         return builder.sext(args[0], _llvm(context, data.dtype))
