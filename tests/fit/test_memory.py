@@ -9,7 +9,7 @@ import scipy.sparse
 
 from boolweave import BooleanMatrixFactorization, Observations
 from boolweave.datasets import make_boolean
-from boolweave.fit import learn, memory
+from boolweave.fit import learn, machine, memory
 from boolweave.io import read
 from boolweave.runtime import free_memory
 from boolweave.runtime.storage import Files, Memory
@@ -226,7 +226,7 @@ def test_nothing_is_made_before_the_check(monkeypatch):
         raise AssertionError("too late")
 
     monkeypatch.setattr(memory, "free_memory", lambda: 1000)
-    monkeypatch.setattr(learn.engine, "make_problem", no)
+    monkeypatch.setattr(machine.ThisMachine, "backend", no)
     seen = Observations.from_dense(np.eye(30))
     with pytest.raises(MemoryError, match="30 rows × 30 columns with 900 observed entries"):
         BooleanMatrixFactorization(2).fit(seen)

@@ -11,7 +11,7 @@ from boolweave import BooleanMatrixFactorization, Channel
 from boolweave.datasets import load_paleo, load_zoo, make_boolean
 from boolweave.engine.floats import FloatBackend
 from boolweave.engine.integers import IntegerBackend
-from boolweave.fit import float_finish, judging, learn
+from boolweave.fit import judging, learn, memory
 from boolweave.fit.learn import UninformativeWarning, fit, with_stability
 from boolweave.fit.settings import Settings
 from boolweave.model.model import Model
@@ -188,7 +188,7 @@ def test_of_a_large_table_the_best_start_only_is_finished(monkeypatch):
     BooleanMatrixFactorization(**how).fit(seen)
     assert len(finished) >= learn.N_FINISHED
     finished.clear()
-    monkeypatch.setattr(float_finish, "FEW_BYTES", 1000)
+    monkeypatch.setattr(memory, "FEW_FLOAT_BYTES", 1000)
     BooleanMatrixFactorization(**how).fit(seen)
     assert len(finished) == 1
 
@@ -204,6 +204,6 @@ def test_floats_take_the_last_iterations_of_those_there_are(monkeypatch):
     model = BooleanMatrixFactorization(**how, tol=0).fit(seen)
     assert used == [35] and model.n_iter_ <= 50
     BooleanMatrixFactorization(**how, messages="uint8").fit(seen)
-    monkeypatch.setattr(float_finish, "MOST_BYTES", 1000)
+    monkeypatch.setattr(memory, "MOST_FLOAT_BYTES", 1000)
     BooleanMatrixFactorization(**how).fit(seen)
     assert used == [35]

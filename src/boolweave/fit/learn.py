@@ -24,7 +24,7 @@ from boolweave.engine.backend import Beliefs, State
 from boolweave.engine.field import Field
 from boolweave.engine.loop import Run
 from boolweave.engine.result import Result
-from boolweave.fit import float_finish, judging
+from boolweave.fit import judging, memory
 from boolweave.fit.machine import MESSAGE_TYPES, Machine, ThisMachine
 from boolweave.fit.resuming import frame_of, whole_number
 from boolweave.fit.settings import PAPER_FLIP, Settings
@@ -352,7 +352,7 @@ class _Fit(Steps):
             return None
         at.best = answer
         size = self.observations.n_observed, self.settings.n_components
-        first = range(min(N_FINISHED, len(seeds))) if float_finish.is_quick(*size) else ()
+        first = range(min(N_FINISHED, len(seeds))) if memory.last_floats_are_few(*size) else ()
         numbers = sorted({*first, best_start.number})
         while at.n_finished < len(numbers):
             begin = partial(self._start, seeds[numbers[at.n_finished]])

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from boolweave.engine.backend import MAX_BLOCKS, MIN_BLOCK
 from boolweave.engine.integer_blocks import DENSE
-from boolweave.fit import float_finish
 from boolweave.fit.starts import N_FINALISTS
 from boolweave.runtime.free_memory import free_memory, in_words
 from boolweave.runtime.storage import Files, Memory, check_disk
@@ -95,7 +94,7 @@ class FitSize:
         codes = held if held > self.n_entries else 0
         messages_at_most = held * self._per_entry
         if self.finish and messages == "uint8" and self.method != "sum-product":
-            last = held * K * _MAX_SUM[messages] + float_finish.n_bytes(held, K)
+            last = held * K * _MAX_SUM[messages] + _bytes_of_last_floats(held, K)
             messages_at_most = max(messages_at_most, last)
         per_variable = _VARIABLE[messages] + _OF_START * self.n_init
         if self.learns:
@@ -245,3 +244,40 @@ _UNITS = {"": 1, "b": 1} | {
     for power, prefix in enumerate("kmgt", start=1)
     for unit, base in (("", 1000), ("b", 1000), ("i", 1024), ("ib", 1024))
 }
+
+
+# Max-sum ends with floats in the place of integers. A byte for a message finds the way, but where a
+# table is nearly the product of its factors much hangs on messages that are smaller than its
+# smallest step; some iterations with floats from there find better factors than floats, or
+# integers, all the way. Floats take ten times as long and four times the memory: so they have this
+# share of the iterations, up to so many bytes, and for all starts rather than the best one up to
+# so many.
+FLOAT_SHARE = 0.3
+MOST_FLOAT_BYTES = 300_000_000
+FEW_FLOAT_BYTES = 80_000_000
+
+
+def last_floats_fit(n_entries: int, n_components: int) -> bool:
+    """Whether there are few enough messages; what else a fit is told does not count."""
+    return _bytes_of_floats(n_entries, n_components) <= MOST_FLOAT_BYTES
+
+
+def last_floats_are_few(n_entries: int, n_components: int) -> bool:
+    """Whether there are so few messages that all starts can be finished with floats."""
+    return _bytes_of_floats(n_entries, n_components) <= FEW_FLOAT_BYTES
+
+
+def n_float_iterations(max_iter: int) -> int:
+    """How many of the iterations are with floats."""
+    return int(FLOAT_SHARE * max_iter)
+
+
+def _bytes_of_last_floats(n_entries: int, n_components: int) -> int:
+    """What the last iterations take beyond integer messages; 0 if there are none."""
+    fits = last_floats_fit(n_entries, n_components)
+    return _bytes_of_floats(n_entries, n_components) if fits else 0
+
+
+def _bytes_of_floats(n_entries: int, n_components: int) -> int:
+    """Bytes of floats, evidence and columns."""
+    return n_entries * (8 * n_components + 64)

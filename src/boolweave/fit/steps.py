@@ -17,7 +17,7 @@ from boolweave.engine.backend import AnyBackend, Problem, State
 from boolweave.engine.field import Field
 from boolweave.engine.integer_blocks import Code, code_for
 from boolweave.engine.result import Result
-from boolweave.fit import float_finish, xor_starts
+from boolweave.fit import memory, xor_starts
 from boolweave.fit.machine import Machine, ThisMachine
 from boolweave.fit.maximisation import distance, model_from_beliefs, model_from_bits
 from boolweave.fit.settings import Settings
@@ -217,9 +217,9 @@ class Steps:
         Those are not recorded: a run that goes on from a checkpoint does them again.
         """
         settings, seen = self.settings, self.observations
-        n_iter, n_more = settings.max_iter, float_finish.n_iterations(settings.max_iter)
+        n_iter, n_more = settings.max_iter, memory.n_float_iterations(settings.max_iter)
         wanted = settings.alone and settings.messages == "auto" and self.integers
-        possible = float_finish.is_possible(seen.n_observed, settings.n_components)
+        possible = memory.last_floats_fit(seen.n_observed, settings.n_components)
         if not wanted or not possible or not n_more:
             return self._run(problem, candidate.state, n_iter)
         result = self._run(problem, candidate.state, n_iter - n_more)

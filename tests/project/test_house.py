@@ -1,0 +1,92 @@
+"""The house in order: small folders, small files, few loose modules, few arguments."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "boolweave"
+MOST_LINES = 500
+MOST_FILES = 13
+MOST_LOOSE = 10
+MOST_ARGUMENTS = 12
+MOST_ANY = 15  # per 1,000 lines
+
+ROOMS = sorted(path.parent for path in PACKAGE.rglob("__init__.py"))
+TYPED = ("data", "model", "engine", "fit")
+
+
+def name_of(path):
+    return str(path.relative_to(ROOT))
+
+
+def modules_in(folder):
+    return sorted(folder.glob("*.py"))
+
+
+def test_few_loose_modules():
+    assert len(modules_in(PACKAGE)) <= MOST_LOOSE
+
+
+@pytest.mark.parametrize("top", [PACKAGE, ROOT / "tests"], ids=["src", "tests"])
+def test_small_folders_and_files(top):
+    files = sorted(top.rglob("*.py"))
+    full = {
+        name_of(folder): n
+        for folder in {path.parent for path in files}
+        if (n := len(modules_in(folder))) > MOST_FILES
+    }
+    long = {
+        name_of(path): n
+        for path in files
+        if (n := len(path.read_text("utf-8").splitlines())) > MOST_LINES
+    }
+    assert (full, long) == ({}, {})
+
+
+def test_tests_mirror_the_package():
+    """Beside the rooms, tests have folders for the estimator, the project and stored answers."""
+    own = {"estimator", "golden", "project", "stored", "support"}
+    folders = {path.parent.relative_to(ROOT / "tests") for path in ROOT.glob("tests/**/*.py")}
+    rooms = {room.relative_to(PACKAGE) for room in ROOMS}
+    assert {str(folder) for folder in folders - rooms} <= own
+    modules = {path.stem for path in modules_in(PACKAGE)} | {"import"}
+    loose = {path.stem.removeprefix("test_") for path in (ROOT / "tests").glob("test_*.py")}
+    assert loose <= modules
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=name_of)
+def test_a_room_says_what_belongs_there(room):
+    """What does, what does not, and where to start reading."""
+    said = ast.get_docstring(ast.parse((room / "__init__.py").read_text("utf-8")))
+    assert len(re.findall(r"\.(?=\s|$)", said)) >= 3, said
+
+
+@pytest.mark.parametrize("room", TYPED)
+def test_types_are_named(room):
+    files = [path.read_text("utf-8") for path in (PACKAGE / room).rglob("*.py")]
+    lines = sum(len(text.splitlines()) for text in files)
+    found = sum(len(re.findall(r"\bAny\b", text)) for text in files)
+    assert 1000 * found < MOST_ANY * lines, f"{found} times Any in {lines} lines"
+
+
+def compiled(tree):
+    """The functions of a module that are decorated with `njit`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
+            if any(text.startswith("njit") for text in decorators):
+                yield node
+
+
+def test_kernels_take_few_arguments():
+    many = {}
+    for path in PACKAGE.rglob("*.py"):
+        for function in compiled(ast.parse(path.read_text("utf-8"))):
+            given = function.args
+            n = len(given.posonlyargs + given.args + given.kwonlyargs)
+            if n > MOST_ARGUMENTS:
+                many[f"{name_of(path)}: {function.name}"] = n
+    assert many == {}
