@@ -231,8 +231,8 @@ def test_triples(client, planted, tmp_path):
         assert (found.shape, found.n_observed, found.n_ones) == (
             seen.shape, seen.n_observed, seen.n_ones
         )  # fmt: skip
-        np.testing.assert_array_equal(found.indptr, seen.indptr)
-        np.testing.assert_array_equal(found.to_dense(), seen.to_dense())
+        np.testing.assert_array_equal(found.entries_by_row, seen.indptr)
+        np.testing.assert_array_equal(found.to_local().to_dense(), seen.to_dense())
     with pytest.raises(ValueError, match=r"three columns, row, column and value, got 2"):
         model._observe(frame[["user", "item"]], reset=True)
 

@@ -23,8 +23,10 @@ HARD_BELIEF = 1e30
 
 
 def sigmoid(odds: ArrayLike) -> Doubles:
-    """Probabilities of log-odds."""
-    return 0.5 * (1 + np.tanh(0.5 * np.asarray(odds, dtype=np.float64)))
+    """Probabilities of log-odds, exact also next to 0."""
+    values = np.asarray(odds, dtype=np.float64)
+    smaller = np.exp(-np.abs(values))
+    return np.where(values > 0, 1.0, smaller) / (1.0 + smaller)
 
 
 def log_odds(probability: ArrayLike, limit: float = HARD_BELIEF) -> Doubles:
