@@ -147,7 +147,7 @@ def time_steps(backend, problem, state, seconds: float = 1.5) -> dict:
     # threads of a pool are not in the time of this thread
     cpu_clock = time.thread_time if backend.pool is None else time.process_time
     while len(walls) < 5 or (sum(walls) < seconds and len(walls) < 200):
-        for flags in state.messages.sums.still:
+        for flags in state.messages.sums.resting:
             flags[:] = False
         start = time.perf_counter(), cpu_clock()
         backend.step(problem, state, 0.4)

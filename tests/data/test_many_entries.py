@@ -107,24 +107,24 @@ def test_a_block_of_more_entries_than_the_limit(tmp_path, monkeypatch):
         shapes = integers._shapes(problem)
         (to_row,), (to_column,) = (store.zeros(shapes, np.uint8) for _ in range(2))
         sums = integer_sums.no_sums(problem, "max-sum")
-        (side,), (still,) = sums.rows, sums.still
-        side.table(side.units)[-8:] = beliefs
-        side.moved[:] = False
-        sums.columns.table(sums.columns.units)[...] = columns.T
-        sums.columns.moved[:] = False
+        (side,), (still,) = sums.rows, sums.resting
+        side.table(side.beliefs)[-8:] = beliefs
+        side.changed[:] = False
+        sums.columns.table(sums.columns.beliefs)[...] = columns.T
+        sums.columns.changed[:] = False
         still[: -8 * 4096 // (LANES * GROUPS)] = True
         scale = integer_sums.scale_of(problem.code, "max-sum")
         prior = integer_sums.Prior(problem.row_prior, K)
-        told = integer_step.Told(
+        iteration = integer_step.Iteration(
             False, "max-sum", problem.code, 0.4, 0, scale, sums.columns, prior, None
         )
-        member = integer_step.Member(block, sums, 0, to_row, to_column)
-        change, _, column_sum = integer_step.update(told, [member])
+        messages = integer_sums.IntegerMessages([to_row], [to_column], sums)
+        change, _, column_sum = integer_step.update(iteration, problem.blocks, messages, [0])
         rows = side.table(side.sums)
         assert not rows[:-8].any()
         n_last = 8 * 4096 // LANES
-        messages = (to_row[-n_last:], to_column[-n_last:])
-        found.append((change, column_sum, rows[-8:], *messages))
+        last = (to_row[-n_last:], to_column[-n_last:])
+        found.append((change, column_sum, rows[-8:], *last))
     assert found[0][0] > 0
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)

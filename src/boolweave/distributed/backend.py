@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 # Of IntegerMessages and of their Sums: lists with an item for each block. The rest is the same on
 # every worker.
-BY_BLOCK = ("to_row", "to_column", "rows", "still", "ones")
+BY_BLOCK = ("to_row", "to_column", "rows", "resting", "ones")
 
 Stored = TypeVar("Stored")
 

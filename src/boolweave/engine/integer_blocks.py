@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -78,6 +79,7 @@ class IntegerBlock:
     most_in_column: int  # no column has more entries than this
     first_row: int = 0  # number in the whole matrix of the first row of the observations
 
+    @cached_property
     def for_kernels(self) -> groups.Block:
         """As kernels take it."""
         dense: Literal[True] | None = True if self.dense else None

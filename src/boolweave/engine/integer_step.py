@@ -1,4 +1,4 @@
-"""One iteration on small integers: what blocks are told, what they do, what comes back.
+"""One iteration on small integers: what blocks are iteration, what they do, what comes back.
 
 `update` is what a thread does with its blocks, and what a worker of a cluster does with its own.
 """
@@ -13,14 +13,14 @@ import numpy as np
 from boolweave.engine.backend import State
 from boolweave.engine.integer_blocks import NARROW, Code, IntegerBlock, entries_of
 from boolweave.engine.integer_sums import (
+    IntegerMessages,
     IntegerProblem,
     Prior,
-    Sums,
     Variables,
     own,
     quantise,
+    requantise,
     scale_of,
-    settle,
 )
 from boolweave.engine.kernels import groups, variables
 from boolweave.engine.kernels import integer_max_sum as kernels
@@ -30,7 +30,7 @@ from boolweave.runtime.storage import iterate_blocks, release_pages
 from boolweave.runtime.types import Array, Integers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -63,9 +63,9 @@ def step(
     setting = (*code.levels.tolist(), damping)
     if sums.last_setting != setting:  # with other evidence nothing is settled
         for side in (*sums.rows, sums.columns):
-            side.moved[:] = True
+            side.changed[:] = True
         sums.last_setting = setting
-    told = Told(
+    iteration = Iteration(
         problem.model.product == "xor", state.semiring, code, damping,
         int((sums.n_steps + 1) * GOLDEN % 1.0 * kernels.DAMPING_STEPS),
         scale_of(code, state.semiring), sums.columns,
@@ -73,11 +73,7 @@ def step(
     )  # fmt: skip
 
     def one_group(numbers: list[int]) -> Updated:
-        members = [
-            Member(problem.blocks[i], sums, i, messages.to_row[i], messages.to_column[i])
-            for i in numbers
-        ]
-        return update(told, members)
+        return update(iteration, problem.blocks, messages, numbers)
 
     change, n_changed, column_sums = 0.0, 0, np.zeros_like(sums.columns.sums)
     for moved, changed, column_sum in run(one_group):
@@ -87,8 +83,8 @@ def step(
     sums.columns.sums += reduce(column_sums)
     scratch = variables.scratch_for(problem.n_components)
     field_of_columns = None if field is None else field.of_columns().T
-    of_columns = settle(
-        sums.columns, problem.quantised_column_prior, told.scale, scratch, field_of_columns
+    of_columns = requantise(
+        sums.columns, problem.quantised_column_prior, iteration.scale, scratch, field_of_columns
     )
     state.n_changed = n_changed, of_columns
     sums.n_changes += sum(state.n_changed)
@@ -112,15 +108,15 @@ def n_covered(
 ) -> NDArray[np.int64]:
     """Count the entries of each code that the decoded product makes 1 in a block, (3,)."""
     xor = True if problem.model.product == "xor" else None
-    counts = variables.count_covered(xor, block.for_kernels(), row_words, column_words)
+    counts = variables.count_covered(xor, block.for_kernels, row_words, column_words)
     for array in entries_of(block):
         release_pages(array)
     return np.array([*counts, 0])
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
-    """What a step tells all blocks alike."""
+class Iteration:
+    """What is the same for all blocks in an iteration."""
 
     xor: bool
     semiring: Literal["max-sum", "sum-product"]
@@ -133,59 +129,51 @@ class Told:
     field: Field | None  # as it is after the step
 
 
-@dataclass(frozen=True, eq=False)
-class Member:
-    """A block in a step, and where its arrays are."""
-
-    block: IntegerBlock
-    sums: Sums
-    number: int  # of the block in the lists of `sums`
-    to_row: Array
-    to_column: Array
-
-    def arrays(self) -> tuple[Array, ...]:
-        """The large arrays, which may be in files."""
-        return (*entries_of(self.block), self.to_row, self.to_column)
-
-
-def update(told: Told, members: list[Member]) -> Updated:
-    """One iteration of some blocks.
+def update(
+    iteration: Iteration,
+    blocks: Sequence[IntegerBlock],
+    messages: IntegerMessages,
+    numbers: Iterable[int],
+) -> Updated:
+    """Update the messages of some blocks, by their numbers, and the beliefs of their rows.
 
     Returns the largest change (of max-sum as a share of |L|, of sum-product in steps), how many
-    bits of the rows changed, and the changes of the column sums, as those are laid out. This is
-    what a thread does, and what a worker of a cluster does.
+    bits of the rows changed, and the changes of the column sums.
     """
-    max_sum = told.semiring == "max-sum"
-    columns = _Columns(told)
-    n_factors = columns.units.shape[1]
+    max_sum, sums = iteration.semiring == "max-sum", messages.sums
+    columns = _Columns(iteration)
+    n_factors = columns.beliefs.shape[1]
     decoding = variables.scratch_for(n_factors)
-    scratch: Any
     if max_sum:
-        damping, scratch = kernels.damping_of(told.damping), kernels.scratch_for(n_factors)
+        damping, scratch = kernels.damping_of(iteration.damping), kernels.scratch_for(n_factors)
     else:
-        steps = kernels.damping_of(told.damping).steps
-        by = sum_product_kernels.Damping(steps, told.phase)
-        scratch = sum_product_kernels.scratch_for(n_factors)
-    xor = True if told.xor else None
+        steps = kernels.damping_of(iteration.damping).steps
+        by = sum_product_kernels.Damping(steps, iteration.phase)
+        more = sum_product_kernels.scratch_for(n_factors)
+    xor = True if iteration.xor else None
     change, n_changed = 0.0, 0
-    for member in iterate_blocks(members, Member.arrays):
-        block, sums, i = member.block, member.sums, member.number
-        side = sums.rows[i]
-        to_row, to_column = member.to_row.reshape(-1), member.to_column.reshape(-1)
-        messages = KernelMessages(to_row, to_column)
+
+    def arrays_of(i: int) -> tuple[Array, ...]:
+        """The large arrays of a block, which may be in files."""
+        return (*entries_of(blocks[i]), messages.to_row[i], messages.to_column[i])
+
+    for i in iterate_blocks(numbers, arrays_of):
+        block, rows = blocks[i], sums.rows[i]
+        to_row, to_column = messages.to_row[i].reshape(-1), messages.to_column[i].reshape(-1)
         arguments = (
-            xor, block.for_kernels(), side.for_kernels(), columns.of(block), messages, sums.still[i]
+            xor, block.for_kernels, rows.for_kernels(), columns.of(block),
+            KernelMessages(to_row, to_column), sums.resting[i],
         )  # fmt: skip
         if max_sum:
-            moved = kernels.max_sum(*arguments, told.code.bounds, damping, scratch)
+            moved = kernels.max_sum(*arguments, iteration.code.bounds, damping, scratch)
         else:
             moved = sum_product_kernels.sum_product(
-                *arguments, told.code.small, by, sums.ones[i], *scratch
+                *arguments, iteration.code.small, by, sums.ones[i], *more
             )
         change = max(change, float(moved))
-        of_rows = None if told.field is None else told.field.of_rows(block.rows)
-        prior = told.row_prior.of(block.rows)
-        n_changed += settle(side, prior, told.scale, decoding, of_rows)
+        of_field = None if iteration.field is None else iteration.field.of_rows(block.rows)
+        prior = iteration.row_prior.of(block.rows)
+        n_changed += requantise(rows, prior, iteration.scale, decoding, of_field)
     return change, n_changed, columns.changes()
 
 
@@ -197,22 +185,22 @@ class _Columns:
     overflow, in max-sum: a sparse iteration then takes up to a fifth less time.
     """
 
-    def __init__(self, told: Told) -> None:
-        self.told = told
-        self.units = told.columns.table(told.columns.units)
-        self._move = int(kernels.LARGEST_MOVE * min(1.0, told.damping + 1 / 128)) + 1
+    def __init__(self, iteration: Iteration) -> None:
+        self.iteration = iteration
+        self.beliefs = iteration.columns.table(iteration.columns.beliefs)
+        self._move = int(kernels.LARGEST_MOVE * min(1.0, iteration.damping + 1 / 128)) + 1
         self._beliefs: dict[bool, NDArray[np.int16]] = {}  # by whether blocks are dense
         self._changes: dict[tuple[bool, bool], Array] = {}  # and whether in 16 bits
         self._reach = {True: 0, False: 0}  # what a sum in 16 bits may have come to
-        self._taken = np.zeros_like(told.columns.sums)  # as sums of columns are kept
+        self._taken = np.zeros_like(iteration.columns.sums)  # as sums of columns are kept
 
     def of(self, block: IntegerBlock) -> groups.Variables:
         """The columns as a block takes them."""
         dense, reach = block.dense, block.most_in_column * self._move
-        narrow = self.told.semiring == "max-sum" and reach <= NARROW
+        narrow = self.iteration.semiring == "max-sum" and reach <= NARROW
         if dense not in self._beliefs:
             self._beliefs[dense] = self._zeros(dense, np.int16)
-            self._table(dense, self._beliefs[dense])[...] = self.units
+            self._table(dense, self._beliefs[dense])[...] = self.beliefs
         if (dense, narrow) not in self._changes:
             kind = np.int16 if narrow else self._taken.dtype
             self._changes[dense, narrow] = self._zeros(dense, kind)
@@ -223,23 +211,25 @@ class _Columns:
                 changes[:] = 0
                 self._reach[dense] = 0
             self._reach[dense] += reach
-        stride = len(self.units) if dense else groups.padded(self.units.shape[1])
-        return groups.Variables(stride, self._beliefs[dense], changes, self.told.columns.moved)
+        stride = len(self.beliefs) if dense else groups.padded(self.beliefs.shape[1])
+        return groups.Variables(
+            stride, self._beliefs[dense], changes, self.iteration.columns.changed
+        )
 
     def _zeros(self, dense: bool, kind: Any) -> Array:
-        n_columns, n_factors = self.units.shape
+        n_columns, n_factors = self.beliefs.shape
         size = n_columns * (n_factors if dense else groups.padded(n_factors))
         return groups.arrays_apart([(size + groups.SLACK, kind)])[0]
 
     def _table(self, dense: bool, flat: Array) -> Array:
         """An array of one of the layouts as (N, K)."""
-        n_columns, n_factors = self.units.shape
+        n_columns, n_factors = self.beliefs.shape
         if dense:
-            return flat[: self.units.size].reshape(n_factors, n_columns).T
+            return flat[: self.beliefs.size].reshape(n_factors, n_columns).T
         return flat[: -groups.SLACK].reshape(n_columns, -1)[:, :n_factors]
 
     def _take(self, dense: bool, changes: Array) -> None:
-        self.told.columns.table(self._taken)[...] += self._table(dense, changes)
+        self.iteration.columns.table(self._taken)[...] += self._table(dense, changes)
 
     def changes(self) -> Array:
         """The changes of the sums by all blocks."""

@@ -43,14 +43,14 @@ class Variables:
 
     n_factors: int
     sums: Array  # (n · K,) of their messages, in units
-    units: NDArray[np.int16]  # (n · K,) what they tell next
-    moved: NDArray[np.bool_]  # (n,) whether that is news
+    beliefs: NDArray[np.int16]  # (n · K,) in units
+    changed: NDArray[np.bool_]  # (n,) whether these are others than in the last iteration
     words: NDArray[np.uint64]  # (n, ⌈K/64⌉) decoded bits
-    totals: NDArray[np.int64]  # (2,) priors of the ones, in the steps of `kernels.decoded`
+    totals: NDArray[np.int64]  # (2,) priors of the ones, in the steps of `variables.decoded`
 
     @classmethod
     def of(cls, n: int, n_factors: int, kind: type[np.signedinteger]) -> Variables:
-        """Without messages, and nobody was told anything yet."""
+        """Make variables without messages, all changed."""
         size = n * n_factors + groups.SLACK
         return cls(
             n_factors,
@@ -63,7 +63,7 @@ class Variables:
 
     def for_kernels(self) -> groups.Variables:
         """As kernels take them."""
-        return groups.Variables(self.n_factors, self.units, self.sums, self.moved)
+        return groups.Variables(self.n_factors, self.beliefs, self.sums, self.changed)
 
     def table(self, flat: Array) -> Array:
         """One of the flat arrays as (n, K), without the slack behind it."""
@@ -72,11 +72,11 @@ class Variables:
 
 @dataclass(eq=False)
 class Sums:
-    """Sums of messages, kept up to date by what the messages move by, and what follows."""
+    """Sums of messages, kept up to date by what the messages move by, and what is skipped."""
 
     rows: list[Variables]  # by block
     columns: Variables
-    still: list[NDArray[np.bool_]]  # by block: which chunks stayed as they were
+    resting: list[NDArray[np.bool_]]  # by block: which chunks stayed as they were
     ones: list[NDArray[np.int64]]  # by block: expected ones of each chunk, (chunks, 2), in 2⁻²⁰
     last_setting: tuple[float, ...] | None = None  # levels and damping
     n_steps: int = 0
@@ -153,7 +153,7 @@ def no_sums(problem: IntegerProblem, semiring: Semiring) -> Sums:
     return Sums(
         rows=[Variables.of(block.stop - block.start, K, of_rows) for block in problem.blocks],
         columns=Variables.of(problem.shape[1], K, of_columns),
-        still=[np.zeros(block.n_chunks, dtype=bool) for block in problem.blocks],
+        resting=[np.zeros(block.n_chunks, dtype=bool) for block in problem.blocks],
         ones=[np.zeros((block.n_chunks, 2), dtype=np.int64) for block in problem.blocks],
     )
 
@@ -224,9 +224,9 @@ def quantise(problem: IntegerProblem, state: State) -> None:
     scratch = variables.scratch_for(problem.n_components)
 
     def renew(side: Variables, prior: Prior, of_field: Floats | None) -> int:
-        not_yet_told = side.moved.copy()
-        n_changed = settle(side, prior, scale, scratch, of_field)
-        side.moved |= not_yet_told
+        not_yet_told = side.changed.copy()
+        n_changed = requantise(side, prior, scale, scratch, of_field)
+        side.changed |= not_yet_told
         return n_changed
 
     for block, side in zip(problem.blocks, sums.rows, strict=True):
@@ -258,14 +258,14 @@ class Prior:
         return Prior(self.odds[rows], self.n_factors) if self.by_row else self
 
 
-def settle(
+def requantise(
     side: Variables,
     prior: Prior,
     scale: variables.Scale,
     scratch: tuple[Array, ...],
     field: Floats | None = None,
 ) -> int:
-    """What variables tell next, and their bits, from their sums; how many bits changed.
+    """Turn the sums of variables into beliefs, quantise these and decode bits; count changed bits.
 
     field (n, K) is added to the priors.
     """

@@ -47,7 +47,7 @@ from reference import boolean_product_by_definition
 from boolweave.data.observations import Observations
 from boolweave.engine import backend, integer_blocks
 from boolweave.engine.field import Field
-from boolweave.engine.integer_sums import Prior, Variables, quantise, settle
+from boolweave.engine.integer_sums import Prior, Variables, quantise, requantise
 from boolweave.engine.kernels import variables
 from boolweave.model.channel import Channel
 from boolweave.model.model import Model
@@ -220,7 +220,7 @@ def test_skipping_settled_chunks_changes_nothing(semiring, product, share):
         for model in (small.model, *other_models(small)):
             problem = with_model(problem, model)
             for _ in range(1 if PLAIN else 25):
-                for flags in state.messages.sums.still:
+                for flags in state.messages.sums.resting:
                     skipped += int(flags.sum()) if skip else 0
                     flags &= skip
                 run += trajectory(problem, state, 1, damping=0.8)
@@ -239,11 +239,11 @@ def test_settled_chunks_are_not_looked_at(semiring, share):
     problem, state = started(small, semiring)
     for _ in range(100):
         step(problem, state, 0.8)
-        if all(flags.all() for flags in state.messages.sums.still):
+        if all(flags.all() for flags in state.messages.sums.resting):
             break
     step(problem, state, 0.8)
     assert state.residual == 0
-    assert all(flags.all() for flags in state.messages.sums.still)
+    assert all(flags.all() for flags in state.messages.sums.resting)
     for messages in state.messages.to_row:
         messages //= 2
     changed = [messages.copy() for messages in state.messages.to_row]
@@ -324,14 +324,14 @@ def test_beliefs_in_units():
     quantise(problem, state)
     (side,) = state.messages.sums.rows
     expected = [[0, 0, 0, 1, -1], [1023, -1023, 100, -100, 1023]]
-    assert side.table(side.units).tolist() == expected
-    assert side.moved.all()  # nobody was told anything before
-    side.moved[:] = False
+    assert side.table(side.beliefs).tolist() == expected
+    assert side.changed.all()  # nobody was told anything before
+    side.changed[:] = False
     for changed, moved in (((0, 3), [True, False]), ((1, 2), [True, True])):  # no step between
         prior = prior.copy()
         prior[changed] = 0
         quantise(replace(problem, row_prior=prior), state)
-        assert side.moved.tolist() == moved
+        assert side.changed.tolist() == moved
 
 
 @pytest.mark.parametrize("n_factors", [1, 3, 70])
@@ -345,7 +345,7 @@ def test_what_follows_from_sums(n_factors, same):
     prior = (10 * prior).astype(np.float32)
     prior[0, 0] = HARD_BELIEF
     side = Variables.of(n, n_factors, np.int32)
-    sums, units = side.table(side.sums), side.table(side.units)
+    sums, units = side.table(side.sums), side.table(side.beliefs)
     sums[...] = rng.integers(-300, 300, shape)
     odds = prior + np.float32(0.25) * sums.astype(np.float32)
     told = np.clip(np.floor(odds * np.float32(4) + np.float32(0.5)), -1023, 1023)
@@ -355,10 +355,10 @@ def test_what_follows_from_sums(n_factors, same):
     for news in (True, False):
         scale = variables.Scale(*map(np.float32, (0.25, 4, 1023)))
         scratch = variables.scratch_for(n_factors)
-        n_changed = settle(side, Prior(prior, n_factors), scale, scratch)
+        n_changed = requantise(side, Prior(prior, n_factors), scale, scratch)
         assert n_changed == (np.count_nonzero(odds > 0) if news else 0)  # all bits were 0 before
         np.testing.assert_array_equal(units, told)
-        assert side.moved.tolist() == [news and i == 2 for i in range(n)]
+        assert side.changed.tolist() == [news and i == 2 for i in range(n)]
     bits = [[int(word) >> k & 1 for word in row for k in range(64)] for row in side.words]
     np.testing.assert_array_equal(np.array(bits)[:, :n_factors], odds > 0)
     total = side.totals[0] / variables.COARSE + side.totals[1] / variables.FINE
