@@ -25,8 +25,12 @@ HARD_BELIEF = 1e30
 def sigmoid(odds: ArrayLike) -> Doubles:
     """Probabilities of log-odds, exact also next to 0."""
     values = np.asarray(odds, dtype=np.float64)
-    smaller = np.exp(-np.abs(values))
-    return np.where(values > 0, 1.0, smaller) / (1.0 + smaller)
+    smaller = np.empty_like(values)  # e^−|odds|, without other arrays of this size
+    np.exp(np.negative(np.abs(values, out=smaller), out=smaller), out=smaller)
+    chance: Doubles = np.where(values > 0, 1.0, smaller)
+    smaller += 1
+    chance /= smaller
+    return chance[()]
 
 
 def log_odds(probability: ArrayLike, limit: float = HARD_BELIEF) -> Doubles:
