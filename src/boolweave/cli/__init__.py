@@ -1,7 +1,8 @@
 """The command `boolweave`: arguments, messages and exit codes.
 
-Only typer is imported here. Every command imports what it needs when it runs, so that ``--help``
-and a mistyped option are answered at once.
+What a shell needs belongs here: options, progress, signals, exit codes; nothing that a Python user
+would miss does. Only typer is imported here, and every command imports what it needs when it runs,
+so that ``--help`` and a mistyped option are answered at once. Start with `fitting.py`.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from boolweave.data.observations import Observations
 from boolweave.engine.backend import AnyBackend, Beliefs, Problem, State
 from boolweave.engine.field import Field
 from boolweave.engine.loop import Run
@@ -189,7 +190,7 @@ def _parts(value: Any) -> Iterator[Any]:
         children = list(value)
     elif isinstance(value, dict):
         children = list(value.values())
-    elif is_dataclass(value) and not isinstance(value, State) and not hasattr(value, "fingerprint"):
+    elif is_dataclass(value) and not isinstance(value, Observations | State):
         children = [getattr(value, field.name) for field in fields(value)]
     else:
         return
