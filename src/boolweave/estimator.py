@@ -323,9 +323,9 @@ class BooleanMatrixFactorization(TransformerMixin, BaseEstimator):
         # Names that scikit-learn does not know of, those of observations, are checked below.
         own = not reset and not hasattr(self, "feature_names_in_")
         own = own and self.observations_.column_labels is not None
-        named = X
-        if own or isinstance(X, Observations) or observations.shape != getattr(X, "shape", None):
-            named = np.broadcast_to(np.zeros(()), observations.shape)
+        plain = isinstance(observations, Observations) and not isinstance(X, Observations)
+        plain = plain and not own and observations.shape == getattr(X, "shape", None)
+        named = X if plain else np.broadcast_to(np.zeros(()), observations.shape)
         names = ("sample", "row"), ("feature", "column")
         for size, (name, side) in zip(observations.shape, names, strict=True):
             if reset and size < 1:

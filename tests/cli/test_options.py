@@ -8,7 +8,7 @@ import pytest
 
 from boolweave import BooleanMatrixFactorization
 from boolweave.cli.common import _for_the_shell
-from boolweave.cli.options import Fitting, Reading, Writing, grouped, number_or_word
+from boolweave.cli.options import Fitting, ReadingOptions, Writing, grouped, number_or_word
 
 
 def test_options_of_a_fit_are_parameters_of_the_estimator():
@@ -31,16 +31,16 @@ def test_numbers_and_words():
 def test_groups_become_options_and_come_back():
     said = []
 
-    def command(source: str, *, writing: Writing, more: int = 3, reading: Reading) -> None:
+    def command(source: str, *, writing: Writing, more: int = 3, reading: ReadingOptions) -> None:
         said.append((source, writing, more, reading))
 
     shown = grouped(command)
     names = list(inspect.signature(shown).parameters)
-    expected = [field.name for group in (Writing, Reading) for field in fields(group)]
+    expected = [field.name for group in (Writing, ReadingOptions) for field in fields(group)]
     assert sorted(names) == sorted(["source", "more", "debug", *expected])
     values = {name: p.default for name, p in inspect.signature(shown).parameters.items()}
     shown(**{**values, "source": "x.csv", "quiet": True, "layout": "pairs"})
-    assert said == [("x.csv", Writing(quiet=True), 3, Reading(layout="pairs"))]
+    assert said == [("x.csv", Writing(quiet=True), 3, ReadingOptions(layout="pairs"))]
 
 
 def test_parameters_in_warnings_become_options():

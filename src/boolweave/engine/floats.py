@@ -164,7 +164,7 @@ class FloatBackend:
     def to_sum_product(self, problem: FloatProblem, state: State) -> State:
         """Convert the messages of max-sum, for sum-product to go on from them."""
         limit = float(np.log(sum_product.RATIO_LIMIT))
-        before = _own(state)
+        before = messages_of(state)
         to_row, to_column = (
             [np.exp(np.clip(m, -limit, limit), dtype=np.float32) for m in side]
             for side in (before.to_row, before.to_column)
@@ -174,7 +174,7 @@ class FloatBackend:
 
     def messages(self, problem: FloatProblem, state: State) -> tuple[Floats, Floats]:
         """Φ and Ψ as log-odds, each (entries, K), in the order of the entries by rows."""
-        messages = _own(state)
+        messages = messages_of(state)
         to_row, to_column = (unpack(problem, m) for m in (messages.to_row, messages.to_column))
         if state.semiring == "sum-product":
             return np.log(to_row), np.log(to_column)
@@ -200,7 +200,7 @@ class FloatBackend:
 
     def beliefs(self, problem: FloatProblem, state: State) -> Beliefs:
         """Add the priors of the problem, the sums of the messages and the field."""
-        messages = _own(state)
+        messages = messages_of(state)
         if messages.last is None or messages.last[0]() is not problem:
             rows, columns = _first_sums(problem, state.field)
             sides = messages.to_row, messages.to_column
@@ -260,7 +260,7 @@ class FloatBackend:
 
     def step(self, problem: FloatProblem, state: State, damping: float) -> None:
         """Do one iteration over all entries; the messages of the state are replaced."""
-        before, messages = self.beliefs(problem, state), _own(state)
+        before, messages = self.beliefs(problem, state), messages_of(state)
         left = None if state.field is None else state.field.faded(damping)
         rows, columns = _first_sums(problem, left)
         row_input, column_input = before.rows, before.columns
@@ -304,7 +304,7 @@ class FloatBackend:
         state.expected_ones = (float(ones[0]), float(ones[1]))
 
 
-def _own(state: State) -> FloatMessages:
+def messages_of(state: State) -> FloatMessages:
     """The messages of a state of this back end."""
     assert isinstance(state.messages, FloatMessages)
     return state.messages

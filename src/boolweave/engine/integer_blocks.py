@@ -54,12 +54,12 @@ class Code:
         """Log-odds of one step of a max-sum message."""
         return float(np.abs(self.levels).max()) / self.steps
 
-    @property
+    @cached_property
     def bounds(self) -> NDArray[np.int16]:
         """|L| of a 0 and of a 1 in units, (2,)."""
         return np.maximum(1, np.rint(np.abs(self.levels[:2]) / self.unit)).astype(np.int16)
 
-    @property
+    @cached_property
     def small(self) -> NDArray[np.float32]:
         """The smaller likelihood of a 0 and of a 1, the larger being 1, (2,)."""
         return np.exp(-np.abs(self.levels[:2])).astype(np.float32)

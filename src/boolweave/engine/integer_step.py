@@ -17,7 +17,7 @@ from boolweave.engine.integer_sums import (
     IntegerProblem,
     Prior,
     Variables,
-    own,
+    messages_of,
     quantise,
     requantise,
     scale_of,
@@ -56,7 +56,7 @@ def step(
     not depend on the grouping. `reduce` adds the changes of column sums up over all parts of the
     matrix. The residual is the largest change, as a share of |L| (max-sum) or in log-odds.
     """
-    messages, code = own(state), problem.code
+    messages, code = messages_of(state), problem.code
     sums = messages.sums
     quantise(problem, state)
     field = None if state.field is None else state.field.faded(damping)
@@ -177,62 +177,73 @@ def update(
     return change, n_changed, columns.changes()
 
 
+Layout = Literal["dense", "apart", "together"]
+
+
 class _Columns:
     """Beliefs of the columns as blocks take them, and where these add the changes of their sums.
 
-    Two layouts: for dense blocks (K, N), for sparse ones (N, stride), the numbers of a column
-    together from a multiple of 16 bytes on. Changes are added up in 16 bits as long as no sum can
-    overflow, in max-sum: a sparse iteration then takes up to a fifth less time.
+    Three layouts. "dense": (K, N). Otherwise (N, stride), the numbers of a column from a multiple
+    of 16 bytes on: changes "apart" from the beliefs, or "together" with them, where they are in 16
+    bits and both come with the same cache lines; with ten entries a row that saves an eighth of the
+    time. Changes are in 16 bits as long as no sum can overflow, in max-sum.
     """
 
     def __init__(self, iteration: Iteration) -> None:
         self.iteration = iteration
         self.beliefs = iteration.columns.table(iteration.columns.beliefs)
+        self.half = groups.padded(self.beliefs.shape[1])
         self._move = int(kernels.LARGEST_MOVE * min(1.0, iteration.damping + 1 / 128)) + 1
-        self._beliefs: dict[bool, NDArray[np.int16]] = {}  # by whether blocks are dense
-        self._changes: dict[tuple[bool, bool], Array] = {}  # and whether in 16 bits
-        self._reach = {True: 0, False: 0}  # what a sum in 16 bits may have come to
+        self._beliefs: dict[Layout, NDArray[np.int16]] = {}
+        self._changes: dict[tuple[Layout, bool], Array] = {}  # and whether in 16 bits
+        self._reach = {"dense": 0, "together": 0}  # what a sum in 16 bits may have come to
         self._taken = np.zeros_like(iteration.columns.sums)  # as sums of columns are kept
 
     def of(self, block: IntegerBlock) -> groups.Variables:
         """The columns as a block takes them."""
-        dense, reach = block.dense, block.most_in_column * self._move
+        reach = block.most_in_column * self._move
         narrow = self.iteration.semiring == "max-sum" and reach <= NARROW
-        if dense not in self._beliefs:
-            self._beliefs[dense] = self._zeros(dense, np.int16)
-            self._table(dense, self._beliefs[dense])[...] = self.beliefs
-        if (dense, narrow) not in self._changes:
-            kind = np.int16 if narrow else self._taken.dtype
-            self._changes[dense, narrow] = self._zeros(dense, kind)
-        changes = self._changes[dense, narrow]
+        layout: Layout = "dense" if block.dense else "together" if narrow else "apart"
+        if layout not in self._beliefs:
+            self._beliefs[layout] = self._zeros(layout, np.dtype(np.int16))
+            self._table(layout, self._beliefs[layout])[...] = self.beliefs
+        if (layout, narrow) not in self._changes:
+            kind = np.dtype(np.int16) if narrow else self._taken.dtype
+            together = layout == "together"
+            self._changes[layout, narrow] = (
+                self._beliefs[layout][self.half :] if together else self._zeros(layout, kind)
+            )
+        changes = self._changes[layout, narrow]
         if narrow:
-            if self._reach[dense] + reach > NARROW:
-                self._take(dense, changes)
-                changes[:] = 0
-                self._reach[dense] = 0
-            self._reach[dense] += reach
-        stride = len(self.beliefs) if dense else groups.padded(self.beliefs.shape[1])
-        return groups.Variables(
-            stride, self._beliefs[dense], changes, self.iteration.columns.changed
-        )
+            if self._reach[layout] + reach > NARROW:
+                self._take(layout, changes)
+                self._table(layout, changes)[...] = 0
+                self._reach[layout] = 0
+            self._reach[layout] += reach
+        changed = self.iteration.columns.changed
+        return groups.Variables(self._stride(layout), self._beliefs[layout], changes, changed)
 
-    def _zeros(self, dense: bool, kind: Any) -> Array:
+    def _stride(self, layout: Layout) -> int:
+        return {"dense": len(self.beliefs), "apart": self.half, "together": 2 * self.half}[layout]
+
+    def _zeros(self, layout: Layout, kind: np.dtype[Any]) -> Array:
         n_columns, n_factors = self.beliefs.shape
-        size = n_columns * (n_factors if dense else groups.padded(n_factors))
-        return groups.arrays_apart([(size + groups.SLACK, kind)])[0]
+        size = n_columns * (n_factors if layout == "dense" else self._stride(layout))
+        return groups.arrays_apart([(size + self.half + groups.SLACK, kind)])[0]
 
-    def _table(self, dense: bool, flat: Array) -> Array:
+    def _table(self, layout: Layout, flat: Array) -> Array:
         """An array of one of the layouts as (N, K)."""
         n_columns, n_factors = self.beliefs.shape
-        if dense:
+        if layout == "dense":
             return flat[: self.beliefs.size].reshape(n_factors, n_columns).T
-        return flat[: -groups.SLACK].reshape(n_columns, -1)[:, :n_factors]
+        stride = self._stride(layout)
+        return flat[: n_columns * stride].reshape(n_columns, stride)[:, :n_factors]
 
-    def _take(self, dense: bool, changes: Array) -> None:
-        self.iteration.columns.table(self._taken)[...] += self._table(dense, changes)
+    def _take(self, layout: Layout, changes: Array) -> None:
+        self.iteration.columns.table(self._taken)[...] += self._table(layout, changes)
 
     def changes(self) -> Array:
         """The changes of the sums by all blocks."""
-        for (dense, _), changes in self._changes.items():
-            self._take(dense, changes)
+        for (layout, _), changes in self._changes.items():
+            self._take(layout, changes)
         return self._taken

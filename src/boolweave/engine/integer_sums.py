@@ -192,7 +192,7 @@ def sums_of(
     return sums
 
 
-# ---------------------------------------------------------------- what variables tell
+# ---------------------------------------------------------------- quantised beliefs
 
 
 def unit_of(code: Code, semiring: Semiring) -> float:
@@ -208,7 +208,7 @@ def scale_of(code: Code, semiring: Semiring) -> variables.Scale:
     return variables.Scale(np.float32(unit), np.float32(1 / unit), np.float32(limit))
 
 
-def own(state: State) -> IntegerMessages:
+def messages_of(state: State) -> IntegerMessages:
     """The messages of a state of this back end."""
     assert isinstance(state.messages, IntegerMessages)
     return state.messages
@@ -216,7 +216,7 @@ def own(state: State) -> IntegerMessages:
 
 def quantise(problem: IntegerProblem, state: State) -> None:
     """Give the variables of a state the quantised beliefs that it has in this problem."""
-    messages = own(state)
+    messages = messages_of(state)
     if messages.quantised_for is problem:
         return
     sums, field = messages.sums, state.field
@@ -224,9 +224,9 @@ def quantise(problem: IntegerProblem, state: State) -> None:
     scratch = variables.scratch_for(problem.n_components)
 
     def renew(side: Variables, prior: Prior, of_field: Floats | None) -> int:
-        not_yet_told = side.changed.copy()
+        unsent = side.changed.copy()
         n_changed = requantise(side, prior, scale, scratch, of_field)
-        side.changed |= not_yet_told
+        side.changed |= unsent
         return n_changed
 
     for block, side in zip(problem.blocks, sums.rows, strict=True):
@@ -238,7 +238,7 @@ def quantise(problem: IntegerProblem, state: State) -> None:
 
 
 class Prior:
-    """Prior log-odds (n, K), or 1 for what they do not depend on, as `settle` needs them."""
+    """Prior log-odds (n, K), or 1 for what they do not depend on, as `requantise` needs them."""
 
     def __init__(self, odds: Floats, n_factors: int) -> None:
         self.odds, self.n_factors = odds, n_factors

@@ -37,8 +37,8 @@ from boolweave.engine.integer_sums import (
     IntegerMessages,
     IntegerProblem,
     Score,
+    messages_of,
     no_sums,
-    own,
     quantise,
     sums_of,
     unit_of,
@@ -131,7 +131,7 @@ class IntegerBackend:
 
     def to_sum_product(self, problem: IntegerProblem, state: State) -> State:
         """Convert the messages of max-sum, for sum-product to go on from them."""
-        before = own(state)
+        before = messages_of(state)
         sides = before.to_row, before.to_column
         to_row, to_column = (self._converted(problem, side) for side in sides)
         sums = sums_of(problem, "sum-product", to_row, to_column)
@@ -163,7 +163,7 @@ class IntegerBackend:
                 parts.append((values - problem.offsets(block, state.semiring)[:, None]) * unit)
             return np.concatenate(parts)
 
-        messages = own(state)
+        messages = messages_of(state)
         return log_odds(messages.to_row), log_odds(messages.to_column)
 
     def to_floats(
@@ -172,7 +172,7 @@ class IntegerBackend:
         """Convert max-sum to float messages: the back end, its problem and its state."""
         backend = FloatBackend(self.observations, self.n_jobs)
         floats = backend.problem(problem.model)
-        messages = own(state)
+        messages = messages_of(state)
         sides = messages.to_row, messages.to_column
         after = FloatMessages(*(self._as_floats(problem, floats, side) for side in sides))
         return backend, floats, State(after, n_iter=state.n_iter)
@@ -237,7 +237,7 @@ class IntegerBackend:
             rows, columns = np.empty((M, K), np.float32), np.empty((K, N), np.float32)
         else:
             rows, columns = before.rows, before.columns
-        sums, unit = own(state).sums, np.float32(unit_of(problem.code, state.semiring))
+        sums, unit = messages_of(state).sums, np.float32(unit_of(problem.code, state.semiring))
         for block, side in zip(problem.blocks, sums.rows, strict=True):
             rows[block.rows] = side.table(side.sums)
         columns.T[...] = sums.columns.table(sums.columns.sums)
@@ -257,7 +257,7 @@ class IntegerBackend:
     def score(self, problem: IntegerProblem, state: State) -> Score:
         """The log-posterior in parts; counted anew only where a decoded bit has changed."""
         quantise(problem, state)
-        messages, last = own(state), self._scored
+        messages, last = messages_of(state), self._scored
         sums = messages.sums
         if last is not None and last[:3] == (ref(problem), ref(messages), sums.n_changes):
             return last[3]
