@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from fitted import assert_same
+from fitted import assert_same, local_client
 
 from boolweave import BooleanMatrixFactorization, Channel, Observations, load
 from boolweave.datasets import make_boolean
@@ -21,12 +21,7 @@ distributed = pytest.importorskip("distributed")
 
 @pytest.fixture(scope="module")
 def client():
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    with local_client(processes=True) as client:
         yield client
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from fitted import local_client
 from reference import log_probability
 
 from boolweave import BooleanMatrixFactorization, Channel, load
@@ -22,13 +23,7 @@ SHAPE = (60, 45)
 
 @pytest.fixture(scope="module")
 def client():
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    with local_client() as client:
         yield client
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse
-from fitted import assert_same
+from fitted import assert_same, local_client
 
 from boolweave import BooleanMatrixFactorization
 from boolweave.datasets import load_zoo, make_boolean
@@ -139,13 +139,7 @@ def test_files(name, monkeypatch):
 
 @pytest.fixture(scope="module")
 def client():
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    with local_client() as client:
         yield client
 
 

@@ -1,6 +1,22 @@
-"""Comparing fitted estimators."""
+"""Fitting in tests: a small Dask cluster to fit on, and comparing fitted estimators."""
+
+from contextlib import contextmanager
 
 import numpy as np
+import pytest
+
+
+@contextmanager
+def local_client(n_workers=2, processes=False):
+    """A client of workers with one thread each, in this process or in processes of their own."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, processes=processes, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
 
 
 def assert_same(one, other):
