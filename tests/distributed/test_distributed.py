@@ -104,7 +104,7 @@ def test_a_worker_that_dies(client, planted, tmp_path, monkeypatch, with_checkpo
         resumed.append(recorder.resuming)
         return recorder
 
-    monkeypatch.setattr("boolweave.estimator.Recorder", noted)
+    monkeypatch.setattr("boolweave.estimator.factorization.Recorder", noted)
     kill_a_worker_in_step(monkeypatch, client, 30)
     place = Checkpoint(tmp_path, interval=0, share=1) if with_checkpoint else None
     there = DaskBooleanMatrixFactorization(client=client, checkpoint=place, **LONG)
