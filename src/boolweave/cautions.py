@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from boolweave.engine.result import Ending
+
 if TYPE_CHECKING:
     from boolweave.data.observed import ObservedEntries
     from boolweave.engine.result import Result
@@ -45,7 +47,9 @@ def about_changes(result: Result, parameters: Any) -> None:
     share = share_changing(result)
     if share <= FLICKER:
         return
-    if parameters.max_iter < USUAL_ITERATIONS:
+    if result.ending is Ending.OUT_OF_TIME:
+        remedy = f"Raise max_time, which is {parameters.max_time:g} seconds."
+    elif parameters.max_iter < USUAL_ITERATIONS:
         remedy = f"Raise max_iter, which is {parameters.max_iter}."
     elif not result.marginal:
         remedy = "The best ones seen are kept; more starts may find better ones: raise n_init."

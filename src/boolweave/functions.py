@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from boolweave import saving
 from boolweave.estimator import BooleanMatrixFactorization
+from boolweave.estimator.parameters import settings_of
 from boolweave.fit import rank
+from boolweave.runtime.deadline import Deadline
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,7 +43,8 @@ def select_rank(
     RankSelection
         With ``ranks``, ``scores``, ``best``; ``print`` shows the table, ``plot`` draws it. Ctrl-C
         ends the search early: the ranks tried so far are judged, ``interrupted`` is True, and a
-        checkpoint stays where it is.
+        checkpoint stays where it is. So does `max_time`, except that ``interrupted`` is False and
+        the checkpoint is removed.
 
     Examples
     --------
@@ -57,13 +61,24 @@ def select_rank(
         raise ValueError(f"ranks must be whole numbers from 1 up, at least one; got {wanted}")
     estimator = BooleanMatrixFactorization("auto", **parameters)
     observations = estimator._checked(X)
-    settings = estimator._settings()
+    settings = settings_of(estimator)
     with estimator._recording(
         observations, settings, ranks=wanted, criterion=criterion
     ) as (recorder, random):  # fmt: skip
-        selection, _ = rank.search(
-            observations, settings, random, wanted, criterion, recorder=recorder
-        )
+        deadline = Deadline(estimator.max_time)
+        try:
+            selection, _ = rank.search(
+                observations, settings, random, wanted, criterion, deadline, recorder
+            )
+        except KeyboardInterrupt:
+            if not deadline.passed:
+                raise
+            raise ValueError(
+                f"max_time={estimator.max_time:g} seconds were over before one rank was judged: "
+                "give more time"
+            ) from None
+        if deadline.passed:
+            selection = replace(selection, interrupted=False)
         if not selection.interrupted:
             recorder.finish()
     return selection

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     Layout: TypeAlias = dict[str, tuple[tuple[type[np.generic], ...], str | None]]
 
 FORMAT = "boolweave model"
-# 1: without a checksum. 2: with one.
-VERSION = 2
+# 1: without a checksum. 2: with one. 3: with the ending of a run.
+VERSION = 3
 FIRST_SEALED = 2
 
 _BITS, _FLOATS, _INTEGERS = (np.uint8,), (np.float32, np.float64), (np.int32, np.int64)
@@ -82,7 +82,10 @@ def save(path: str | Path, estimator: Any) -> None:
         "format": FORMAT,
         "version": VERSION,
         "parameters": {},
-        "fitted": {name: getattr(estimator, name) for name in _PLAIN},
+        "fitted": {
+            **{name: getattr(estimator, name) for name in _PLAIN},
+            "ending": str(estimator.result_.ending),
+        },
         "provenance": estimator.provenance_,
     }
     sources = {
@@ -175,7 +178,7 @@ def _restore(arrays: dict[str, Array], header: dict[str, Any], make: type, seale
         row_log_odds=arrays["row_log_odds_"],
         column_log_odds=arrays["column_log_odds_"],
         log_posterior=fitted["log_posterior_"],
-        ending=Ending.of(fitted["converged_"], fitted["interrupted_"]),
+        ending=_ending(fitted),
         n_iter=fitted["n_iter_"],
         history=_part(arrays, "history"),
         marginal=fitted["marginal_"],
@@ -199,6 +202,15 @@ def _restore(arrays: dict[str, Array], header: dict[str, Any], make: type, seale
     if "feature_names_in_" in arrays:
         estimator.feature_names_in_ = arrays["feature_names_in_"].astype(object)
     return estimator
+
+
+def _ending(fitted: Mapping[str, Any]) -> Ending:
+    """Why the run ended; files before version 3 do not tell time from iterations."""
+    ending = Ending.of(fitted["converged_"], fitted["interrupted_"])
+    told = Ending(fitted.get("ending", ending))
+    if told is not ending and {told, ending} != {Ending.OUT_OF_TIME, Ending.OUT_OF_ITERATIONS}:
+        raise ValueError(f"'ending' must not be {str(told)!r} where the run is said to be {ending}")
+    return told
 
 
 def _part(arrays: Arrays, prefix: str) -> dict[str, Any]:
@@ -303,7 +315,7 @@ def _check_plain(header: Mapping[str, Any]) -> None:
     kinds = {"command": str, "hold_out": float}
     if type(told) is not dict or any(type(told[name]) is not kinds.get(name) for name in told):
         raise ValueError(f"'provenance' must tell command and hold_out, but is {_cut(told)}")
-    _check_known(fitted, _PLAIN)
+    _check_known(fitted, (*_PLAIN, "ending"))
     for name, kept in header["parameters"].items():
         if kept in ({"channel": True}, {"array": True}):
             continue

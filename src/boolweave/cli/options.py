@@ -123,6 +123,7 @@ class Fitting:
         "Such as 2GiB: what a run may take; messages beyond it are kept in files.",
         metavar="SIZE",
     )
+    max_time: float | None = _fit("Seconds after which the best answer so far is written.")
     random_state: int = _fit("Seed of the starts.", "--seed", "--random-state", default=0)
     n_jobs: int = _fit("Threads; -1 for all cores.", "--jobs", "--n-jobs", "-j", default=-1)
 

@@ -74,13 +74,14 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
         absent: Any = "zero", damping: float = 0.4, max_iter: int = 200, tol: float = 1e-3,
         n_init: Any = "auto", messages: Any = "auto", n_jobs: int | None = None,
         random_state: Any = None, verbose: int = 0, checkpoint: Any = None, max_memory: Any = None,
-        decimation: float | None = None,
+        decimation: float | None = None, max_time: float | None = None,
     ) -> None:  # fmt: skip
         super().__init__(
             n_components, product=product, method=method, noise=noise, row_prior=row_prior,
             column_prior=column_prior, absent=absent, damping=damping, max_iter=max_iter, tol=tol,
             n_init=n_init, messages=messages, n_jobs=n_jobs, random_state=random_state,
             verbose=verbose, checkpoint=checkpoint, max_memory=max_memory, decimation=decimation,
+            max_time=max_time,
         )  # fmt: skip
         self.client = client
 

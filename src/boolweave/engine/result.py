@@ -35,6 +35,7 @@ class Ending(StrEnum):
 
     CONVERGED = "converged"
     OUT_OF_ITERATIONS = "out of iterations"
+    OUT_OF_TIME = "out of time"
     INTERRUPTED = "interrupted"
 
     @classmethod
@@ -58,7 +59,8 @@ class Result:
     log_posterior : float
         log p(X) + log p(Y) + log p(O | X • Y) of the decoded factors.
     ending : Ending
-        Why the run ended: the messages settled, there were no more iterations, or Ctrl-C.
+        Why the run ended: the messages settled, there were no more iterations, there was no more
+        time, or Ctrl-C.
     converged, interrupted : bool
         Whether it was the first of these; whether it was the last.
     n_iter : int

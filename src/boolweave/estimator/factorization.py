@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import contextmanager
-from numbers import Integral, Real
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from boolweave import cautions
-from boolweave.engine.result import numbered
+from boolweave.engine.result import Ending, numbered
 from boolweave.estimator.fitted import FittedFactorization
-from boolweave.fit import learn, memory, rank
+from boolweave.estimator.parameters import CONSTRAINTS, Constraints, settings_of
+from boolweave.fit import learn, rank
 from boolweave.fit.resuming import whole_number
-from boolweave.fit.settings import PAPER_FLIP, PAPER_PRIOR, Settings
-from boolweave.model.channel import Channel
 from boolweave.runtime.checkpoint import Recorder
+from boolweave.runtime.deadline import Deadline
 from boolweave.runtime.progress import progress
 
 if TYPE_CHECKING:
@@ -30,10 +28,9 @@ if TYPE_CHECKING:
     from boolweave.data.observed import ObservedEntries
     from boolweave.engine.result import Result
     from boolweave.fit.machine import Machine
+    from boolweave.fit.settings import Settings
+    from boolweave.model.channel import Channel
     from boolweave.runtime.checkpoint import Checkpoint
-
-
-_PRIOR = [Interval(Real, 0, 1, closed="both"), "array-like", StrOptions({"learn"}), None]
 
 
 class BooleanMatrixFactorization(FittedFactorization):
@@ -95,6 +92,8 @@ class BooleanMatrixFactorization(FittedFactorization):
         With sum-product: then fix this share of the undecided entries of X and Y, those with the
         strongest beliefs, run on, and so forth until all are decided. It breaks ties between
         equally good solutions.
+    max_time : float, optional
+        Seconds after which the run ends with its best answer so far.
 
     Attributes
     ----------
@@ -104,6 +103,8 @@ class BooleanMatrixFactorization(FittedFactorization):
         Y, the decoded factors, the largest tile (rows × columns) first; in the order of the priors
         if these were given factor by factor. Texts, tables, pictures and the names of features
         number them alike, from 1: factor 1 is ``components_[0]``.
+    row_factors_ : (M, K) array of uint8
+        X, the decoded row factor that was found together with the components.
     row_log_odds_, column_log_odds_ : (M, K) and (K, N) arrays
         Log-odds that an entry of X and of Y is 1.
     marginal_ : bool
@@ -146,26 +147,7 @@ class BooleanMatrixFactorization(FittedFactorization):
     array([1, 1], dtype=uint8)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "product": [StrOptions({"or", "xor"})],
-        "method": [StrOptions({"auto", "max-sum", "sum-product"})],
-        "noise": [Interval(Real, 0, 1, closed="both"), Channel, StrOptions({"learn"}), None],
-        "row_prior": _PRIOR,
-        "column_prior": _PRIOR,
-        "absent": [StrOptions({"zero", "missing"})],
-        "damping": [Interval(Real, 0, 1, closed="right")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "n_init": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "messages": [StrOptions({"auto", "uint8", "float32"})],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-        "checkpoint": [str, os.PathLike, None],
-        "max_memory": [Interval(Real, 1, None, closed="left"), str, None],
-        "decimation": [Interval(Real, 0, 1, closed="right"), None],
-    }  # fmt: skip
+    _parameter_constraints: ClassVar[Constraints] = CONSTRAINTS
 
     def __init__(
         self,
@@ -188,6 +170,7 @@ class BooleanMatrixFactorization(FittedFactorization):
         checkpoint: str | Path | Checkpoint | None = None,
         max_memory: int | str | None = None,
         decimation: float | None = None,
+        max_time: float | None = None,
     ) -> None:
         self.n_components = n_components
         self.product = product
@@ -207,6 +190,7 @@ class BooleanMatrixFactorization(FittedFactorization):
         self.checkpoint = checkpoint
         self.max_memory = max_memory
         self.decimation = decimation
+        self.max_time = max_time
 
     # ------------------------------------------------------------ fitting
 
@@ -235,15 +219,16 @@ class BooleanMatrixFactorization(FittedFactorization):
         machine: Machine | None = None,
     ) -> tuple[Result, rank.RankSelection | None, int]:
         """Fit, and choose the rank if asked to; also how many useless factors were dropped."""
-        settings = self._settings()
+        settings = settings_of(self)
         cautions.about_data(observations, self)
         selection, n_dropped = None, 0
         with (
             self._recording(observations, settings, first_seed) as (recorder, random),
             progress(self.max_iter, self.verbose) as on_iteration,
         ):
+            deadline = Deadline(self.max_time, on_iteration)
             how: dict[str, Any] = {
-                "on_iteration": on_iteration, "recorder": recorder, "machine": machine
+                "on_iteration": deadline, "recorder": recorder, "machine": machine
             }  # fmt: skip
             if self.n_components == "auto":
                 selection, best = rank.search(observations, settings, random, **how)
@@ -251,6 +236,9 @@ class BooleanMatrixFactorization(FittedFactorization):
                 result, n_dropped = rank.drop_useless(best)
             else:
                 result = learn.fit(observations, settings, random, **how)
+            if deadline.passed:
+                result = replace(result, ending=Ending.OUT_OF_TIME)
+                selection = selection and replace(selection, interrupted=False)
             if not result.interrupted:
                 recorder.finish()
         cautions.about_changes(result, self)
@@ -279,39 +267,12 @@ class BooleanMatrixFactorization(FittedFactorization):
         """Drawn from `random_state`, once a fit."""
         return int(check_random_state(self.random_state).randint(2**31))
 
-    def _settings(self) -> Settings:
-        """The parameters, with their defaults filled in."""
-        paper = self.method == "max-sum"
-        if paper and self.decimation is not None:
-            raise ValueError(
-                "decimation fixes marginals, which method='max-sum' does not have; "
-                "use method='sum-product' or 'auto', or leave decimation out"
-            )
-        noise = (PAPER_FLIP if paper else "learn") if self.noise is None else self.noise
-        prior = PAPER_PRIOR if paper else "learn"
-        return Settings(
-            n_components=1 if self.n_components == "auto" else self.n_components,
-            product=self.product,
-            method=self.method,
-            noise=noise if isinstance(noise, Channel | str) else Channel.symmetric(noise),
-            row_prior=prior if self.row_prior is None else self.row_prior,
-            column_prior=prior if self.column_prior is None else self.column_prior,
-            damping=self.damping,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            n_init=(1 if paper else learn.N_STARTS) if self.n_init == "auto" else self.n_init,
-            n_jobs=self.n_jobs,
-            decimation=self.decimation,
-            messages=self.messages,
-            max_memory=None if self.max_memory is None else memory.in_bytes(self.max_memory),
-        )
-
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[np.uint8]:
         """Fit, and return row factors (M, K) of zeros and ones, as `transform` would.
 
         Only a `row_prior` that was given row by row is used here as it is; `transform`, which
         cannot know which rows it is given, takes its mean. The row factor found together with the
-        components is ``row_log_odds_ > 0``.
+        components is `row_factors_`.
         """
         result = self.fit(X).result_
         by_row = np.asarray(self.row_prior).ndim == 2

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from boolweave import recommend, saving
 from boolweave.data.labels import check_order, pairs
 from boolweave.data.observations import Observations
+from boolweave.estimator.parameters import bytes_allowed
 from boolweave.fit import memory
 from boolweave.model.products import boolean_product
 
@@ -41,6 +42,7 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
 
     observations_ = property(attrgetter("result_.observations"))
     components_ = property(attrgetter("result_.Y"))
+    row_factors_ = property(attrgetter("result_.X"))
     row_log_odds_ = property(attrgetter("result_.row_log_odds"))
     column_log_odds_ = property(attrgetter("result_.column_log_odds"))
     marginal_ = property(attrgetter("result_.marginal"))
@@ -102,7 +104,7 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         """New rows, checked; MemoryError if the answer, so many bytes an entry, is too large."""
         observations = self._observe(X, reset=False).to_local()
         if answer:
-            most = None if self.max_memory is None else memory.in_bytes(self.max_memory)
+            most = bytes_allowed(self.max_memory)
             remedy = "ask for fewer rows at a time, or for pairs of rows and columns"
             memory.check_answer(observations.shape, itemsize, answer, remedy, most)
         return observations

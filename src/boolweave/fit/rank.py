@@ -366,7 +366,7 @@ class _Search:
             for random, (kept, rows, columns, values) in zip(
                 self._random(rank).spawn(N_FOLDS), parts, strict=True
             ):
-                result = fit(kept, settings, random)
+                result = fit(kept, settings, random, self.on_iteration)
                 if result.interrupted:
                     raise KeyboardInterrupt
                 p = np.clip(result.predict_proba(rows, columns), 1e-6, 1 - 1e-6)
