@@ -18,6 +18,11 @@ best threshold and GreConD (both from `boolweave.baselines`), and FPMsBMF if it 
     BOOLWEAVE_DATA=... python benchmarks/factors.py --only zoo one-hot/iris --seconds 2 --seeds 3
     BOOLWEAVE_DATA=... python benchmarks/factors.py --peers kept    # theirs as measured before
 
+Tables of `fewest-errors` are NAME.txt with numbers between blanks and "nan" where one is missing,
+those of `one-hot` NAME.csv without a head, where an empty cell is missing; mushroom.dat has a line
+of item numbers for each row. The published numbers are in best_known.csv (table, K, best_known,
+proven_optimal, and a column for each method) and published.csv (table, K, and the same columns).
+
 The results go into results/factors.json and results/factors.png; `scripts/factors_table.py` puts
 them on the page. With --only they are written only where --output says so.
 """

@@ -105,7 +105,8 @@ def closing(report: dict) -> list[str]:
             f"fewer wrong entries than the best published in {few['better'] + hot['better']}"
         )
     for table, share in summary.get("fewer_than_asso", {}).items():
-        lines.append(f"{table}: {share:.0%} fewer wrong entries than Asso at its best threshold")
+        amount = f"{abs(share):.0%} {'fewer' if share >= 0 else 'more'}"
+        lines.append(f"{table}: {amount} wrong entries than Asso at its best threshold")
     if planted["cells"]:
         lines.append(f"planted matrices found exactly: {planted['exact']} of {planted['cells']}")
     if report["seeds"] > 1:
