@@ -2,20 +2,16 @@
 
 import json
 import os
-import pty
-import re
 import resource
-import select
-import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from terminals import interrupt_when_shown
 
 import boolweave
 from boolweave.datasets import make_boolean
@@ -334,33 +330,12 @@ def test_ctrl_c_writes_the_best_so_far(tmp_path):
     planted = make_boolean(150, 150, 5, flip=0.2, random_state=0).observations.to_dense()
     np.savetxt(tmp_path / "m.csv", planted, fmt="%d", delimiter=",")
     (tmp_path / "f.csv").write_text("old")
-    terminal, side = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "boolweave", "factorize", "m.csv", "-k", "5", "--method", "max-sum",
-         "--tol", "0", "--max-iter", "10000000", "--model", "m.npz", "-o", "f.csv"],
-        cwd=tmp_path, stderr=side, stdout=subprocess.PIPE, env={**os.environ, "TERM": "xterm"},
+    code, shown = interrupt_when_shown(
+        rb"iteration [1-9]\d* residual .* log-posterior -?\d",
+        ["factorize", "m.csv", "-k", "5", "--method", "max-sum", "--tol", "0", "--max-iter",
+         "10000000", "--model", "m.npz", "-o", "f.csv"],
+        tmp_path,
     )  # fmt: skip
-    os.close(side)
-    shown, sent, deadline = b"", False, time.monotonic() + 200
-    try:
-        while time.monotonic() < deadline:
-            if select.select([terminal], [], [], 1)[0]:
-                try:
-                    piece = os.read(terminal, 4096)
-                except OSError:
-                    break
-                shown += piece
-            if not sent and re.search(rb"iteration [1-9]\d* residual .* log-posterior -?\d", shown):
-                sent = True
-                process.send_signal(signal.SIGINT)
-            if process.poll() is not None and not select.select([terminal], [], [], 0)[0]:
-                break
-        code = process.wait(timeout=60)
-    finally:
-        process.kill()
-        process.stdout.close()
-        os.close(terminal)
-    assert sent, shown
     assert code == 130, shown
     assert b"best result so far" in shown
     assert pl.read_csv(tmp_path / "f.csv").columns[0] == "factor"

@@ -70,6 +70,22 @@ class FixedColumns:
         """P(y = 1), (N, K)."""
         return prediction.by_column(self.log_odds)
 
+    def decode(self, piece: Observations, rows: slice, all_priors: Floats) -> Answer:
+        """Factors and log-odds of the rows of a piece; which they are, and the priors of all."""
+        model = self.model
+        channel = model.channel.of_rows(rows, len(all_priors))
+        model = replace(model, channel=channel)
+        indptr, columns, evidence, _ = evidence_of(piece, model, rows.start)
+        prior = np.ascontiguousarray(all_priors[rows])
+        entries = model.product == "xor", max_sum.Entries(indptr, columns, evidence), prior
+        belief = np.empty_like(prior)
+        folding_in.max_sum(*entries, self.bits, self.damping, belief)
+        bits = (belief > 0).astype(np.uint8)
+        folding_in.improve_rows(*entries, self.bits, bits)
+        if self.marginal:
+            folding_in.sum_product(*entries, self.chance, self.damping, bits, belief)
+        return bits, with_infinities(belief)
+
 
 @dataclass(frozen=True, eq=False)
 class FoldIn:
@@ -135,7 +151,7 @@ def fold_in(observations: Observations, fixed: FixedColumns, n_jobs: int | None 
     bits, odds = np.empty(prior.shape, dtype=np.uint8), np.empty(prior.shape)
 
     def one_piece(rows: slice, piece: Observations) -> None:
-        bits[rows], odds[rows] = _decode(piece, fixed, rows, prior)
+        bits[rows], odds[rows] = fixed.decode(piece, rows, prior)
 
     _each_piece(one_piece, observations, fixed.model, n_jobs)
     return bits, odds
@@ -155,7 +171,7 @@ def n_right(observations: Observations, fixed: FixedColumns, n_jobs: int | None 
         for part in range(N_PARTS):
             kept, row, column, value = piece.split(number % N_PARTS == part)
             if len(value):
-                bits, odds = _decode(kept, fixed, rows, prior)
+                bits, odds = fixed.decode(kept, rows, prior)
                 latent = prediction.latent_at(
                     odds if fixed.marginal else bits, fixed.log_odds, row, column,
                     fixed.model.product, fixed.marginal,
@@ -199,19 +215,3 @@ def _pieces(observations: Observations, model: Model) -> Iterator[slice]:
         stop = min(max(stop, start + 1), start + most_rows, n_rows)
         yield slice(start, stop)
         start = stop
-
-
-def _decode(piece: Observations, fixed: FixedColumns, rows: slice, all_priors: Floats) -> Answer:
-    """Factors and log-odds of the rows of a piece; which they are, and the priors of all rows."""
-    model = fixed.model
-    channel = model.channel.of_rows(rows, len(all_priors))
-    indptr, columns, evidence, _ = evidence_of(piece, replace(model, channel=channel), rows.start)
-    prior = np.ascontiguousarray(all_priors[rows])
-    entries = model.product == "xor", max_sum.Entries(indptr, columns, evidence), prior
-    belief = np.empty_like(prior)
-    folding_in.max_sum(*entries, fixed.bits, fixed.damping, belief)
-    bits = (belief > 0).astype(np.uint8)
-    folding_in.improve_rows(*entries, fixed.bits, bits)
-    if fixed.marginal:
-        folding_in.sum_product(*entries, fixed.chance, fixed.damping, bits, belief)
-    return bits, with_infinities(belief)
