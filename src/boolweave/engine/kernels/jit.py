@@ -22,7 +22,13 @@ from numba.core import caching
 FOLDER = "boolweave-"
 
 # Where compiled functions are, from the folder of the package.
-SOURCES = ("engine/kernels/*.py", "decoding/*.py", "baselines/*.py")
+SOURCES = (
+    "engine/kernels/*.py",
+    "decoding/*.py",
+    "baselines/*.py",
+    "search/*.py",
+    "search/kernels/*.py",
+)
 
 
 def fingerprint() -> str:
