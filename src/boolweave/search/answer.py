@@ -1,0 +1,209 @@
+"""From the best solution of a search to its answer: in order, without what is needless, judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from boolweave.metrics import match_factors
+from boolweave.runtime.checkpoint import Recorder
+from boolweave.search.bound import is_cheap, lower_bound
+from boolweave.search.kernels.bits import pack, unpack
+from boolweave.search.kernels.descent import descend, scratch
+from boolweave.search.kernels.factors import cost, loss
+from boolweave.search.kernels.lines import MOST_EXACT, best_sets
+from boolweave.search.kernels.tiles import DROP_TIES
+from boolweave.search.searching import Options, Search, Searching, check_state
+from boolweave.search.solutions import Solution
+from boolweave.search.table import bits_of, factors_of, pack_table, shape_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from boolweave.data.observations import Observations
+    from boolweave.model.products import Product
+    from boolweave.search.kernels.factors import Factors, Table
+    from boolweave.search.searching import Progress
+    from boolweave.search.table import Bits
+
+# A factor is found again in another search if the tiles overlap by this Jaccard similarity.
+SAME_FACTOR = 0.5
+
+# Rows and columns are fitted to all factors at once where that takes at most so many steps.
+MOST_STEPS = 2 * 10**8
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """The factors with the fewest errors that a search found.
+
+    Attributes
+    ----------
+    X, Y : (M, K) and (K, N) arrays of uint8
+        The factors, in the order of what they explain: the first one explains most, the second one
+        most of the rest. Factors that explain nothing are not there, so K may be less than asked.
+    cost : float
+        Missed ones plus `false_one_weight` times false ones, each with its weight.
+    bound : float
+        No K factors cost less than this.
+    redundancy : (K,) array
+        By how much the cost rises if a factor is dropped.
+    stability : (K,) array
+        The share of the independent searches that found the factor.
+    n_searches, n_rounds : int
+        The number of independent searches, and of rounds of all.
+    history : (n_rounds,) array
+        The best cost after each round.
+    interrupted : bool
+        Whether Ctrl-C ended it.
+    """
+
+    X: Bits
+    Y: Bits
+    cost: float
+    bound: float
+    redundancy: NDArray[np.float64]
+    stability: NDArray[np.float64]
+    n_searches: int
+    n_rounds: int
+    history: NDArray[np.float64]
+    interrupted: bool
+
+
+def fewest_errors(
+    observations: Observations,
+    n_components: int,
+    *,
+    false_one_weight: float = 1.0,
+    product: Product = "or",
+    weights: NDArray[np.float64] | None = None,
+    options: Options = Options(),  # noqa: B008 (frozen)
+    seed: int = 0,
+    n_jobs: int | None = None,
+    report: Callable[[Progress], None] | None = None,
+    recorder: Recorder | None = None,
+) -> Answer:
+    """Find K factors whose product has the fewest errors.
+
+    Examples
+    --------
+    >>> from boolweave import Observations
+    >>> found = fewest_errors(Observations.from_data([[1, 1, 0], [1, 1, 0], [0, 1, 1]]), 2)
+    >>> found.cost, found.bound
+    (0.0, 0.0)
+    """
+    table = pack_table(observations, false_one_weight, product, weights)
+    recorder = recorder or Recorder()
+    recorder.register(Searching, Solution)
+    recorder.checks["search"] = partial(check_state, table, n_components)
+    search = Search(observations, table, n_components, options, seed, n_jobs, report, recorder)
+    with recorder.frame("search", Searching) as at:
+        search.run(at)
+    assert at.best is not None
+    X, Y = in_order(table, *without_needless(table, *polished(table, at.best, seed)))
+    factors = factors_of(table, X, Y)
+    total = cost(table, factors)
+    return Answer(
+        X,
+        Y,
+        total,
+        0.0 if search.stop[0] else _bound(table, n_components, X, Y, total),
+        losses(table, factors),
+        _stability(X, Y, at.winners or [at.best]),
+        max(1, len(at.winners)),
+        len(at.history),
+        np.array(at.history),
+        search.interrupted,
+    )
+
+
+def losses(table: Table, factors: Factors) -> NDArray[np.float64]:
+    """By how much the cost rises if each factor is dropped."""
+    memory = np.zeros(max(shape_of(table)))
+    K = len(factors.rows.patterns)
+    return np.array([loss(table, factors, k, memory) for k in range(K)], dtype=np.float64)
+
+
+def polished(table: Table, solution: Solution, seed: int) -> tuple[Bits, Bits]:
+    """Fit each row, then each column, to all factors at once; refit; until nothing is better."""
+    factors, best = solution.factors(table), solution.cost
+    X, Y = solution.X, solution.Y
+    memory = scratch(shape_of(table), X.shape[1])
+    random = np.array([2 * seed + 1], dtype=np.uint64)
+    while best > 0:
+        if _lines_are_few(table, X.shape[1]):
+            factors = factors_of(table, *_best_lines(table, *bits_of(factors)))
+        now, _ = descend(table, factors, memory, random, np.int64(50), DROP_TIES)
+        if now > best or (now == best and X is not solution.X):
+            break
+        X, Y = bits_of(factors)
+        if now == best:
+            break
+        best = now
+    return X, Y
+
+
+def _lines_are_few(table: Table, n_components: int) -> bool:
+    sets = 2**n_components if n_components <= MOST_EXACT else 4 * n_components**2
+    return sets * (table.rows.ones.size + table.columns.ones.size) <= MOST_STEPS
+
+
+def _best_lines(table: Table, X: Bits, Y: Bits) -> tuple[Bits, Bits]:
+    """The row step, then the column step."""
+    K = len(Y)
+    rows, columns = pack(X), pack(Y.T)
+    how = table.false_weight, table.xor
+    best_sets(table.rows, *how, pack(Y), rows, np.zeros(len(rows)))
+    X = unpack(rows, K)
+    best_sets(table.columns, *how, pack(X.T), columns, np.zeros(len(columns)))
+    return X, np.ascontiguousarray(unpack(columns, K).T)
+
+
+def without_needless(table: Table, X: Bits, Y: Bits) -> tuple[Bits, Bits]:
+    """Drop factors one by one whose loss does not raise the cost: empty, doubled, contained."""
+    while len(Y):
+        lost = losses(table, factors_of(table, X, Y))
+        least = int(lost.argmin())
+        if lost[least] > 0:
+            break
+        X, Y = np.delete(X, least, axis=1), np.delete(Y, least, axis=0)
+    return X, Y
+
+
+def in_order(table: Table, X: Bits, Y: Bits) -> tuple[Bits, Bits]:
+    """Sort the factors: first the one that explains most, then the one that adds most to it."""
+    order: list[int] = []
+    left = list(range(len(Y)))
+    while left:
+        costs = [cost(table, factors_of(table, X[:, [*order, k]], Y[[*order, k]])) for k in left]
+        order.append(left.pop(int(np.argmin(costs))))
+    return X[:, order], Y[order]
+
+
+def _stability(X: Bits, Y: Bits, winners: list[Solution]) -> NDArray[np.float64]:
+    """The share of the solutions that have each factor."""
+    found = np.zeros(len(Y))
+    for winner in winners:
+        match = match_factors(X, Y, winner.X, winner.Y)
+        found += (match.permutation >= 0) & (match.similarities >= SAME_FACTOR)
+    return found / len(winners)
+
+
+def _bound(table: Table, n_components: int, X: Bits, Y: Bits, total: float) -> float:
+    """What no K factors can cost less than, where that can be known soon; else 0."""
+    ones, zeros = (
+        unpack(entries, shape_of(table)[1]).astype(bool)
+        for entries in (table.rows.ones, table.rows.zeros)
+    )
+    if total == 0 or table.xor or not is_cheap(ones, zeros, n_components):
+        return 0.0
+    weights = table.rows.weights if len(table.rows.weights) else None
+    bound = lower_bound(
+        ones, zeros, n_components, table.false_weight, weights, factors=(X, Y), upper=total
+    )
+    return min(bound, total)

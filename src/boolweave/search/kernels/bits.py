@@ -1,0 +1,70 @@
+"""Sets of rows, columns and factors as bits in words of 64, and random numbers for kernels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+
+from boolweave.engine.kernels.jit import njit
+from boolweave.engine.kernels.vectors import compiled_or
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Words = NDArray[np.uint64]
+
+ZERO = np.uint64(0)
+ONE = np.uint64(1)
+
+
+@compiled_or(lambda word: np.int64(int(word).bit_count()))
+def popcount(typing: Any, word: Any) -> Any:
+    """The number of ones in a word."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ctpop(args[0])
+
+    return types.int64(types.uint64), generate
+
+
+@compiled_or(lambda word: np.int64((int(word) & -int(word)).bit_length() - 1))
+def lowest(typing: Any, word: Any) -> Any:
+    """The position of the lowest one of a word that is not zero."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.uint64), generate
+
+
+def n_words(n: int) -> int:
+    """The number of words that hold so many bits."""
+    return max(1, -(-n // 64))
+
+
+def pack(bits: NDArray[Any]) -> Words:
+    """Pack the rows of a matrix of zeros and ones: (L, n) to (L, words)."""
+    bits = np.asarray(bits, dtype=bool)
+    packed = np.zeros((len(bits), 8 * n_words(bits.shape[1])), dtype=np.uint8)
+    packed[:, : -(-bits.shape[1] // 8)] = np.packbits(bits, axis=1, bitorder="little")
+    return packed.view("<u8").astype(np.uint64, copy=False)
+
+
+def unpack(words: Words, n: int) -> NDArray[np.uint8]:
+    """Unpack rows of n bits: (L, words) to (L, n)."""
+    packed = np.ascontiguousarray(words).astype("<u8", copy=False).view(np.uint8)
+    return np.unpackbits(packed, axis=1, count=n, bitorder="little")
+
+
+@njit(cache=True, nogil=True, inline="always")
+def below(random: Words, n: int) -> int:
+    """A random number from 0 to n − 1; `random` (1,) is the state of a xorshift generator."""
+    x = random[0]
+    x ^= x << np.uint64(13)
+    x ^= x >> np.uint64(7)
+    x ^= x << np.uint64(17)
+    random[0] = x
+    return np.int64((x >> np.uint64(11)) % np.uint64(n))  # type: ignore[return-value]

@@ -1,0 +1,279 @@
+"""All factors: descent to a local optimum, and the search that leaves one for a better one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from boolweave.engine.kernels.jit import njit
+from boolweave.search.kernels.bits import ONE, ZERO, below, lowest, n_words, popcount
+from boolweave.search.kernels.factors import (
+    Tile,
+    copy_factors,
+    cost,
+    gains,
+    install,
+    loss,
+    no_tile,
+)
+from boolweave.search.kernels.tiles import (
+    DROP_TIES,
+    KEEP_TIES,
+    TAKE_TIES,
+    TOLERANCE,
+    alternate,
+    refit,
+    seed,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from boolweave.search.kernels.bits import Words
+    from boolweave.search.kernels.factors import Entries, Factors, Side, Table
+
+# In a trial one of so many ends with a descent of all factors, the others with one of those whose
+# surroundings changed.
+FULL_DESCENT = 4
+
+# The most passes over all factors in the descent of a trial, and in one that goes to the end.
+FEW_PASSES = np.int64(2)
+MANY_PASSES = np.int64(50)
+
+
+class Scratch(NamedTuple):
+    """Memory for kernels."""
+
+    tile: Tile
+    changed: Tile
+    rows: Words  # (K, words of M): the rows that changed around each factor since its last refit
+    columns: Words  # (K, words of N)
+    waits: NDArray[np.bool_]  # (K,): whether a factor is to be looked at
+    order: NDArray[np.int64]  # (K,)
+    saved: NDArray[np.float64]  # (the longer side,)
+
+
+def scratch(shape: tuple[int, int], n_components: int) -> Scratch:
+    """Allocate the memory for kernels."""
+    K = n_components
+    rows, columns = (np.zeros((K, n_words(n)), dtype=np.uint64) for n in shape)
+    waits, order = np.zeros(K, dtype=np.bool_), np.arange(K)
+    return Scratch(
+        no_tile(shape), no_tile(shape), rows, columns, waits, order, np.zeros(max(shape))
+    )
+
+
+@njit(cache=True, nogil=True)
+def descend(
+    table: Table, factors: Factors, memory: Scratch, random: Words, most: int, ties: int
+) -> tuple[float, int]:
+    """Refit all factors in random order until the cost falls no more; return it and the work."""
+    K, order = len(memory.order), memory.order
+    best = cost(table, factors)
+    work = 0
+    for _ in range(most):
+        for i in range(K - 1, 0, -1):
+            j = below(random, i + 1)
+            order[i], order[j] = order[j], order[i]
+        changed = False
+        for k in order:
+            if refit(table, factors, k, memory.tile, memory.changed, ties):
+                changed = True
+        work += K
+        now = cost(table, factors)
+        if not changed or now >= best - TOLERANCE * best:
+            return now, work
+        best = now
+    return best, work
+
+
+@njit(cache=True, nogil=True)
+def _mark(factors: Factors, k: int, memory: Scratch) -> None:
+    """Note what changed for the factors that share rows or columns with the change of factor k."""
+    changed = memory.changed
+    for j in range(len(memory.waits)):
+        x, y = factors.columns.patterns[j], factors.rows.patterns[j]
+        near = False
+        for w in range(len(x)):
+            near = near or x[w] & changed.x[w] != ZERO
+        for w in range(len(y)):
+            near = near or y[w] & changed.y[w] != ZERO
+        if near and j != k:
+            memory.waits[j] = True
+            memory.rows[j] |= changed.x
+            memory.columns[j] |= changed.y
+
+
+@njit(cache=True, nogil=True)
+def _is_wrong(
+    table: Table, entries: Entries, side: Side, k: int, lines: Words, saved: NDArray[np.float64]
+) -> bool:  # fmt: skip
+    """Whether one of the lines should join factor k or leave it."""
+    gains(table, entries, side, k, side.patterns[k], lines, saved)
+    members = side.members
+    for j in range(lines.shape[0]):
+        left = lines[j]
+        while left != ZERO:
+            line = 64 * j + lowest(left)
+            left &= left - ONE
+            is_member = (members[line, k >> 6] >> np.uint64(k & 63)) & ONE != ZERO
+            if saved[line] != 0 and (saved[line] > 0) != is_member:
+                return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _forget(memory: Scratch) -> None:
+    memory.waits[:] = False
+    memory.rows[:] = ZERO
+    memory.columns[:] = ZERO
+
+
+@njit(cache=True, nogil=True)
+def _repair(table: Table, factors: Factors, memory: Scratch, random: Words, ties: int) -> int:
+    """Refit the factors around a change, and around what that changes; return how many."""
+    K, n = len(memory.waits), 0
+    while n < 2 * K + 10:
+        k = below(random, K)
+        for _ in range(K):
+            if memory.waits[k]:
+                break
+            k = (k + 1) % K
+        if not memory.waits[k]:
+            break
+        memory.waits[k] = False
+        wrong = _is_wrong(
+            table, table.rows, factors.rows, k, memory.rows[k], memory.saved
+        ) or _is_wrong(table, table.columns, factors.columns, k, memory.columns[k], memory.saved)
+        memory.rows[k] = ZERO
+        memory.columns[k] = ZERO
+        if wrong:
+            n += 1
+            if refit(table, factors, k, memory.tile, memory.changed, ties):
+                _mark(factors, k, memory)
+    return n
+
+
+@njit(cache=True, nogil=True)
+def _victim(
+    table: Table, factors: Factors, random: Words, saved: NDArray[np.float64]
+) -> int:  # fmt: skip
+    """A random factor, or the one of two or three that is missed least."""
+    K = factors.rows.patterns.shape[0]
+    k = below(random, K)
+    n_more = below(random, 3) if below(random, 2) == 0 else 0
+    if n_more:
+        least = loss(table, factors, k, saved)
+        for _ in range(n_more):
+            j = below(random, K)
+            other = loss(table, factors, j, saved)
+            if other < least:
+                k, least = j, other
+    return k
+
+
+@njit(cache=True, nogil=True)
+def improve(
+    table: Table, factors: Factors, kept: Factors, memory: Scratch, random: Words,
+    most_work: int, least_trials: int, stop: NDArray[np.bool_],
+) -> tuple[float, int]:  # fmt: skip
+    """Replace one or two factors by new tiles, descend, keep what is not worse; again and again.
+
+    Ends after so much work (refits of a factor), at a cost of zero, or when `stop[0]` is set by
+    another thread. Returns the cost and the work.
+    """
+    best, work = descend(table, factors, memory, random, MANY_PASSES, KEEP_TIES)
+    copy_factors(factors, kept)
+    n_trials = 0
+    while best > 0 and (work < most_work or n_trials < least_trials) and not stop[0]:
+        n_trials += 1
+        work += 2
+        _forget(memory)
+        for _ in range(1 + (below(random, 3) == 0)):
+            k = _victim(table, factors, random, memory.saved)
+            if not seed(table, factors, k, random, memory.tile):
+                break
+            if install(table, factors, k, memory.tile, memory.changed):
+                _mark(factors, k, memory)
+        ties = DROP_TIES if below(random, 2) == 0 else TAKE_TIES
+        if below(random, FULL_DESCENT) == 0:
+            now, more = descend(table, factors, memory, random, FEW_PASSES, ties)
+        else:
+            more = _repair(table, factors, memory, random, ties)
+            now = cost(table, factors)
+        work += more
+        if now < best - TOLERANCE * best:
+            now, more = descend(table, factors, memory, random, MANY_PASSES, KEEP_TIES)
+            work += more
+        if now <= best + TOLERANCE * best:
+            best = now
+            copy_factors(factors, kept)
+        else:
+            copy_factors(kept, factors)
+    return best, work
+
+
+@njit(cache=True, nogil=True)
+def fill(
+    table: Table, factors: Factors, memory: Scratch, random: Words, n_tries: int
+) -> None:  # fmt: skip
+    """Make the best of some random tiles a factor, one factor after another."""
+    best = Tile(np.zeros_like(memory.tile.x), np.zeros_like(memory.tile.y))
+    for k in range(len(memory.order)):
+        most = 0.0
+        for _ in range(n_tries):
+            if not seed(table, factors, k, random, memory.tile):
+                return
+            saved = alternate(table, factors, k, memory.tile, KEEP_TIES)
+            if saved > most:
+                most = saved
+                best.x[:] = memory.tile.x
+                best.y[:] = memory.tile.y
+        if most > 0:
+            install(table, factors, k, best, memory.changed)
+
+
+@njit(cache=True, nogil=True)
+def prune(table: Table, factors: Factors, n_left: int) -> NDArray[np.bool_]:
+    """Drop the factor that is missed least until so many are left; return which (K,) those are."""
+    K = factors.rows.patterns.shape[0]
+    alive = np.ones(K, dtype=np.bool_)
+    losses = np.zeros(K)
+    saved = np.zeros(factors.rows.once.shape[0])
+    for k in range(K):
+        losses[k] = loss(table, factors, k, saved)
+    nothing = Tile(
+        np.zeros(factors.columns.patterns.shape[1], dtype=np.uint64),
+        np.zeros(factors.rows.patterns.shape[1], dtype=np.uint64),
+    )
+    changed = Tile(np.zeros_like(nothing.x), np.zeros_like(nothing.y))
+    for _ in range(K - n_left):
+        least = np.argmin(np.where(alive, losses, np.inf))
+        alive[least] = False
+        nothing.x[:] = ZERO
+        nothing.y[:] = ZERO
+        if not install(table, factors, least, nothing, changed):
+            continue
+        for k in range(K):
+            x, y = factors.columns.patterns[k], factors.rows.patterns[k]
+            near = False
+            for w in range(len(x)):
+                near = near or x[w] & changed.x[w] != ZERO
+            if near:
+                near = False
+                for w in range(len(y)):
+                    near = near or y[w] & changed.y[w] != ZERO
+            if near and alive[k]:
+                losses[k] = loss(table, factors, k, saved)
+    return alive
+
+
+@njit(cache=True, nogil=True)
+def n_different(a: Words, b: Words) -> int:
+    """Count the bits that differ."""
+    n = 0
+    for line in range(a.shape[0]):
+        for w in range(a.shape[1]):
+            n += popcount(a[line, w] ^ b[line, w])
+    return n

@@ -1,0 +1,279 @@
+"""Factors of a bit-packed table, seen from rows and from columns, and what they cost.
+
+A table has two sides, its rows and its columns, with the same layout: what a kernel does for the
+rows it does for the columns when it is given the other side. `Side.once` and `Side.twice` hold
+which entries are covered by at least one and by at least two factors; with the product XOR, `once`
+is the parity of the factors that cover an entry, and `twice` is not used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from boolweave.engine.kernels.jit import njit
+from boolweave.search.kernels.bits import ONE, ZERO, lowest, n_words, popcount
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from boolweave.search.kernels.bits import Words
+
+
+class Entries(NamedTuple):
+    """The observed entries of one side; L lines, each with n entries."""
+
+    ones: Words  # (L, words of n)
+    zeros: Words  # (L, words of n)
+    weights: NDArray[np.float64]  # (L, n), or (0, 0) where all entries weigh 1
+
+
+class Table(NamedTuple):
+    """What is to be explained."""
+
+    rows: Entries
+    columns: Entries
+    false_weight: float  # the cost of a false one beside that of a missed one
+    xor: bool
+
+
+class Side(NamedTuple):
+    """The factors as one side sees them; L lines, each with n entries."""
+
+    members: Words  # (L, words of K): the factors of each line
+    patterns: Words  # (K, words of n): the entries of each factor
+    once: Words  # (L, words of n)
+    twice: Words  # (L, words of n)
+
+
+class Factors(NamedTuple):
+    """K factors; `columns.patterns` holds the rows of each factor, `rows.patterns` the columns."""
+
+    rows: Side
+    columns: Side
+
+
+class Tile(NamedTuple):
+    """A set of rows and a set of columns."""
+
+    x: Words  # (words of M,)
+    y: Words  # (words of N,)
+
+
+def no_factors(shape: tuple[int, int], n_components: int) -> Factors:
+    """Make so many empty factors."""
+
+    def side(n_lines: int, n_entries: int) -> Side:
+        def words(lines: int, n: int) -> Words:
+            return np.zeros((lines, n_words(n)), dtype=np.uint64)
+
+        covered = words(n_lines, n_entries), words(n_lines, n_entries)
+        return Side(words(n_lines, n_components), words(n_components, n_entries), *covered)
+
+    return Factors(side(*shape), side(*shape[::-1]))
+
+
+def no_tile(shape: tuple[int, int]) -> Tile:
+    """Make an empty tile."""
+    return Tile(*(np.zeros(n_words(n), dtype=np.uint64) for n in shape))
+
+
+@njit(cache=True, nogil=True)
+def is_member(side: Side, line: int, k: int) -> bool:
+    """Whether factor k has this line."""
+    return (side.members[line, k >> 6] >> np.uint64(k & 63)) & ONE != ZERO
+
+
+@njit(cache=True, nogil=True)
+def recount(side: Side, line: int, xor: bool) -> None:
+    """Set `once` and `twice` of a line."""
+    once, twice = side.once, side.twice
+    n = once.shape[1]
+    for w in range(n):
+        once[line, w] = ZERO
+        twice[line, w] = ZERO
+    for j in range(side.members.shape[1]):
+        left = side.members[line, j]
+        while left != ZERO:
+            k = 64 * j + lowest(left)
+            left &= left - ONE
+            for w in range(n):
+                pattern = side.patterns[k, w]
+                if xor:
+                    once[line, w] ^= pattern
+                else:
+                    twice[line, w] |= once[line, w] & pattern
+                    once[line, w] |= pattern
+
+
+@njit(cache=True, nogil=True)
+def recount_lines(side: Side, lines: Words, xor: bool) -> None:
+    """Set `once` and `twice` of a set of lines."""
+    for j in range(lines.shape[0]):
+        left = lines[j]
+        while left != ZERO:
+            line = 64 * j + lowest(left)
+            left &= left - ONE
+            recount(side, line, xor)
+
+
+@njit(cache=True, nogil=True)
+def recount_all(factors: Factors, xor: bool) -> None:
+    """Set `once` and `twice` of all lines."""
+    for line in range(factors.rows.once.shape[0]):
+        recount(factors.rows, line, xor)
+    for line in range(factors.columns.once.shape[0]):
+        recount(factors.columns, line, xor)
+
+
+@njit(cache=True, nogil=True)
+def patterns_from_members(members: Words, patterns: Words) -> None:
+    """Transpose members (L, words of K) to the patterns (K, words of L) of the other side."""
+    patterns[:] = ZERO
+    for line in range(members.shape[0]):
+        bit = ONE << np.uint64(line & 63)
+        for j in range(members.shape[1]):
+            left = members[line, j]
+            while left != ZERO:
+                k = 64 * j + lowest(left)
+                left &= left - ONE
+                patterns[k, line >> 6] |= bit
+
+
+@njit(cache=True, nogil=True)
+def copy_factors(source: Factors, target: Factors) -> None:
+    """Copy factors."""
+    for i in range(2):
+        a, b = source[i], target[i]
+        b.members[:] = a.members
+        b.patterns[:] = a.patterns
+        b.once[:] = a.once
+        b.twice[:] = a.twice
+
+
+@njit(cache=True, nogil=True)
+def sum_of(weights: NDArray[np.float64], line: int, w: int, chosen: np.uint64) -> float:
+    """Add the weights of the chosen entries in one word of a line."""
+    total = 0.0
+    while chosen != ZERO:
+        total += weights[line, 64 * w + lowest(chosen)]
+        chosen &= chosen - ONE
+    return total
+
+
+@njit(cache=True, nogil=True)
+def cost(table: Table, factors: Factors) -> float:
+    """Add the weight of missed ones, and that of false ones times what these cost."""
+    ones, zeros, weights = table.rows
+    covered = factors.rows.once
+    n_lines, n = covered.shape
+    if weights.shape[0] == 0:
+        n_missed, n_false = 0, 0
+        for line in range(n_lines):
+            for w in range(n):
+                n_missed += popcount(ones[line, w] & ~covered[line, w])
+                n_false += popcount(zeros[line, w] & covered[line, w])
+        return n_missed + table.false_weight * n_false
+    missed, false = 0.0, 0.0
+    for line in range(n_lines):
+        for w in range(n):
+            missed += sum_of(weights, line, w, ones[line, w] & ~covered[line, w])
+            false += sum_of(weights, line, w, zeros[line, w] & covered[line, w])
+    return missed + table.false_weight * false
+
+
+@njit(cache=True, nogil=True)
+def gains(
+    table: Table, entries: Entries, side: Side, k: int, pattern: Words, lines: Words,
+    saved: NDArray[np.float64],
+) -> None:  # fmt: skip
+    """Set what is saved in each of the lines if factor k covers `pattern` there, others given.
+
+    The factors other than k cover what is covered twice, and what is covered once but not by k.
+    """
+    ones, zeros, weights = entries
+    members, own, once, twice = side
+    false_weight, xor = table.false_weight, table.xor
+    plain = weights.shape[0] == 0
+    for j in range(lines.shape[0]):
+        left = lines[j]
+        while left != ZERO:
+            line = 64 * j + lowest(left)
+            left &= left - ONE
+            keeps = ZERO - ((members[line, k >> 6] >> np.uint64(k & 63)) & ONE)
+            good, bad = 0.0, 0.0
+            for w in range(pattern.shape[0]):
+                if xor:
+                    others = once[line, w] ^ (own[k, w] & keeps)
+                else:
+                    others = (once[line, w] & ~(own[k, w] & keeps)) | twice[line, w]
+                one, zero = ones[line, w] & pattern[w], zeros[line, w] & pattern[w]
+                if plain:
+                    good += popcount(one & ~others)
+                    bad += popcount(zero & ~others)
+                    if xor:
+                        good -= popcount(one & others)
+                        bad -= popcount(zero & others)
+                else:
+                    good += sum_of(weights, line, w, one & ~others)
+                    bad += sum_of(weights, line, w, zero & ~others)
+                    if xor:
+                        good -= sum_of(weights, line, w, one & others)
+                        bad -= sum_of(weights, line, w, zero & others)
+            saved[line] = good - false_weight * bad
+
+
+@njit(cache=True, nogil=True)
+def loss(table: Table, factors: Factors, k: int, saved: NDArray[np.float64]) -> float:
+    """Return by how much the cost rises if factor k is dropped."""
+    lines = factors.columns.patterns[k]
+    gains(table, table.rows, factors.rows, k, factors.rows.patterns[k], lines, saved)
+    total = 0.0
+    for j in range(lines.shape[0]):
+        left = lines[j]
+        while left != ZERO:
+            total += saved[64 * j + lowest(left)]
+            left &= left - ONE
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _toggle(side: Side, k: int, other_side_pattern: Words, new: Words) -> bool:
+    """Add factor k to the lines that are new, take it from those that are not; whether any."""
+    changed = False
+    bit = ONE << np.uint64(k & 63)
+    for j in range(new.shape[0]):
+        left = other_side_pattern[j] ^ new[j]
+        while left != ZERO:
+            changed = True
+            side.members[64 * j + lowest(left), k >> 6] ^= bit
+            left &= left - ONE
+    return changed
+
+
+@njit(cache=True, nogil=True)
+def install(table: Table, factors: Factors, k: int, tile: Tile, changed: Tile) -> bool:
+    """Make a tile factor k; `changed` holds the rows and columns of the old and the new tile."""
+    x, y = factors.columns.patterns[k], factors.rows.patterns[k]
+    other_rows = _toggle(factors.rows, k, x, tile.x)
+    other_columns = _toggle(factors.columns, k, y, tile.y)
+    if not other_rows and not other_columns:
+        return False
+    for j in range(x.shape[0]):
+        changed.x[j] = (x[j] | tile.x[j]) if other_columns else (x[j] ^ tile.x[j])
+    for j in range(y.shape[0]):
+        changed.y[j] = (y[j] | tile.y[j]) if other_rows else (y[j] ^ tile.y[j])
+    for j in range(x.shape[0]):
+        both = x[j] | tile.x[j]
+        x[j] = tile.x[j]
+        tile.x[j] = both
+    for j in range(y.shape[0]):
+        both = y[j] | tile.y[j]
+        y[j] = tile.y[j]
+        tile.y[j] = both
+    recount_lines(factors.rows, changed.x, table.xor)
+    recount_lines(factors.columns, changed.y, table.xor)
+    changed.x[:] = tile.x
+    changed.y[:] = tile.y
+    return True

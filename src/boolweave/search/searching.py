@@ -1,0 +1,369 @@
+"""The search: independent searches with populations of solutions, then one from all they found.
+
+A search begins with starts of max-sum and of chance (`starts`), each improved by iterated local
+search (`kernels.descent`). Then, round by round, two solutions are joined and pruned to K factors,
+or K tiles are chosen of all in the population by a linear program (`choosing`), and improved again,
+until some rounds have brought nothing. A last search goes on from what the independent ones found.
+
+Everything is counted in work, not in time: a seed gives the same answer on any number of threads,
+unless `max_time` or Ctrl-C ends it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from boolweave.runtime.threads import effective_jobs
+from boolweave.search import starts
+from boolweave.search.choosing import choose
+from boolweave.search.kernels.descent import fill, improve, scratch
+from boolweave.search.kernels.factors import no_factors
+from boolweave.search.solutions import Solution, add, distinct_tiles
+from boolweave.search.table import bits_of, shape_of
+
+if TYPE_CHECKING:
+    from boolweave.data.observations import Observations
+    from boolweave.runtime.checkpoint import Recorder
+    from boolweave.search.kernels.factors import Factors, Table
+
+# A round has so many tasks, whatever the number of threads; the first rounds are starts.
+N_TASKS = 4
+N_START_ROUNDS = 2
+
+# A search ends when so many rounds have brought nothing.
+PATIENCE = 6
+
+# "auto": the most independent searches, and how many with the same best cost make more needless.
+MOST_SEARCHES = 8
+N_AGREE = 3
+
+# Work is counted in nanoseconds that a core took when this was written: so many for a refit of a
+# factor, for each row and column in it, for each word of 64 entries, and for ten messages of a
+# start. A task does at least so much work and so many trials. All tasks together do at most so much
+# (about seven seconds of two threads), unless a time is given; one independent search, a share.
+OF_REFIT = 3000.0
+OF_LINE = 15.0
+OF_WORD = 2.0
+OF_MESSAGE = 1.0
+TASK_WORK = 50e6
+TASK_TRIALS = 50
+MOST_WORK = 14e9
+SHARE_OF_SEARCH = 0.3
+
+# Every so many rounds one task chooses tiles by a linear program.
+CHOOSE_EVERY = 3
+
+# The shares of flips with which max-sum begins, and by how much wide starts are wider.
+FLIPS = (0.1, 0.02, 0.004)
+WIDE = 1.5
+
+# The number of tries for each factor of a start of chance.
+N_TRIES = 8
+
+
+@dataclass(frozen=True)
+class Options:
+    """When a search ends.
+
+    Parameters
+    ----------
+    n_init : int, optional
+        The number of independent searches; left out, until some agree.
+    max_time : float, optional
+        Seconds. Left out, a fixed amount of work.
+    """
+
+    n_init: int | None = None
+    max_time: float | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a search is, for those who watch."""
+
+    n_searches: int
+    n_rounds: int
+    cost: float
+    seconds: float
+
+
+@dataclass(eq=False)
+class Searching:
+    """The state of a search between two rounds; a checkpoint keeps it."""
+
+    kept: list[Solution] = field(default_factory=list)  # of the search under way
+    winners: list[Solution] = field(default_factory=list)  # of independent searches
+    found: list[Solution] = field(default_factory=list)  # what they kept
+    best: Solution | None = None
+    is_last: bool = False  # whether it goes on from what the others found
+    n_rounds: int = 0  # of the search under way
+    n_quiet: int = 0  # since it last found something better
+    n_batches: int = 0
+    work: float = 0.0
+    work_before: float = 0.0  # when the search under way began
+    chooses: bool = True  # whether the linear program helps: few shares are between 0 and 1
+    history: list[float] = field(default_factory=list)  # the best cost after each round
+
+
+def check_state(table: Table, n_components: int, state: object) -> None:
+    """Raise ValueError unless a state that was read can be that of a search in this table."""
+    right = isinstance(state, Searching)
+    if isinstance(state, Searching):
+        M, N = shape_of(table)
+        best = [] if state.best is None else [state.best]
+        for one in [*state.kept, *state.winners, *state.found, *best]:
+            right = right and isinstance(one, Solution) and isinstance(one.cost, float)
+            right = right and one.X.shape == (M, n_components) and one.Y.shape == (n_components, N)
+            right = right and one.X.dtype == one.Y.dtype == np.uint8
+            right = right and one.covered.shape == table.rows.ones.shape
+            right = right and one.covered.dtype == np.uint64
+    if not right:
+        raise ValueError("expected the state of a search for as many factors of such a table")
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """What to begin with, for one thread."""
+
+    kind: str  # "max-sum", "wide", "fill", "join", "choose" or "continue"
+    seed: list[int]
+    flip: float = 0.0
+    given: tuple[Solution, ...] = ()
+
+
+@dataclass(eq=False)
+class _Done:
+    """What a task found, the work it took, and whether a linear program was nearly whole."""
+
+    solution: Solution
+    work: float
+    was_whole: bool
+
+
+class Search:
+    """A search for K factors of a table.
+
+    Parameters
+    ----------
+    observations : Observations, shape (M, N)
+    table : Table
+        The same, packed.
+    n_components : int
+    options : Options
+    seed : int
+    n_jobs : int, optional
+    report : callable, optional
+        Called with `Progress` after each round.
+    recorder : Recorder, optional
+        Keeps the state after each round, for a run that goes on after a crash.
+    """
+
+    def __init__(
+        self,
+        observations: Observations,
+        table: Table,
+        n_components: int,
+        options: Options,
+        seed: int,
+        n_jobs: int | None = None,
+        report: Callable[[Progress], None] | None = None,
+        recorder: Recorder | None = None,
+    ) -> None:
+        self.observations = observations
+        self.table = table
+        self.K = n_components
+        self.options = options
+        self.seed = seed
+        self.n_jobs = n_jobs
+        self.report = report
+        self.recorder = recorder
+        self.stop = np.zeros(1, dtype=np.bool_)
+        self.interrupted = False
+        n_words = table.rows.ones.size + table.columns.ones.size
+        self.refit_work = OF_REFIT + OF_LINE * sum(shape_of(table)) + OF_WORD * n_words
+
+    def run(self, at: Searching) -> Searching:
+        """Run rounds until the end; `at` is where it begins, and where it is when it ends."""
+        self.began = time.monotonic()
+        with ThreadPoolExecutor(effective_jobs(self.n_jobs), "boolweave") as pool:
+            while not self._is_finished(at):
+                self._round(at, pool)
+                if self.recorder is not None:
+                    self.recorder.save_if_due()
+        return at
+
+    # ------------------------------------------------------------ when it ends
+
+    def _is_finished(self, at: Searching) -> bool:
+        """Whether the search is at its end; begins the next part of it where one is."""
+        if at.best is not None and (at.best.cost == 0 or self.stop[0]):
+            return True
+        if at.n_rounds == 0 or not self._part_ends(at):
+            return False
+        self._end_part(at)
+        if at.is_last:
+            at.n_batches += 1
+            if self._has_enough(at) or self.options.n_init is not None or self._is_over(at):
+                return True
+            if self.options.max_time is None or len(at.winners) >= 100 * MOST_SEARCHES:
+                return True
+            at.is_last = False
+        elif self._searches_end(at):
+            if len(at.winners) == 1 or self._has_enough(at):
+                return True
+            at.is_last = True
+            for solution in at.found:
+                at.kept = add(at.kept, solution)
+        return False
+
+    def _part_ends(self, at: Searching) -> bool:
+        """Whether the search under way has come to its end."""
+        if at.n_quiet >= PATIENCE or self._is_over(at):
+            return True
+        alone = self.options.n_init == 1
+        limit = (1.0 if at.is_last or alone else SHARE_OF_SEARCH) * MOST_WORK
+        return at.work - at.work_before > limit
+
+    def _end_part(self, at: Searching) -> None:
+        if not at.is_last:
+            at.winners.append(at.kept[0])
+            at.found += at.kept
+        at.kept, at.n_rounds, at.n_quiet, at.work_before = [], 0, 0, at.work
+
+    def _searches_end(self, at: Searching) -> bool:
+        """Whether there are enough independent searches."""
+        n = len(at.winners)
+        if self.options.n_init is not None:
+            return n >= self.options.n_init
+        if self._has_enough(at) or n >= MOST_SEARCHES * (1 + at.n_batches):
+            return True
+        return at.work > 2 * SHARE_OF_SEARCH * MOST_WORK * (1 + at.n_batches)
+
+    def _has_enough(self, at: Searching) -> bool:
+        """Whether several independent searches found the best cost."""
+        assert at.best is not None
+        limit = at.best.cost * (1 + 1e-9)
+        n_agree = sum(winner.cost <= limit for winner in at.winners)
+        return self.options.n_init is None and n_agree >= N_AGREE
+
+    def _is_over(self, at: Searching) -> bool:
+        """Whether the work of a search without a limit of time is done."""
+        return self.options.max_time is None and at.work > MOST_WORK
+
+    # ------------------------------------------------------------ rounds
+
+    def _round(self, at: Searching, pool: ThreadPoolExecutor) -> None:
+        """Run the tasks of a round in threads, and keep the best of what they find."""
+        number = [self.seed, len(at.winners), at.n_batches, int(at.is_last), at.n_rounds]
+        tasks = self._tasks(at, np.random.default_rng(number), number)
+        futures = [pool.submit(self._work_on, task) for task in tasks]
+        self._wait_for(futures)
+        before = at.kept[0].cost if at.kept else np.inf
+        for future in futures:
+            done = future.result()
+            at.kept = add(at.kept, done.solution)
+            at.work += done.work
+            at.chooses = at.chooses and done.was_whole
+        at.n_rounds += 1
+        at.n_quiet = 0 if at.kept[0].cost < before else at.n_quiet + 1
+        if at.best is None or at.kept[0].cost < at.best.cost:
+            at.best = at.kept[0]
+        at.history.append(at.best.cost)
+        if self.report is not None:
+            seconds = time.monotonic() - self.began
+            n = len(at.winners) + 1
+            self.report(Progress(n, len(at.history), at.best.cost, seconds))
+
+    def _wait_for(self, futures: list[Future[_Done]]) -> None:
+        """Wait; when the time is over or Ctrl-C comes, tell the threads to end."""
+        limit = self.options.max_time
+        try:
+            left = None if limit is None else max(0.0, limit - (time.monotonic() - self.began))
+            waiting = wait(futures, timeout=left).not_done
+        except KeyboardInterrupt:
+            self.interrupted, waiting = True, set(futures)
+        if waiting:
+            self.stop[0] = True
+            wait(futures)
+
+    def _tasks(self, at: Searching, random: np.random.Generator, number: list[int]) -> list[_Task]:
+        """What the threads do in the next round."""
+        seeds = [[*number, i] for i in range(N_TASKS)]
+        if not at.is_last and at.n_rounds < N_START_ROUNDS:
+            return [self._start(at.n_rounds, i, seed) for i, seed in enumerate(seeds)]
+        tasks = []
+        for i, seed in enumerate(seeds):
+            if (
+                i == 0
+                and at.n_rounds % CHOOSE_EVERY == CHOOSE_EVERY - 1
+                and at.chooses
+                and not self.table.xor
+            ):
+                tasks.append(
+                    _Task("choose", seed, given=(*at.kept, *(at.found if at.is_last else ())))
+                )
+            elif len(at.kept) > 1 and random.random() < 0.6:
+                a, b = random.choice(len(at.kept), 2, replace=False)
+                tasks.append(_Task("join", seed, given=(at.kept[a], at.kept[b])))
+            else:
+                one = at.kept[random.integers(len(at.kept))]
+                tasks.append(_Task("continue", seed, given=(one,)))
+        return tasks
+
+    def _start(self, n_round: int, i: int, seed: list[int]) -> _Task:
+        """One of the first tasks: every other start is of max-sum where that is fast."""
+        kind = ("max-sum", "fill", "wide" if n_round == 0 else "max-sum", "fill")[i]
+        flip = FLIPS[(n_round + i // 2) % len(FLIPS)]
+        n_factors = self._n_wide if kind == "wide" else self.K
+        if kind != "fill" and not starts.can_use_max_sum(n_factors):
+            kind = "fill"
+        return _Task(kind, seed, flip)
+
+    @property
+    def _n_wide(self) -> int:
+        return int(np.ceil(WIDE * self.K))
+
+    def _work_on(self, task: _Task) -> _Done:
+        """Do a task: make factors and improve them."""
+        seeds = np.random.default_rng(task.seed)
+        random = seeds.integers(1, 2**63, size=1, dtype=np.uint64)
+        shape = shape_of(self.table)
+        memory, kept = scratch(shape, self.K), no_factors(shape, self.K)
+        factors, work, was_whole = self._begin(task, seeds)
+        if task.kind == "fill":
+            fill(self.table, factors, memory, random, N_TRIES)
+            work += 2 * N_TRIES * self.K * self.refit_work
+        cost, n_refits = improve(
+            self.table, factors, kept, memory, random,
+            int(TASK_WORK / self.refit_work), TASK_TRIALS, self.stop,
+        )  # fmt: skip
+        work += n_refits * self.refit_work
+        return _Done(Solution.of(cost, factors), work, was_whole)
+
+    def _begin(self, task: _Task, seeds: np.random.Generator) -> tuple[Factors, float, bool]:
+        """Make the first factors of a task; with the work of max-sum, and of a linear program."""
+        if task.kind in ("max-sum", "wide"):
+            n_factors = self._n_wide if task.kind == "wide" else self.K
+            seed = int(seeds.integers(2**31))
+            found = starts.max_sum(self.observations, self.table, n_factors, task.flip, seed)
+            n_messages = self.observations.n_observed * n_factors * starts.N_ITER
+            if task.kind == "wide":
+                found = starts.pruned(self.table, *bits_of(found), self.K)
+            return found, OF_MESSAGE * min(n_messages, starts.MOST_MESSAGES), True
+        if task.kind == "fill":
+            return no_factors(shape_of(self.table), self.K), 0.0, True
+        if task.kind == "continue":
+            return task.given[0].factors(self.table), 0.0, True
+        X, Y = distinct_tiles(task.given)
+        work, was_whole = 0.0, True
+        if task.kind == "choose":
+            chosen = choose(self.table, X, Y, self.K)
+            work, was_whole = chosen.work, chosen.is_whole
+            X, Y = X[:, chosen.tiles], Y[chosen.tiles]
+        return starts.pruned(self.table, X, Y, self.K), work, was_whole

@@ -1,0 +1,68 @@
+"""Solutions of a search, the few different ones that it goes on with, and the tiles in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from boolweave.search.kernels.descent import n_different
+from boolweave.search.table import bits_of, factors_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from boolweave.search.kernels.factors import Factors, Table
+    from boolweave.search.table import Bits
+
+# The number of solutions that a search goes on with. Two are the same if their products differ in
+# fewer entries than this share of their cost.
+N_KEPT = 8
+SAME = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Factors and what they cost."""
+
+    cost: float
+    X: Bits  # (M, K)
+    Y: Bits  # (K, N)
+    covered: NDArray[np.uint64]  # (M, words of N), their product
+
+    @classmethod
+    def of(cls, cost: float, factors: Factors) -> Solution:
+        """Unpack factors."""
+        return cls(float(cost), *bits_of(factors), factors.rows.once.copy())
+
+    def factors(self, table: Table) -> Factors:
+        """Pack the factors."""
+        return factors_of(table, self.X, self.Y)
+
+
+def add(kept: list[Solution], new: Solution) -> list[Solution]:
+    """Add a solution to those that are kept, the best first; of two similar ones, the better."""
+    for i, old in enumerate(kept):
+        limit = SAME * min(old.cost, new.cost)
+        if n_different(old.covered, new.covered) <= limit:
+            if new.cost < old.cost:
+                kept = [*kept[:i], new, *kept[i + 1 :]]
+            break
+    else:
+        kept = [*kept, new]
+    return sorted(kept, key=lambda solution: solution.cost)[:N_KEPT]
+
+
+def distinct_tiles(solutions: Iterable[Solution]) -> tuple[Bits, Bits]:
+    """Collect the different tiles of solutions that are not empty: X (M, T), Y (T, N)."""
+    solutions = list(solutions)
+    X = np.hstack([solution.X for solution in solutions])
+    Y = np.vstack([solution.Y for solution in solutions])
+    full = np.flatnonzero(X.any(axis=0) & Y.any(axis=1))
+    packed = np.hstack([np.packbits(X.T[full], axis=1), np.packbits(Y[full], axis=1)])
+    _, first = np.unique(packed, axis=0, return_index=True)
+    chosen = full[np.sort(first)]
+    return X[:, chosen], Y[chosen]

@@ -1,0 +1,102 @@
+"""A table, bit-packed for the search."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from boolweave.search.kernels.bits import n_words, pack, unpack
+from boolweave.search.kernels.factors import Entries, Factors, Table, no_factors, recount_all
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from boolweave.data.observations import Observations
+    from boolweave.model.products import Product
+
+    Bits = NDArray[np.uint8]
+
+
+def pack_table(
+    observations: Observations,
+    false_one_weight: float = 1.0,
+    product: Product = "or",
+    weights: NDArray[np.float64] | None = None,
+) -> Table:
+    """Pack the observed entries by rows and by columns.
+
+    Parameters
+    ----------
+    observations : Observations, shape (M, N)
+    false_one_weight : float
+        The cost of a false one beside that of a missed one. Infinity becomes a weight above that
+        of all ones together: a false one never pays.
+    product : {"or", "xor"}
+    weights : (M, N) array, optional
+        The weight of each entry, at least 0; entries of weight 0 are not observed.
+    """
+    ones, zeros = packed_entries(observations)
+    shape = observations.shape
+    by_row, by_column = np.zeros((0, 0)), np.zeros((0, 0))
+    if weights is not None:
+        by_row = np.ascontiguousarray(weights, dtype=np.float64)
+        by_column = np.ascontiguousarray(by_row.T)
+        counts = pack(by_row > 0)
+        ones, zeros = ones & counts, zeros & counts
+    if np.isinf(false_one_weight):
+        every = observations.n_ones if weights is None else float(by_row.sum())
+        least = 1.0 if weights is None else float(by_row[by_row > 0].min(initial=np.inf))
+        false_one_weight = (every + 1.0) / min(1.0, least)
+    return Table(
+        Entries(ones, zeros, by_row),
+        Entries(transposed(ones, shape[1]), transposed(zeros, shape[1]), by_column),
+        float(false_one_weight),
+        product == "xor",
+    )
+
+
+def packed_entries(observations: Observations) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Pack the ones and the zeros of the rows, some rows at a time: (M, words of N) each."""
+    M, N = observations.shape
+    ones, zeros = (np.zeros((M, n_words(N)), dtype=np.uint64) for _ in range(2))
+    at_once = max(1, 2**24 // max(N, 1))
+    for start in range(0, M, at_once):
+        part = observations.take_rows(slice(start, start + at_once)).to_dense()
+        ones[start : start + len(part)] = pack(part == 1)
+        zeros[start : start + len(part)] = pack(part == 0)
+    return ones, zeros
+
+
+def transposed(words: NDArray[np.uint64], n: int) -> NDArray[np.uint64]:
+    """Transpose a packed matrix, (L, words of n) to (n, words of L), some columns at a time."""
+    L = len(words)
+    out = np.zeros((n, n_words(L)), dtype=np.uint64)
+    at_once = max(1, 2**24 // max(64 * L, 1))
+    for w in range(0, words.shape[1], at_once):
+        part = unpack(words[:, w : w + at_once], 64 * len(words[0, w : w + at_once]))
+        rows = slice(64 * w, min(64 * w + part.shape[1], n))
+        out[rows] = pack(part[:, : rows.stop - rows.start].T)
+    return out
+
+
+def shape_of(table: Table) -> tuple[int, int]:
+    """The number of rows and columns."""
+    return len(table.rows.ones), len(table.columns.ones)
+
+
+def factors_of(table: Table, X: Bits, Y: Bits) -> Factors:
+    """Pack factors: X (M, K), Y (K, N)."""
+    factors = no_factors(shape_of(table), X.shape[1])
+    factors.rows.members[:] = pack(X)
+    factors.columns.members[:] = pack(Y.T)
+    factors.rows.patterns[:] = pack(Y)
+    factors.columns.patterns[:] = pack(X.T)
+    recount_all(factors, table.xor)
+    return factors
+
+
+def bits_of(factors: Factors) -> tuple[Bits, Bits]:
+    """Unpack factors: X (M, K), Y (K, N)."""
+    K, N = len(factors.rows.patterns), len(factors.columns.members)
+    return unpack(factors.rows.members, K), unpack(factors.rows.patterns, N)
