@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from boolweave.runtime.types import Array, Floats
 
 # Additions to spend by default: about two seconds on one thread.
-MAX_WORK = 1.2e10
+MAX_WORK = 1.5e10
 
 # With fewer evaluations of all patterns the prices stay too far from good ones to be worth it.
 MIN_EVALUATIONS = 25
 
 # Larger tables are not even merged: sorting their rows would take longer than what they are worth.
-MAX_ENTRIES = 2_000_000
+MAX_ENTRIES = 500_000
 
 
 def lower_bound(
@@ -49,7 +49,7 @@ def lower_bound(
         Good factors, (M, K) and (K, N) of 0 and 1: the bound is reached sooner from there.
     upper : float, default=inf
         The cost of some product: the work ends where the bound reaches it.
-    max_work : float, default=1.2e10
+    max_work : float, default=1.5e10
         Additions to spend. The bound depends on this number and not on time.
 
     Returns

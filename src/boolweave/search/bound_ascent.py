@@ -42,29 +42,30 @@ if TYPE_CHECKING:
 LARGEST_SUM = 2.0**30
 
 # Patterns of so many columns run through tables that stay in the cache of a core.
-LOW_COLUMNS = 8
+LOW_COLUMNS = 7
 
 # A bound is rounded up to the next possible cost where it is above the one before by this much.
 ROUNDING = 1e-6
 
-# Steps between two evaluations of all patterns. They look at this many prefixes, of which this many
-# are taken from the last evaluation.
-STEPS = 6
-ACTIVE = 128
-TAKEN = 32
+# Steps between two evaluations of all patterns. They look at this part of the prefixes, and at so
+# many at least, of which a third is taken from the last evaluation.
+STEPS = 10
+ACTIVE_PART = 1 / 32
+MIN_ACTIVE = 64
 
 # Time of the calls of a step, in additions.
 CALLS = 1e6
 
 # Part of the old direction that is kept at each step.
-MEMORY = 0.8
+MEMORY = 0.9
 
-# Softness of the maximum over tiles, as a part of it: at first, and at least.
-SOFTEST, HARDEST = 0.05, 0.0005
+# Softness of the maximum over tiles, as a part of it: at first, for each factor; at most, at least.
+FIRST_SOFTNESS = 0.015
+SOFTEST, HARDEST = 0.1, 0.0005
 
 # Factors of the step where the bound rose and where it did not, and limits of the step in units of
 # Polyak's, the gap over the squared length of the gradient.
-RISE, FALL = 1.3, 0.7
+RISE, FALL = 1.4, 0.65
 SHORTEST, LONGEST = 0.01, 2.0
 
 # Part of a zero's weight that is its column's at first, and price of a one that is covered twice.
@@ -116,19 +117,22 @@ class Ascent:
         self.place = np.empty(len(self.prefixes), np.int64)
         self.work = 0.0
         self.best = -math.inf
-        X, Y = self._greedy_tiles() if factors is None else factors
-        tiles = np.asarray(X, bool).T[:, :, None] & np.asarray(Y, bool)[:, None, :]
-        tiles = np.ascontiguousarray(tiles)
+        if factors is None or len(factors[1]) == 0:
+            factors = self._greedy_tiles()
+        X, Y = (np.asarray(factor, bool) for factor in factors)
+        tiles = np.ascontiguousarray(X.T[:, :, None] & Y[:, None, :])
         cover = tiles.sum(axis=0)
         cost = float(self.one[cover == 0].sum() + self.zero[cover > 0].sum())
         self.upper = min(upper, self._possible(cost / self.scale))
-        self.prices = _first_prices(self.one, self.zero, tiles)
+        self.prices = _first_prices(self.one, self.zero, tiles, n_components)
         self.toward = tuple(np.zeros_like(price) for price in self.prices)
 
     def run(self, max_work: float) -> float:
         """Improves the prices until the bound reaches a known cost or the work is spent."""
         length = LONGEST / self.n_components
+        softness = min(SOFTEST, FIRST_SOFTNESS * self.n_components)
         active = np.zeros(0, np.int64)
+        n_active = max(MIN_ACTIVE, int(ACTIVE_PART * len(self.prefixes)))
         while True:
             before = self.best
             value = self._evaluate()
@@ -137,9 +141,9 @@ class Ascent:
                 return self.bound()
             has_risen = self.best > before
             length = min(max(length * (RISE if has_risen else FALL), SHORTEST), LONGEST)
-            top = np.argsort(-self.value, kind="stable")[:TAKEN]
-            active = np.concatenate([top, active[~np.isin(active, top)]])[:ACTIVE]
-            self._climb(active, length, softness=SOFTEST * (1 - self.work / max_work) ** 2)
+            top = np.argsort(-self.value, kind="stable")[: n_active // 3]
+            active = np.concatenate([top, active[~np.isin(active, top)]])[:n_active]
+            self._climb(active, length, softness * (1 - self.work / max_work) ** 2)
 
     def bound(self) -> float:
         """The best bound so far, rounded up to a possible cost."""
@@ -186,15 +190,14 @@ class Ascent:
             kernels.move(self.one, self.zero, self.prices, self.toward, size)
         n_ones, n_columns = np.count_nonzero(self.one), self.one.shape[1]
         tables = (len(active) + 1) << self.n_low
-        self.work += STEPS * (n_ones * tables + len(active) * self.one.size * n_columns + CALLS)
+        pairs = (len(active) + 20) * self.one.size * n_columns
+        self.work += STEPS * (n_ones * tables + pairs + CALLS)
 
     def _greedy_tiles(self) -> tuple[Array, Array]:
         """K tiles taken one by one, each the best for what is not yet covered."""
         n_rows, n_columns = self.one.shape
-        X, Y = (
-            np.zeros((n_rows, self.n_components), bool),
-            np.zeros((self.n_components, n_columns), bool),
-        )
+        X = np.zeros((n_rows, self.n_components), bool)
+        Y = np.zeros((self.n_components, n_columns), bool)
         one, zero = self.one.copy(), self.zero.copy()
         for k in range(self.n_components):
             gains = (
@@ -214,13 +217,19 @@ class Ascent:
         return X, Y
 
 
-def _first_prices(one: Floats, zero: Floats, tiles: Array) -> Prices:
+def _first_prices(one: Floats, zero: Floats, tiles: Array, n_components: int) -> Prices:
     """Prices that would be optimal for the given tiles (K, R, N) if there were no others.
+
+    With one factor they are optimal: the gain of a tile is what it saves.
 
     All tiles gain the same, as much as the smallest does by what it alone covers; ones that are
     missed cost all they can. A zero's weight goes to ones of its row in proportion to their prices:
     where it is covered, to ones that no tile covers without it.
     """
+    n_columns = one.shape[1]
+    pair = np.zeros((*one.shape, n_columns))
+    if n_components == 1:
+        return one.copy(), pair, np.zeros_like(zero)
     cover = tiles.sum(axis=0)
     alone = np.array([one[tile & (cover == 1)].sum() for tile in tiles])
     false = np.array([(zero / np.maximum(cover, 1))[tile].sum() for tile in tiles])
@@ -229,8 +238,6 @@ def _first_prices(one: Floats, zero: Floats, tiles: Array) -> Prices:
     price = np.where(cover == 0, one, FIRST_TWICE * one)
     for tile, factor in zip(tiles, part, strict=True):
         price = np.where(tile & (cover == 1), factor * one, price)
-    n_columns = one.shape[1]
-    pair = np.zeros((*one.shape, n_columns))
     for j in range(n_columns):
         is_without = (tiles & ~tiles[:, :, j : j + 1]).any(axis=0)
         is_false = (cover[:, j : j + 1] > 0) & (zero[:, j : j + 1] > 0)
