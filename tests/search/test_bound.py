@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from boolweave.search.bound import is_cheap, lower_bound
-from boolweave.search.bound_kernels import average_tile, best_patterns
+from boolweave.search.bound_kernels import average_tile, best_patterns, gains_of
 
 # Enough for tables of this size; the default would be spent on those where a gap remains.
-WORK = 2e8
+WORK = 1e9
 
 
 def cheapest(ones, zeros, n_components, false_one_weight=1.0, weights=None):
@@ -144,6 +144,22 @@ def test_what_is_cheap():
     assert is_cheap(large, ~large, 60)
     huge = np.zeros((3000, 1000), bool)
     assert not is_cheap(huge, ~huge, 3)
+
+
+def test_prices_are_made_valid_whatever_they_were():
+    rng = np.random.default_rng(6)
+    is_one = rng.random((7, 5)) < 0.5
+    one = np.where(is_one, rng.integers(1, 50, (7, 5)), 0).astype(float)
+    zero = np.where(is_one, 0, rng.integers(1, 50, (7, 5))).astype(float)
+    too_much = tuple(100 * rng.random(shape) for shape in [(7, 5), (7, 5, 5), (7, 5)])
+    (price, pair, cost, column_gain), is_given_up, constant = gains_of(one, zero, too_much, 3)
+    assert (price <= one).all()
+    assert (pair.sum(axis=2) + cost <= zero).all()
+    assert not pair[is_one].any()
+    assert (column_gain <= zero.sum(axis=0)).all()
+    slack = (one - price).sum(axis=0)
+    assert (is_given_up == (column_gain > slack)).all()
+    assert constant == price.sum() + np.minimum(column_gain, slack).sum()
 
 
 def row_gain(gains, i, pattern):

@@ -54,7 +54,7 @@ ACTIVE_PART = 1 / 32
 MIN_ACTIVE = 64
 
 # Time of the calls of a step, in additions.
-CALLS = 1e6
+CALLS = 2e6
 
 # Part of the old direction that is kept at each step.
 MEMORY = 0.9
@@ -190,7 +190,7 @@ class Ascent:
             kernels.move(self.one, self.zero, self.prices, self.toward, size)
         n_ones, n_columns = np.count_nonzero(self.one), self.one.shape[1]
         tables = (len(active) + 1) << self.n_low
-        pairs = (len(active) + 20) * self.one.size * n_columns
+        pairs = (len(active) + 40) * self.one.size * n_columns
         self.work += STEPS * (n_ones * tables + pairs + CALLS)
 
     def _greedy_tiles(self) -> tuple[Array, Array]:

@@ -127,12 +127,8 @@ def best_patterns(
                     gain[pattern] += max(nothing, np.int32(row[pattern] - lost))
             for pattern in range(length):
                 sums[pattern] += max(nothing, gain[pattern])
-        best, where = sums[0], 0
-        for pattern in range(length):
-            if sums[pattern] > best:
-                best, where = sums[pattern], pattern
-        value[index] = best
-        place[index] = where
+        place[index] = np.argmax(sums)
+        value[index] = sums[place[index]]
 
 
 @njit(cache=True, nogil=True)
