@@ -26,9 +26,9 @@ quick: .venv/dev.stamp  ## the core in less than a minute (kernels compiled): no
 	$(BIN)/python -m pytest $(QUICK) -n 2 --dist loadfile -q -m "not slow and not browser" -k "not cluster"
 
 test: lint  ## lint, the kernels as plain Python with coverage, then all tests
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/engine/kernels -q \
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/engine/kernels tests/search/kernels -q \
 	    --ignore=tests/engine/kernels/test_jit.py \
-	    --cov=boolweave.engine.kernels --cov-report=term-missing
+	    --cov=boolweave.engine.kernels --cov=boolweave.search.kernels --cov-report=term-missing
 	$(BIN)/python -m pytest -n auto --dist worksteal --durations=25
 
 lint: .venv/dev.stamp  ## style, types and the direction of imports

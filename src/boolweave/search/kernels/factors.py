@@ -201,7 +201,7 @@ def gains(
         while left != ZERO:
             line = 64 * j + lowest(left)
             left &= left - ONE
-            keeps = ZERO - ((members[line, k >> 6] >> np.uint64(k & 63)) & ONE)
+            keeps = ~ZERO * ((members[line, k >> 6] >> np.uint64(k & 63)) & ONE)
             good, bad = 0.0, 0.0
             for w in range(pattern.shape[0]):
                 if xor:

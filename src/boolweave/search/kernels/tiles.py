@@ -51,7 +51,7 @@ def best_members(
             line = 64 * word + i
             if plain:
                 # As `gains`, written out here because most of the time is spent here.
-                keeps = ZERO - ((members[line, j] >> shift) & ONE)
+                keeps = ~ZERO * ((members[line, j] >> shift) & ONE)
                 good, bad = 0, 0
                 for w in range(n):
                     others = (once[line, w] & ~(own[k, w] & keeps)) | twice[line, w]
@@ -107,7 +107,7 @@ def _missing(
     """Set the entries of a line that k should cover, given the others; whether there are any."""
     ones, zeros, _ = entries
     members, own, once, twice = side
-    keeps = ZERO - ((members[line, k >> 6] >> np.uint64(k & 63)) & ONE)
+    keeps = ~ZERO * ((members[line, k >> 6] >> np.uint64(k & 63)) & ONE)
     found = ZERO
     for w in range(pattern.shape[0]):
         if table.xor:
