@@ -19,12 +19,11 @@ if TYPE_CHECKING:
     from boolweave.search.table import Bits
 
 # The largest program that is solved: numbers in its constraints, entries times tiles to set it up,
-# steps of the simplex method. The most tiles with a share between 0 and 1 with which it is solved
-# in whole numbers, and the most nodes of the search for these.
+# steps of the simplex method. It is solved in whole numbers if the tiles with a share between 0 and
+# 1 are at most half of K and ten; and with so many nodes.
 MOST_NUMBERS = 40_000
 MOST_CELLS = 3 * 10**8
 MOST_STEPS = 20_000
-MOST_BETWEEN = 30
 MOST_NODES = 100
 
 # Nanoseconds, about: for a number in the constraints.
@@ -71,7 +70,7 @@ def choose(table: Table, X: Bits, Y: Bits, n_components: int) -> Choice:
         return Choice(everything, work, False)
     shares = solved.x[: program.n_tiles]
     n_between = int(((shares > 1e-6) & (shares < 1 - 1e-6)).sum())
-    if n_between > MOST_BETWEEN:
+    if n_between > 10 + n_components // 2:
         return Choice(everything, work, False)
     if n_between:
         shares = _whole(program, shares)

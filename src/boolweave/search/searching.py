@@ -53,11 +53,13 @@ OF_WORD = 2.0
 OF_MESSAGE = 1.0
 TASK_WORK = 50e6
 TASK_TRIALS = 50
+MOST_TRIALS = 100  # for each factor
 MOST_WORK = 14e9
 SHARE_OF_SEARCH = 0.3
 
-# Every so many rounds one task chooses tiles by a linear program.
-CHOOSE_EVERY = 3
+# After so many rounds, so many of which brought nothing, a task chooses tiles by a linear program.
+CHOOSE_AFTER = 6
+CHOOSE_WHEN_QUIET = (1, 3, 5)
 
 # The shares of flips with which max-sum begins, and by how much wide starts are wider.
 FLIPS = (0.1, 0.02, 0.004)
@@ -235,6 +237,7 @@ class Search:
             at.winners.append(at.kept[0])
             at.found += at.kept
         at.kept, at.n_rounds, at.n_quiet, at.work_before = [], 0, 0, at.work
+        at.chooses = True
 
     def _searches_end(self, at: Searching) -> bool:
         """Whether there are enough independent searches."""
@@ -269,7 +272,7 @@ class Search:
             done = future.result()
             at.kept = add(at.kept, done.solution)
             at.work += done.work
-            at.chooses = at.chooses and done.was_whole
+            at.chooses = at.chooses and (done.was_whole or (at.is_last and at.n_rounds == 0))
         at.n_rounds += 1
         at.n_quiet = 0 if at.kept[0].cost < before else at.n_quiet + 1
         if at.best is None or at.kept[0].cost < at.best.cost:
@@ -299,15 +302,9 @@ class Search:
             return [self._start(at.n_rounds, i, seed) for i, seed in enumerate(seeds)]
         tasks = []
         for i, seed in enumerate(seeds):
-            if (
-                i == 0
-                and at.n_rounds % CHOOSE_EVERY == CHOOSE_EVERY - 1
-                and at.chooses
-                and not self.table.xor
-            ):
-                tasks.append(
-                    _Task("choose", seed, given=(*at.kept, *(at.found if at.is_last else ())))
-                )
+            if i == 0 and self._is_time_to_choose(at):
+                others = at.found if at.is_last and at.n_rounds == 0 else []
+                tasks.append(_Task("choose", seed, given=(*at.kept, *others)))
             elif len(at.kept) > 1 and random.random() < 0.6:
                 a, b = random.choice(len(at.kept), 2, replace=False)
                 tasks.append(_Task("join", seed, given=(at.kept[a], at.kept[b])))
@@ -315,6 +312,14 @@ class Search:
                 one = at.kept[random.integers(len(at.kept))]
                 tasks.append(_Task("continue", seed, given=(one,)))
         return tasks
+
+    def _is_time_to_choose(self, at: Searching) -> bool:
+        """Whether the solutions are so similar that a linear program over their tiles is easy."""
+        if self.table.xor or not at.chooses:
+            return False
+        if at.is_last:
+            return at.n_rounds % 2 == 0
+        return at.n_rounds >= CHOOSE_AFTER and at.n_quiet in CHOOSE_WHEN_QUIET
 
     def _start(self, n_round: int, i: int, seed: list[int]) -> _Task:
         """One of the first tasks: every other start is of max-sum where that is fast."""
@@ -341,7 +346,7 @@ class Search:
             work += 2 * N_TRIES * self.K * self.refit_work
         cost, n_refits = improve(
             self.table, factors, kept, memory, random,
-            int(TASK_WORK / self.refit_work), TASK_TRIALS, self.stop,
+            int(TASK_WORK / self.refit_work), TASK_TRIALS, MOST_TRIALS * self.K, self.stop,
         )  # fmt: skip
         work += n_refits * self.refit_work
         return _Done(Solution.of(cost, factors), work, was_whole)

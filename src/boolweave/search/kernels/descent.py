@@ -176,17 +176,19 @@ def _victim(
 @njit(cache=True, nogil=True)
 def improve(
     table: Table, factors: Factors, kept: Factors, memory: Scratch, random: Words,
-    most_work: int, least_trials: int, stop: NDArray[np.bool_],
+    most_work: int, least_trials: int, most_trials: int, stop: NDArray[np.bool_],
 ) -> tuple[float, int]:  # fmt: skip
     """Replace one or two factors by new tiles, descend, keep what is not worse; again and again.
 
-    Ends after so much work (refits of a factor), at a cost of zero, or when `stop[0]` is set by
-    another thread. Returns the cost and the work.
+    Ends after so much work (refits of a factor) or so many trials, at a cost of zero, or when
+    `stop[0]` is set by another thread. Returns the cost and the work.
     """
     best, work = descend(table, factors, memory, random, MANY_PASSES, KEEP_TIES)
     copy_factors(factors, kept)
     n_trials = 0
-    while best > 0 and (work < most_work or n_trials < least_trials) and not stop[0]:
+    while best > 0 and n_trials < most_trials and not stop[0]:
+        if work >= most_work and n_trials >= least_trials:
+            break
         n_trials += 1
         work += 2
         _forget(memory)
