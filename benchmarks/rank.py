@@ -68,7 +68,8 @@ def main() -> None:
     for name, seen in tables():
         if chosen.only and name not in chosen.only:
             continue
-        answers = [factorize(seen, random_state=seed) for seed in range(chosen.seeds)]
+        how = {"objective": "posterior"}
+        answers = [factorize(seen, random_state=seed, **how) for seed in range(chosen.seeds)]
         found = " ".join(str(answer.model.n_components) for answer in answers)
         shortest = select_rank(seen, random_state=0).scores.min()
         answer = min(description_length(answer) for answer in answers)

@@ -55,3 +55,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for line in _unexpected_skips:
             terminalreporter.line(line)
         terminalreporter.line(f"Allowed reasons start with: {', '.join(ALLOWED_SKIPS)}")
+
+
+@pytest.fixture
+def quick_search(monkeypatch):
+    """A search for the fewest errors with little work, which is enough for small tables."""
+    from boolweave.search import searching
+
+    monkeypatch.setattr(searching, "TASK_WORK", 10**5)
+    monkeypatch.setattr(searching, "PATIENCE", 2)

@@ -88,7 +88,7 @@ def test_factors_on_their_way_warn(monkeypatch):
     assert more.log_posterior_ > one.log_posterior_
     votes = votes.hide(0.2, random_state=0)[0]  # to be filled: marginals are what counts
     with pytest.warns(ConvergenceWarning, match=r"Set decimation=0\.1"):
-        factorize(votes, 8, random_state=0)
+        factorize(votes, 8, objective="posterior", random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         decided = factorize(votes, 8, random_state=0, decimation=0.1)

@@ -267,6 +267,10 @@ WRONG = {
     "histories of two lengths": put("history/residual", lambda a: a[:-1]),
     "a history of text": put("history/residual", lambda a: a.astype(str)),
     "half of a search": put("ranks/best", 2),
+    "an unknown ending": say("fitted", ending="tired"),
+    "another ending": say("fitted", ending="interrupted"),
+    "a bound without an error": say("fitted", error_bound_=1.0),
+    "an error without a history": say("fitted", error_=1.0, error_bound_=1.0),
     "names of others": put("feature_names_in_", ["a"]),
 }  # fmt: skip
 
@@ -277,6 +281,26 @@ def test_arrays_that_do_not_fit_together(saved, wrong, seal):
     """With the right checksum or without any: the numbers themselves are looked at."""
     rewrite(saved, WRONG[wrong], seal)
     assert "damaged" in unreadable(saved)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        say("fitted", error_="few"), say("fitted", error_=-1.0), say("fitted", error_bound_=None),
+        say("fitted", error_bound_=1e9), say("fitted", error_=None, error_bound_=None),
+        put("redundancy_", [1.0]), put("redundancy_", [1.0, np.nan]),
+        lambda arrays, header: arrays.pop("redundancy_"),
+        lambda arrays, header: arrays.pop("history/error"),
+        say("parameters", max_iter={"value": 3}),
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("quick_search")
+def test_errors_that_do_not_fit_together(path, change):
+    BooleanMatrixFactorization(2, objective="errors", n_init=2, random_state=0).fit(SEEN).save(path)
+    rewrite(path, lambda arrays, header: None)
+    assert boolweave.load(path).error_ >= 0
+    rewrite(path, change)
+    assert "damaged" in unreadable(path)
 
 
 RANKS = {"ranks": [1, 2], "scores": [2.0, 1.0], "errors": [0.0, 0.0], "best": 2, "criterion": "mdl"}

@@ -63,7 +63,7 @@ def about_changes(result: Result, parameters: Any) -> None:
         f"the decoded factors still change after {result.n_iter} iterations, by {share:.1%} of "
         f"their ones in each. {remedy}",
         ConvergenceWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
 
 
@@ -74,7 +74,8 @@ def about_data(observations: ObservedEntries, parameters: Any) -> None:
         return
     n_observed, n_ones = observations.n_observed, observations.n_ones
     if n_observed == 0:
-        what = "nothing was observed: every entry will be a guess of the prior"
+        guess = "0" if parameters.objective == "errors" else "a guess of the prior"
+        what = f"nothing was observed: every entry will be {guess}"
         remedy = (
             'check how ones and zeros are marked; if what is not listed is 0, set absent="zero"'
         )
@@ -89,7 +90,7 @@ def about_data(observations: ObservedEntries, parameters: Any) -> None:
             remedy = 'if what is not listed is 0, set absent="zero"; otherwise add observed zeros'
     else:
         return
-    warnings.warn(f"{what}; {remedy}", DegenerateDataWarning, stacklevel=4)
+    warnings.warn(f"{what}; {remedy}", DegenerateDataWarning, stacklevel=5)
 
 
 def _says_what_is_missing(parameters: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from boolweave import saving
 from boolweave.estimator import BooleanMatrixFactorization
-from boolweave.estimator.parameters import settings_of
+from boolweave.estimator.parameters import settings_of, with_objective
 from boolweave.fit import rank
 from boolweave.runtime.deadline import Deadline
 
@@ -60,6 +60,10 @@ def select_rank(
     if wanted is not None and (not wanted or min(wanted) < 1):
         raise ValueError(f"ranks must be whole numbers from 1 up, at least one; got {wanted}")
     estimator = BooleanMatrixFactorization("auto", **parameters)
+    if estimator.objective == "errors":
+        raise ValueError(
+            'select_rank judges the factors of `objective="posterior"`: leave `objective` out'
+        )
     observations = estimator._checked(X)
     settings = settings_of(estimator)
     with estimator._recording(
@@ -98,28 +102,48 @@ def load(path: str | Path) -> BooleanMatrixFactorization:
     return saving.load(path, BooleanMatrixFactorization)
 
 
-def factorize(X: Any, n_components: int | Literal["auto"] = "auto", **parameters: Any) -> Result:
-    """Factorize a Boolean matrix; the parameters are those of `BooleanMatrixFactorization`.
+def factorize(
+    X: Any,
+    n_components: int | Literal["auto"] = "auto",
+    *,
+    sample_weight: Any = None,
+    **parameters: Any,
+) -> Result:
+    """Find the factors of a Boolean matrix with the fewest wrong entries.
+
+    Parameters
+    ----------
+    X : as in `BooleanMatrixFactorization.fit`, shape (M, N)
+    n_components : int or "auto", default="auto"
+        Number of factors K.
+    sample_weight : array or sparse matrix, optional
+        As in `BooleanMatrixFactorization.fit`.
+    **parameters
+        Those of `BooleanMatrixFactorization`, with one other default: objective="errors". It is
+        "posterior" where a parameter is given that only that has, such as `noise` or `method`.
 
     Returns
     -------
     Result
-        With ``X`` (M, K), ``Y`` (K, N), ``Z`` (M, N), their log-odds and the history of the run.
+        With ``X`` (M, K), ``Y`` (K, N), ``Z`` (M, N), their log-odds and the history of the run;
+        ``cost`` is the number of wrong entries.
 
     Examples
     --------
     >>> from boolweave import factorize
-    >>> factorize([[1, 1, 0], [1, 1, 0], [0, 0, 0]], n_components=1, random_state=0).Y
-    array([[1, 1, 0]], dtype=uint8)
+    >>> found = factorize([[1, 1, 0], [1, 1, 0], [0, 0, 0]], n_components=1, random_state=0)
+    >>> found.Y, found.cost
+    (array([[1, 1, 0]], dtype=uint8), 0.0)
     """
-    estimator = BooleanMatrixFactorization(n_components, **parameters)
-    return estimator._run(estimator._checked(X))[0]
+    estimator = BooleanMatrixFactorization(n_components, **with_objective(parameters))
+    return estimator._find(X, sample_weight=sample_weight)[0]
 
 
 def complete(X: Any, n_components: int | Literal["auto"] = "auto", **parameters: Any) -> Result:
     """Fill the holes of a Boolean matrix; the answer is `Result.completed`.
 
-    Like `factorize`, except that entries which a sparse matrix does not store are missing.
+    The parameters are those of `BooleanMatrixFactorization`, except that entries which a sparse
+    matrix does not store are missing.
 
     Examples
     --------
@@ -131,4 +155,4 @@ def complete(X: Any, n_components: int | Literal["auto"] = "auto", **parameters:
            [1, 1, 0]], dtype=uint8)
     """
     estimator = BooleanMatrixFactorization(n_components, **{"absent": "missing", **parameters})
-    return estimator._run(estimator._checked(X))[0]
+    return estimator._find(X)[0]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Layout: TypeAlias = dict[str, tuple[tuple[type[np.generic], ...], str | None]]
 
 FORMAT = "boolweave model"
-# 1: without a checksum. 2: with one. 3: with the ending of a run.
+# 1: without a checksum. 2: with one. 3: with the ending of a run, and with errors.
 VERSION = 3
 FIRST_SEALED = 2
 
@@ -51,8 +51,15 @@ _REQUIRED: Layout = {
     "column_log_odds_": (_FLOATS, "KN"),
     "row_prior_": (_FLOATS, None),
     "column_prior_": (_FLOATS, None),
+}
+# Beside those: the arrays of a file with objective="posterior", and with objective="errors".
+_OF_POSTERIOR: Layout = {
     "history/residual": (_FLOATS, "I"),
     "history/log_posterior": (_FLOATS, "I"),
+}
+_OF_ERRORS: Layout = {
+    "history/error": (_FLOATS, "I"),
+    "redundancy_": (_FLOATS, "K"),
 }
 _OPTIONAL: Layout = {
     "observations/row_labels": (_TEXT, "M"),
@@ -73,6 +80,7 @@ _MISSING = ("missing_given_zero", "missing_given_one")
 _COUNTS = ("n_iter_", "n_dropped_", "n_features_in_")
 _SWITCHES = ("converged_", "interrupted_", "marginal_")
 _PLAIN = (*_COUNTS, *_SWITCHES, "log_posterior_")
+_ERRORS = ("error_", "error_bound_")
 
 
 def save(path: str | Path, estimator: Any) -> None:
@@ -83,7 +91,7 @@ def save(path: str | Path, estimator: Any) -> None:
         "version": VERSION,
         "parameters": {},
         "fitted": {
-            **{name: getattr(estimator, name) for name in _PLAIN},
+            **{name: getattr(estimator, name) for name in (*_PLAIN, *_ERRORS)},
             "ending": str(estimator.result_.ending),
         },
         "provenance": estimator.provenance_,
@@ -102,7 +110,7 @@ def save(path: str | Path, estimator: Any) -> None:
             arrays[f"parameter/{name}"] = np.asarray(value, dtype=np.float64)
         else:
             header["parameters"][name] = {"value": _plain(value)}
-    for name in {**_required(header["parameters"]), **_optional(header["parameters"])}:
+    for name in {**_required(header), **_optional(header)}:
         prefix, _, attribute = name.rpartition("/")
         value = getattr(sources.get(prefix), attribute, None)
         if value is not None:
@@ -144,7 +152,7 @@ def load(path: str | Path, make: type) -> Any:
         if version >= FIRST_SEALED and not sealed:
             raise KeyError(CHECKSUM)
         _check_plain(header)
-        _check_arrays(arrays, header["parameters"])
+        _check_arrays(arrays, header)
         return _restore(arrays, header, make, sealed)
     except KeyError as missing:
         problem = f"{str(missing.args[0])!r} is missing in it"
@@ -183,6 +191,9 @@ def _restore(arrays: dict[str, Array], header: dict[str, Any], make: type, seale
         history=_part(arrays, "history"),
         marginal=fitted["marginal_"],
         stability=arrays.get("factor_stability_"),
+        cost=fitted.get("error_"),
+        bound=fitted.get("error_bound_"),
+        redundancy=arrays.get("redundancy_"),
     )
     _check_beliefs(estimator.result_, arrays["components_"], sealed or estimator.decimation)
     estimator.n_dropped_ = fitted["n_dropped_"]
@@ -233,16 +244,19 @@ def _plain(value: Any) -> Any:
 # ---------------------------------------------------------------- checks
 
 
-def _required(parameters: Mapping[str, Any]) -> Layout:
-    """The arrays that a file with these parameters must have."""
+def _required(header: Mapping[str, Any]) -> Layout:
+    """The arrays that a file with this header must have."""
+    parameters = header["parameters"]
     arrays = {f"parameter/{name}" for name, kept in parameters.items() if kept == {"array": True}}
     channels = {f"{prefix}/{name}" for prefix in _channels(parameters) for name in _NOISE}
-    return {**_REQUIRED, **dict.fromkeys(arrays | channels, (_FLOATS, None))}
+    own = _OF_POSTERIOR if header["fitted"].get("error_") is None else _OF_ERRORS
+    return {**_REQUIRED, **own, **dict.fromkeys(arrays | channels, (_FLOATS, None))}
 
 
-def _optional(parameters: Mapping[str, Any]) -> Layout:
+def _optional(header: Mapping[str, Any]) -> Layout:
     """The arrays that it may have."""
-    channels = [f"{prefix}/{name}" for prefix in _channels(parameters) for name in _MISSING]
+    of = _channels(header["parameters"])
+    channels = [f"{prefix}/{name}" for prefix in of for name in _MISSING]
     return {**_OPTIONAL, **_RANKS, **dict.fromkeys(channels, (_FLOATS, None))}
 
 
@@ -251,9 +265,9 @@ def _channels(parameters: Mapping[str, Any]) -> list[str]:
     return ["noise", *(f"parameter/{name}" for name in given)]
 
 
-def _check_arrays(arrays: Arrays, parameters: Mapping[str, Any]) -> None:
+def _check_arrays(arrays: Arrays, header: Mapping[str, Any]) -> None:
     """Raise unless all arrays are there, none is unknown, and types and shapes are right."""
-    required, optional = _required(parameters), _optional(parameters)
+    required, optional = _required(header), _optional(header)
     missing = [name for name in required if name not in arrays]
     if missing:
         raise KeyError(missing[0])
@@ -296,6 +310,8 @@ def _check_beliefs(result: Result, components: Array, certain: Any) -> None:
         raise ValueError("'components_' must be 1 where 'column_log_odds_' is above 0, and else 0")
     if result.stability is not None:
         probability_array("factor_stability_", result.stability)
+    if result.redundancy is not None and np.isnan(result.redundancy).any():
+        raise ValueError("'redundancy_' must not hold NaN")
 
 
 def _check_plain(header: Mapping[str, Any]) -> None:
@@ -311,16 +327,29 @@ def _check_plain(header: Mapping[str, Any]) -> None:
     score = fitted["log_posterior_"]
     if type(score) not in (int, float) or not math.isfinite(score):
         raise ValueError(f"'log_posterior_' must be a finite number, but is {_cut(score)}")
+    _check_errors(fitted)
     told = header.get("provenance", {})
     kinds = {"command": str, "hold_out": float}
     if type(told) is not dict or any(type(told[name]) is not kinds.get(name) for name in told):
         raise ValueError(f"'provenance' must tell command and hold_out, but is {_cut(told)}")
-    _check_known(fitted, (*_PLAIN, "ending"))
+    _check_known(fitted, (*_PLAIN, *_ERRORS, "ending"))
     for name, kept in header["parameters"].items():
         if kept in ({"channel": True}, {"array": True}):
             continue
         if list(kept) != ["value"] or not isinstance(kept["value"], str | int | float | None):
             raise ValueError(f"the parameter {_cut(name)} is not understood")
+
+
+def _check_errors(fitted: Mapping[str, Any]) -> None:
+    """Raise unless the error and its bound are numbers that fit, or neither was counted."""
+    counted: list[Any] = [fitted.get(name) for name in _ERRORS]
+    if counted == [None, None]:
+        return
+    for name, value in zip(_ERRORS, counted, strict=True):
+        if type(value) not in (int, float) or not math.isfinite(value) or value < 0:
+            raise ValueError(f"{name!r} must be a number from 0 up, but is {_cut(value)}")
+    if counted[1] > counted[0]:
+        raise ValueError("'error_bound_' must not be above 'error_'")
 
 
 def _check_known(found: Iterable[str], known: Iterable[str]) -> None:

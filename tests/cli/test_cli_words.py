@@ -98,8 +98,8 @@ def test_nothing_observed_is_warned_of(folder):
 def test_empty_factors_are_told(folder):
     (folder / "tile.csv").write_text("1,1,0,0\n" * 4 + "0,0,0,0\n" * 4)
     done = run(
-        "factorize", "tile.csv", "-k", "3", "--jobs", "1", "--json", "--model", "tile.npz",
-        cwd=folder,
+        "factorize", "tile.csv", "-k", "3", "--objective", "posterior", "--jobs", "1", "--json",
+        "--model", "tile.npz", cwd=folder,
     )  # fmt: skip
     fitted = boolweave.load(folder / "tile.npz")
     full = (fitted.row_log_odds_ > 0).any(0) & fitted.components_.any(1)

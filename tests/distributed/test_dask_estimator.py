@@ -330,3 +330,9 @@ def test_which_errors_may_mean_a_lost_worker():
         FileNotFoundError(errno.ENOENT, "No such file", "a.parquet"),
     ):
         assert not _connection_broke(error), error
+
+
+def test_the_fewest_errors_are_for_one_machine(client):  # noqa: F811
+    model = DaskBooleanMatrixFactorization(2, client=client, objective="errors")
+    with pytest.raises(ValueError, match=r"one machine.*set `objective=\"posterior\"`"):
+        model.fit(np.eye(4))

@@ -40,8 +40,13 @@ def cut(X):
     return ones.astype(X.dtype)
 
 
+@pytest.mark.usefixtures("quick_search")
 @estimator_checks.parametrize_with_checks(
-    [BooleanMatrixFactorization(2), BooleanMatrixFactorization(2, method="max-sum")],
+    [
+        BooleanMatrixFactorization(2),
+        BooleanMatrixFactorization(2, method="max-sum"),
+        BooleanMatrixFactorization(2, objective="errors"),
+    ],
     expected_failed_checks=lambda estimator: EXCUSED,
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -1,7 +1,7 @@
 import io
 import sys
 
-from boolweave.runtime.progress import progress
+from boolweave.runtime.progress import progress, search_progress
 
 
 class Terminal(io.StringIO):
@@ -14,6 +14,8 @@ def test_silent_in_a_pipe_and_when_not_asked(monkeypatch):
         monkeypatch.setattr(sys, "stderr", stream)
         with progress(10, verbose) as on_iteration:
             assert on_iteration is None
+        with search_progress(10.0, verbose) as on_round:
+            assert on_round is None
         assert stream.getvalue() == ""
 
 
@@ -34,3 +36,15 @@ def test_length_unknown(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
     with progress(None) as on_iteration:
         on_iteration(1, 0.5, -1.0)
+
+
+def test_a_line_about_a_search(monkeypatch):
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("COLUMNS", "150")
+    monkeypatch.setenv("TERM", "xterm")
+    with search_progress(10.0) as on_round:
+        on_round(1, 1500.0)
+        on_round(2, 1234.0)
+    shown = stream.getvalue()
+    assert "round 2" in shown and "least error 1,234" in shown and "of 10 s" in shown

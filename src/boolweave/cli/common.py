@@ -102,19 +102,25 @@ def _above(text: str | None) -> str | float | None:
 
 
 def fit(
-    observations: Observations, how: Fitting, quiet: bool, where: Cluster
-) -> BooleanMatrixFactorization:
-    """Fit, with progress on a terminal; warnings become lines on standard error."""
+    observations: Observations, how: Fitting, quiet: bool, where: Cluster,
+    objective: Literal["errors", "posterior"] = "posterior",
+) -> BooleanMatrixFactorization:  # fmt: skip
+    """Fit, with progress on a terminal; warnings become lines on standard error.
+
+    The `objective` is that of one machine, where no option says another.
+    """
     import warnings
 
     from boolweave.cli.clusters import client_of
     from boolweave.estimator import BooleanMatrixFactorization
+    from boolweave.estimator.parameters import with_objective
 
     chosen = how.parameters() | {"verbose": 0 if quiet else 1}
     with client_of(where, quiet) as client, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if client is None:
-            model = BooleanMatrixFactorization(**chosen).fit(observations)
+            model = BooleanMatrixFactorization(**with_objective(chosen, objective))
+            model.fit(observations)
         else:
             from boolweave.distributed import DaskBooleanMatrixFactorization
 

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from boolweave.metrics import Agreement
     from boolweave.report.contents import HeldOut
 
+# Factors whose stability is said one by one.
+NAMED = 8
+
 
 def factorize(
     source: Sources,
@@ -58,7 +61,8 @@ def factorize(
 ) -> None:
     """Find the factors behind a table: who belongs together, and in what.
 
-    Writes a line for each member of each factor: factor, axis, label, probability.
+    The factors are those with the fewest wrong entries, unless --objective says otherwise. Writes a
+    line for each member of each factor: factor, axis, label, probability.
 
     Example: boolweave factorize votes.csv -k 3 --model votes.npz --report votes.html
     """
@@ -69,7 +73,7 @@ def factorize(
     _check_kept(keeping)
     contents = read_input(source, reading, writing.quiet, max_memory=fitting.max_memory)
     absent = reading.absent or "zero"
-    with _fitted(contents, absent, fitting, where, keeping, writing.quiet) as found:
+    with _fitted(contents, absent, fitting, where, keeping, writing.quiet, "errors") as found:
         model = found.model
         put_answer(
             writing,
@@ -80,6 +84,8 @@ def factorize(
                         "factor": k + 1,
                         "rows": members(model, k, "row"),
                         "columns": members(model, k, "column"),
+                        "stability": _number_of(model.factor_stability_, k),
+                        "redundancy": _number_of(model.redundancy_, k),
                     }
                     for k in range(len(model.components_))
                 ],
@@ -270,17 +276,22 @@ class _Fit:
     def summary(self) -> dict[str, object]:
         """The figures of a fit, for `--json`."""
         model, seen = self.model, self.model.observations_
+        observed = self.on_observed()
         summary = {
             "rows": seen.n_rows,
             "columns": seen.n_columns,
             "observed": seen.n_observed,
+            "objective": model.objective,
+            "error": model.error_,
+            "error_bound": model.error_bound_,
+            "missed": observed.n_ones - observed.n_covered,
             "n_components": len(model.components_),
             "n_empty": self.n_empty(),
             "converged": bool(model.converged_),
             "interrupted": bool(model.interrupted_),
             "n_iter": int(model.n_iter_),
             "log_posterior": float(model.log_posterior_),
-            **self.on_observed().figures(),
+            **observed.figures(),
         }
         aside = self.on_held_out()
         if aside is not None:
@@ -292,10 +303,54 @@ class _Fit:
         n, n_empty = len(self.model.components_), self.n_empty()
         empty = f", {n_empty} empty" if n_empty else ""
         words = self.on_observed().sentence("observed entries")
-        talk(f"{n} factor{'' if n == 1 else 's'}{empty}: {words}", False)
+        talk(f"{_count(n, 'factor')}{empty}: {words}", False)
+        if self.model.error_ is not None:
+            talk(self._errors_in_words(), False)
+            if self.model.factor_stability_ is not None:
+                talk(_stability_in_words(self.model.factor_stability_), False)
         aside = self.on_held_out()
         if aside is not None:
             talk(f"held out: {aside.sentence()}", False)
+
+    def _errors_in_words(self) -> str:
+        """The wrong entries, and what is known of the fewest possible."""
+        model, seen = self.model, self.on_observed()
+        missed, false = seen.n_ones - seen.n_covered, seen.false_ones
+        words = (
+            f"{_count(missed + false, 'wrong entry', 'wrong entries')} = "
+            f"{missed:,} missed + {_count(false, 'false one')}"
+        )
+        if model.false_one_weight != 1:
+            words += (
+                f"; error {model.error_:,.10g} with --false-one-weight {model.false_one_weight:g}"
+            )
+        which = f"{_count(len(model.components_), 'factor')}"
+        if model.error_bound_ == model.error_:
+            words += f"; optimal, as no {which} can have less"
+        elif model.error_bound_ > 0:
+            words += f"; {which} cannot have less than {model.error_bound_:,.10g}"
+        return words
+
+
+def _stability_in_words(stability: NDArray[np.float64]) -> str:
+    """Which factors came back in every search, and in how many the others did."""
+    changing = [k for k, share in enumerate(stability) if share < 1]
+    words = f"stability: {len(stability) - len(changing)} of {_count(len(stability), 'factor')} "
+    words += "came back in every search"
+    if changing:
+        named = [f"factor {k + 1} in {stability[k]:.0%}" for k in changing[:NAMED]]
+        words += f"; {', '.join(named)}"
+    if len(changing) > NAMED:
+        words += f" and {len(changing) - NAMED} more"
+    return words
+
+
+def _count(n: int, what: str, many: str | None = None) -> str:
+    return f"{n:,} {what if n == 1 else many or what + 's'}"
+
+
+def _number_of(by_factor: NDArray[np.float64] | None, k: int) -> float | None:
+    return None if by_factor is None else float(by_factor[k])
 
 
 def _check_kept(keeping: Keeping) -> None:
@@ -313,7 +368,7 @@ def _check_kept(keeping: Keeping) -> None:
 @contextmanager
 def _fitted(
     contents: Reading, absent: Absent, fitting: Fitting, where: Cluster, keeping: Keeping,
-    quiet: bool,
+    quiet: bool, objective: Literal["errors", "posterior"] = "posterior",
 ) -> Iterator[_Fit]:  # fmt: skip
     """Fit and write the model and the report; at the end, say how good it is.
 
@@ -324,7 +379,7 @@ def _fitted(
         hidden = seen.hide(keeping.hold_out, random_state=fitting.random_state)
         seen, held_out = hidden[0], hidden[1:]
     began = time.time()
-    model = fit(seen, fitting, quiet, where)
+    model = fit(seen, fitting, quiet, where, objective)
     model.absent = absent
     model.provenance_ = {"command": command_line()}
     if keeping.hold_out:

@@ -61,7 +61,8 @@ def as_options(message: str) -> str:
             words = ["--no-header"]
         return " ".join([*(["say"] if verb else []), *words])
 
-    names = "|".join([*(field.name for field in dataclasses.fields(ReadingOptions)), "max_memory"])
+    groups = ReadingOptions, Fitting
+    names = "|".join(field.name for group in groups for field in dataclasses.fields(group))
     return re.sub(rf'(pass )?`({names})(?:="?(\w+)"?)?`', option, message)
 
 
@@ -105,8 +106,17 @@ class Fitting:
     n_components: str = _fit(
         "Number of factors.", "--n-components", "-k", metavar="K|auto", default="auto"
     )
+    objective: Literal["errors", "posterior"] | None = _fit(
+        "errors: fewest wrong entries, for what is seen; posterior: probabilities, for what is not."
+    )
+    false_one_weight: float | None = _fit(
+        "With errors: what a false one costs beside a missed one; inf allows none.",
+        metavar="W|inf",
+    )
     product: Literal["or", "xor"] | None = _fit("How factors are joined.")
-    method: Literal["auto", "max-sum", "sum-product"] | None = _fit("The kind of message passing.")
+    method: Literal["auto", "max-sum", "sum-product"] | None = _fit(
+        "The kind of message passing; this and others of its options choose posterior."
+    )
     noise: str | None = _fit("Probability of a flip.", metavar="P|learn")
     row_prior: str | None = _fit("P(a row has a factor).", metavar="P|learn")
     column_prior: str | None = _fit("P(a column has a factor).", metavar="P|learn")

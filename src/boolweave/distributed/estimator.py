@@ -75,15 +75,24 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
         n_init: Any = "auto", messages: Any = "auto", n_jobs: int | None = None,
         random_state: Any = None, verbose: int = 0, checkpoint: Any = None, max_memory: Any = None,
         decimation: float | None = None, max_time: float | None = None,
+        objective: Any = "posterior", false_one_weight: float = 1.0,
     ) -> None:  # fmt: skip
         super().__init__(
             n_components, product=product, method=method, noise=noise, row_prior=row_prior,
             column_prior=column_prior, absent=absent, damping=damping, max_iter=max_iter, tol=tol,
             n_init=n_init, messages=messages, n_jobs=n_jobs, random_state=random_state,
             verbose=verbose, checkpoint=checkpoint, max_memory=max_memory, decimation=decimation,
-            max_time=max_time,
+            max_time=max_time, objective=objective, false_one_weight=false_one_weight,
         )  # fmt: skip
         self.client = client
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if self.objective == "errors":
+            raise ValueError(
+                "the search for the fewest errors runs on one machine, not on a cluster: use "
+                'BooleanMatrixFactorization, or set `objective="posterior"`'
+            )
 
     def _run(
         self,

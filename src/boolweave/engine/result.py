@@ -67,11 +67,18 @@ class Result:
         Number of iterations done.
     history : dict
         ``"residual"``, ``"log_posterior"`` and ``"changes"``, the number of entries of X and Y
-        that changed: one number per iteration, each (n_iter,).
+        that changed: one number per iteration, each (n_iter,). Of a search for the fewest errors:
+        ``"error"``, the least one so far.
     marginal : bool
         Whether the log-odds are marginals (sum-product), so that they make probabilities.
     stability : (K,) array or None
         Share of the starts in which each factor came back.
+    cost : float or None
+        The error of the factors, if the fewest errors were searched for.
+    bound : float or None
+        A proven lower bound of the error of so many factors: where both are equal, none are better.
+    redundancy : (K,) array or None
+        By how much the error rises if a factor is left out.
     """
 
     model: Model
@@ -84,6 +91,9 @@ class Result:
     history: dict[str, NDArray[np.float64]] = field(repr=False)
     marginal: bool = False
     stability: NDArray[np.float64] | None = None
+    cost: float | None = None
+    bound: float | None = None
+    redundancy: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ending", Ending(self.ending))
@@ -237,6 +247,7 @@ class Result:
             row_log_odds=self.row_log_odds[:, chosen],
             column_log_odds=self.column_log_odds[chosen],
             stability=None if self.stability is None else self.stability[chosen],
+            redundancy=None if self.redundancy is None else self.redundancy[chosen],
         )
 
 

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from boolweave import cautions
 from boolweave.engine.result import Ending, numbered
+from boolweave.estimator import fewest_errors
 from boolweave.estimator.fitted import FittedFactorization
-from boolweave.estimator.parameters import CONSTRAINTS, Constraints, settings_of
+from boolweave.estimator.parameters import (
+    CONSTRAINTS,
+    Constraints,
+    check_fit_parameters,
+    check_objective,
+    settings_of,
+)
 from boolweave.fit import learn, rank
 from boolweave.fit.resuming import whole_number
 from boolweave.runtime.checkpoint import Recorder
@@ -31,6 +38,9 @@ if TYPE_CHECKING:
     from boolweave.fit.settings import Settings
     from boolweave.model.channel import Channel
     from boolweave.runtime.checkpoint import Checkpoint
+
+    # What was found, how its rank was chosen, and how many useless factors were dropped.
+    Found: TypeAlias = tuple[Result, rank.RankSelection | None, int]
 
 
 class BooleanMatrixFactorization(FittedFactorization):
@@ -94,6 +104,14 @@ class BooleanMatrixFactorization(FittedFactorization):
         equally good solutions.
     max_time : float, optional
         Seconds after which the run ends with its best answer so far.
+    objective : {"posterior", "errors"}, default="posterior"
+        "posterior": the most probable factors and their probabilities, for what is not seen.
+        "errors": the factors whose product has the fewest wrong entries, for what is seen. They
+        are searched for, without `method`, `noise`, `row_prior`, `column_prior`, `damping`,
+        `max_iter`, `tol`, `messages` and `decimation`.
+    false_one_weight : float, default=1.0
+        With objective="errors": what a one of the product costs where a zero was observed, beside
+        a zero where a one was observed; infinity allows none.
 
     Attributes
     ----------
@@ -101,7 +119,8 @@ class BooleanMatrixFactorization(FittedFactorization):
         What the fit found. The attributes without another source are views on it, read-only.
     components_ : (K, N) array of uint8
         Y, the decoded factors, the largest tile (rows × columns) first; in the order of the priors
-        if these were given factor by factor. Texts, tables, pictures and the names of features
+        if these were given factor by factor; with objective="errors", the one that explains most
+        first. Texts, tables, pictures and the names of features
         number them alike, from 1: factor 1 is ``components_[0]``.
     row_factors_ : (M, K) array of uint8
         X, the decoded row factor that was found together with the components.
@@ -128,6 +147,14 @@ class BooleanMatrixFactorization(FittedFactorization):
         log p(X, Y, O) of the decoded factors.
     factor_stability_ : (K,) array
         Share of the starts in which each factor came back.
+    error_ : float or None
+        With objective="errors": the missed ones and `false_one_weight` times the false ones of the
+        product, each times the weight of its entry.
+    error_bound_ : float or None
+        With objective="errors": no factors of this number have a smaller error, which is proven. If
+        it equals `error_`, the factors are optimal.
+    redundancy_ : (K,) array or None
+        With objective="errors": by how much the error rises if a factor is left out.
     rank_selection_ : RankSelection or None
         With n_components="auto": the description length of every rank tried.
     n_dropped_ : int
@@ -171,6 +198,8 @@ class BooleanMatrixFactorization(FittedFactorization):
         max_memory: int | str | None = None,
         decimation: float | None = None,
         max_time: float | None = None,
+        objective: Literal["posterior", "errors"] = "posterior",
+        false_one_weight: float = 1.0,
     ) -> None:
         self.n_components = n_components
         self.product = product
@@ -191,10 +220,12 @@ class BooleanMatrixFactorization(FittedFactorization):
         self.max_memory = max_memory
         self.decimation = decimation
         self.max_time = max_time
+        self.objective = objective
+        self.false_one_weight = false_one_weight
 
     # ------------------------------------------------------------ fitting
 
-    def fit(self, X: Any, y: Any = None) -> BooleanMatrixFactorization:
+    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> BooleanMatrixFactorization:
         """Find the factors of a partly observed Boolean matrix.
 
         Parameters
@@ -202,22 +233,40 @@ class BooleanMatrixFactorization(FittedFactorization):
         X : array, table, sparse matrix or Observations, shape (M, N)
             Zeros and ones; NaN or null where nothing was observed.
         y : ignored
+        **fit_params
+            With objective="errors" there may be a `sample_weight`: what an error costs in each
+            entry, an array or a sparse matrix of shape (M, N), or in each row, shape (M,). Weights
+            are finite and at least 0. An entry of weight 0 counts as missing; one whose weight a
+            sparse matrix does not store has weight 1.
         """
-        self.result_, self.rank_selection_, self.n_dropped_ = self._run(self._checked(X))
+        found = self._find(X, **fit_params)
+        self.result_, self.rank_selection_, self.n_dropped_ = found
         self.provenance_: dict[str, Any] = {}
         return self
+
+    def _find(self, X: Any, **fit_params: Any) -> Found:
+        """Check data and parameters, and fit."""
+        check_fit_parameters(self, fit_params)
+        observations = self._checked(X)
+        if self.objective == "errors":
+            return fewest_errors.fit(self, observations.to_local(), **fit_params)
+        return self._run(observations)
 
     def _checked(self, X: Any) -> ObservedEntries:
         """The data of a fit, data and parameters checked."""
         self._validate_params()
         return self._observe(X, reset=True)
 
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        check_objective(self)
+
     def _run(
         self,
         observations: ObservedEntries,
         first_seed: int | None = None,
         machine: Machine | None = None,
-    ) -> tuple[Result, rank.RankSelection | None, int]:
+    ) -> Found:
         """Fit, and choose the rank if asked to; also how many useless factors were dropped."""
         settings = settings_of(self)
         cautions.about_data(observations, self)
@@ -270,11 +319,13 @@ class BooleanMatrixFactorization(FittedFactorization):
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[np.uint8]:
         """Fit, and return row factors (M, K) of zeros and ones, as `transform` would.
 
-        Only a `row_prior` that was given row by row is used here as it is; `transform`, which
-        cannot know which rows it is given, takes its mean. The row factor found together with the
-        components is `row_factors_`.
+        With objective="errors" these are `row_factors_`. Otherwise they are decoded once more: only
+        a `row_prior` that was given row by row is used here as it is; `transform`, which cannot
+        know which rows it is given, takes its mean.
         """
-        result = self.fit(X).result_
+        result = self.fit(X, **fit_params).result_
+        if self.objective == "errors":
+            return result.X
         by_row = np.asarray(self.row_prior).ndim == 2
         prior = result.model.row_prior if by_row else None
         return self._fold_in.transform(result.observations.to_local(), prior)

@@ -15,6 +15,7 @@ from boolweave.data.observations import Observations
 from boolweave.estimator.parameters import bytes_allowed
 from boolweave.fit import memory
 from boolweave.model.products import boolean_product
+from boolweave.search.new_rows import FoldInOfFewestErrors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,6 +38,7 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
     damping: float
     n_jobs: int | None
     max_memory: int | str | None
+    false_one_weight: float
 
     # ------------------------------------------------------------ views on the result
 
@@ -55,6 +57,9 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
     history_ = property(attrgetter("result_.history"))
     log_posterior_ = property(attrgetter("result_.log_posterior"))
     factor_stability_ = property(attrgetter("result_.stability"))
+    error_ = property(attrgetter("result_.cost"))
+    error_bound_ = property(attrgetter("result_.bound"))
+    redundancy_ = property(attrgetter("result_.redundancy"))
 
     # ------------------------------------------------------------ data at the door
 
@@ -87,7 +92,8 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> NDArray[np.uint8]:
         """Row factors of new rows, the components held fixed.
 
-        Each row is decoded from its own entries alone: equal rows get equal factors.
+        Each row is decoded from its own entries alone: equal rows get equal factors. With
+        objective="errors" they are those with the least error in the row.
 
         Parameters
         ----------
@@ -112,6 +118,10 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
     @property
     def _fold_in(self) -> FoldIn:
         check_is_fitted(self)
+        if self.result_.cost is not None:
+            return FoldInOfFewestErrors(
+                self.result_, n_jobs=self.n_jobs, false_one_weight=self.false_one_weight
+            )
         return self.result_.fold_in(self.damping, self.n_jobs)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:

@@ -6,6 +6,7 @@ import os
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from boolweave.fit import learn, memory
@@ -13,6 +14,8 @@ from boolweave.fit.settings import PAPER_FLIP, PAPER_PRIOR, Settings
 from boolweave.model.channel import Channel
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from boolweave.estimator.factorization import BooleanMatrixFactorization
 
 Constraints: TypeAlias = dict[str, list[Any]]
@@ -39,7 +42,60 @@ CONSTRAINTS: Constraints = {
     "max_memory": [Interval(Real, 1, None, closed="left"), str, None],
     "decimation": [Interval(Real, 0, 1, closed="right"), None],
     "max_time": [Interval(Real, 0, None, closed="neither"), None],
+    "objective": [StrOptions({"posterior", "errors"})],
+    "false_one_weight": [Interval(Real, 0, None, closed="right")],  # infinity included
 }
+
+# Parameters of message passing, which the search for the fewest errors does not have.
+POSTERIOR_ONLY = (
+    "method", "noise", "row_prior", "column_prior", "damping", "max_iter", "tol", "messages",
+    "decimation",
+)  # fmt: skip
+
+
+def check_objective(parameters: BooleanMatrixFactorization) -> None:
+    """Raise ValueError if parameters are given that the objective does not have."""
+    if parameters.objective == "posterior":
+        if parameters.false_one_weight != 1:
+            raise ValueError(
+                '`false_one_weight` weighs errors, which `objective="posterior"` does not count: '
+                'set `objective="errors"`, or leave `false_one_weight` out'
+            )
+        return
+    defaults = type(parameters)().get_params(deep=False)
+    given = [
+        f"`{name}`"
+        for name in POSTERIOR_ONLY
+        if np.ndim(getattr(parameters, name)) or getattr(parameters, name) != defaults[name]
+    ]
+    if given:
+        raise ValueError(
+            f'`objective="errors"` counts wrong entries and has no {", ".join(given)}: leave '
+            f'{"it" if len(given) == 1 else "them"} out, or set `objective="posterior"`'
+        )
+
+
+def check_fit_parameters(
+    parameters: BooleanMatrixFactorization, fit_params: Mapping[str, object]
+) -> None:
+    """Raise if `fit` is given anything but weights, or weights that the objective does not use."""
+    unknown = [name for name in fit_params if name != "sample_weight"]
+    if unknown:
+        raise TypeError(
+            f"fit() got an unexpected argument {unknown[0]!r}; beside X and y it takes "
+            "sample_weight alone"
+        )
+    if parameters.objective != "errors" and fit_params.get("sample_weight") is not None:
+        raise ValueError(
+            '`sample_weight` weighs errors, which `objective="posterior"` does not count: set '
+            '`objective="errors"`, or leave `sample_weight` out'
+        )
+
+
+def with_objective(parameters: Mapping[str, Any], default: str = "errors") -> dict[str, Any]:
+    """The parameters with an objective: "posterior" where something is given that only that has."""
+    needed = any(parameters.get(name) is not None for name in POSTERIOR_ONLY)
+    return {"objective": "posterior" if needed else default, **parameters}
 
 
 def settings_of(parameters: BooleanMatrixFactorization) -> Settings:

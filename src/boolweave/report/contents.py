@@ -199,7 +199,7 @@ def _entries(seen: Observations) -> Iterator[tuple[Integers, Integers, Bits]]:
 
 
 def factor_facts(model: BooleanMatrixFactorization) -> list[dict[str, object]]:
-    """Coverage, precision, stability and members of each factor, by number."""
+    """Coverage, precision, stability, redundancy and members of each factor, by number."""
     seen = model.observations_
     X, Y = model.row_log_odds_ > 0, model.components_ > 0
     n_inside, hits, alone = np.zeros((3, len(Y)), dtype=np.int64)
@@ -210,7 +210,7 @@ def factor_facts(model: BooleanMatrixFactorization) -> list[dict[str, object]]:
         hits += inside.sum(axis=0)
         # A one that several factors explain is nobody's alone.
         alone += inside[inside.sum(axis=1) == 1].sum(axis=0)
-    stability = model.factor_stability_
+    stability, redundancy = model.factor_stability_, model.redundancy_
     facts: list[dict[str, object]] = []
     for k in range(len(Y)):
         rows, columns = members(model, k, "row"), members(model, k, "column")
@@ -221,6 +221,7 @@ def factor_facts(model: BooleanMatrixFactorization) -> list[dict[str, object]]:
                 "alone": _share(alone[k], seen.n_ones),
                 "precision": _share(hits[k], n_inside[k]),
                 "stability": "not measured" if stability is None else f"{stability[k]:.0%}",
+                "redundancy": None if redundancy is None else f"{redundancy[k]:,.10g}",
                 "rows": rows[:MEMBERS_LISTED],
                 "n_rows": len(rows),
                 "columns": columns[:MEMBERS_LISTED],

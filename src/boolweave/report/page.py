@@ -150,12 +150,26 @@ def _summary(model: BooleanMatrixFactorization, held_out: HeldOut | None) -> lis
         ("ones among them", f"{seen.n_ones:,} ({seen.share_of_ones:.1%})"),
         ("factors", f"{len(model.components_)}"),
         *_agreement(Agreement.of_counts(model.result_.counts(seen)), "observed"),
+        *_errors(model),
         ("noise", noise_in_words(model.noise_)),
     ]
     if held_out is not None:
         rows, columns, values = held_out
         facts += _agreement(agreement(values, model.predict(rows, columns)), "held-out")
     return facts
+
+
+def _errors(model: BooleanMatrixFactorization) -> list[tuple[str, str]]:
+    """The error of the factors and the least one that is possible, where errors were counted."""
+    if model.error_ is None:
+        return []
+    counts = model.result_.counts(model.observations_)
+    missed, false = int(counts[1, 0]), int(counts[0, 1])
+    facts = [("wrong entries", f"{missed + false:,} = {missed:,} missed + {false:,} false")]
+    if model.error_ != missed + false:
+        facts.append(("error, with its weights", f"{model.error_:,.10g}"))
+    optimal = " (optimal)" if model.error_bound_ == model.error_ else ""
+    return [*facts, ("least possible error", f"at least {model.error_bound_:,.10g}{optimal}")]
 
 
 def _agreement(found: Agreement, which: str) -> list[tuple[str, str]]:
@@ -181,9 +195,10 @@ def _provenance(model: BooleanMatrixFactorization) -> list[tuple[str, str]]:
         (words.get(name, name), value if isinstance(value, str) else _shown("given", value))
         for name, value in model.get_params(deep=False).items()
     ]
+    counted = model.error_ is not None
     facts += [
-        ("iterations", f"{model.n_iter_}"),
-        ("messages settled", "yes" if model.converged_ else "no"),
+        ("starts of the search" if counted else "iterations", f"{model.n_iter_}"),
+        ("search finished" if counted else "messages settled", "yes" if model.converged_ else "no"),
         ("interrupted", "yes" if model.interrupted_ else "no"),
         ("log-posterior", f"{float(model.log_posterior_):,.2f}"),
         ("Python", platform.python_version()),

@@ -1,4 +1,4 @@
-"""A progress bar on a terminal; nothing anywhere else."""
+"""Progress of a run on a terminal; nothing anywhere else."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from contextlib import contextmanager
 
 # Told after each iteration: its number, the residual, the log-posterior.
 OnIteration = Callable[[int, float, float], None]
+
+# Told after each round of a search: its number and the least error so far.
+OnRound = Callable[[int, float], None]
 
 
 @contextmanager
@@ -61,3 +64,50 @@ def progress(total: int | None, verbose: int | bool = True) -> Iterator[OnIterat
             bar.update(task, completed=iteration, residual=residual, score=score)
 
         yield on_iteration
+
+
+@contextmanager
+def search_progress(max_time: float | None, verbose: int | bool = True) -> Iterator[OnRound | None]:
+    """Show the round of a search, its least error so far and the time on standard error.
+
+    Parameters
+    ----------
+    max_time : float or None
+        Seconds after which the search ends.
+    verbose : int or bool
+        Nothing is shown where this is 0, nor where standard error is not a terminal.
+
+    Yields
+    ------
+    callback or None
+        To be called with the number of a round and the least error so far; None where nothing is
+        shown.
+
+    Examples
+    --------
+    >>> with search_progress(10.0, verbose=0) as on_round:
+    ...     print(on_round)
+    None
+    """
+    if not verbose or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    limit = "" if max_time is None else f"of {max_time:g} s"
+    columns = (
+        SpinnerColumn(),
+        TextColumn("round {task.completed:.0f}"),
+        TextColumn("least error {task.fields[error]:,.10g}"),
+        TimeElapsedColumn(),
+        TextColumn(limit),
+    )
+    line = Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=5)
+    with line:
+        task = line.add_task("", total=None, error=float("inf"))
+
+        def on_round(number: int, error: float) -> None:
+            line.update(task, completed=number, error=error)
+
+        yield on_round

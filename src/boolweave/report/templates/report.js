@@ -145,6 +145,7 @@
     const line = (y) => ({ type: "scatter", mode: y.length > 60 ? "lines" : "lines+markers", x: y.map((_, i) => i + 1), y, line: { color: c.mark, width: 2 }, marker: { size: 4 } });
     if (h.residual) chart("residual", [line(h.residual)], { xaxis: { title: { text: "iteration" } }, yaxis: { type: "log", title: { text: "residual" }, tickformat: "~g", nticks: 8 } });
     if (h.log_posterior) chart("posterior", [line(h.log_posterior)], { xaxis: { title: { text: "iteration" } }, yaxis: { title: { text: "log-posterior" } } });
+    if (h.error) chart("error", [line(h.error)], { xaxis: { title: { text: "round" } }, yaxis: { title: { text: "error" } } });
     if (h.changes) chart("changes", [line(h.changes)], { xaxis: { title: { text: "iteration" } }, yaxis: { title: { text: "changes" }, rangemode: "tozero" } });
     const bars = data.histograms.map((one, i) => ({
       type: "bar", name: one.name, x: one.counts.map((_, b) => (one.edges[b] + one.edges[b + 1]) / 2), y: one.counts,

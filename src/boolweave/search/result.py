@@ -1,0 +1,206 @@
+"""The answer of a search as a `Result`, so that it predicts and explains like any other.
+
+The search knows no probabilities. They are read off its answer: the channel is what was observed
+where the product of the factors is 0 and where it is 1, and the log-odds of a bit are its gain in
+errors, times the log-odds that an error is worth in this channel.
+
+The gain of x_mk is the error with x_mk = 0 less the error with x_mk = 1, all other bits as they
+are. An entry is worth its weight to a factor that covers it if it is a one, and minus
+`false_one_weight` times its weight if it is a zero; a missing entry is worth nothing. The gain is
+
+    OR    the worth of the entries of factor k in row m that no other factor covers
+    XOR   the worth of those that an even number of other factors covers, less that of the others
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from boolweave.engine.result import Ending, Result
+from boolweave.model.channel import Channel
+from boolweave.model.model import Model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from boolweave.data.observations import Observations
+    from boolweave.model.products import Product
+    from boolweave.runtime.types import Floats
+    from boolweave.search.answer import Answer
+
+# Entries of either value that are added to what was observed where the product is 0, and where it
+# is 1, so that no probability of the channel is 0 or 1.
+ADDED = 0.5
+
+# An error is worth at least these log-odds, also where the channel says nothing.
+LEAST_WORTH = 0.1
+
+# What is not known of a bit beforehand.
+PRIOR = 0.5
+
+# Cells of the matrix that are worked out at a time: scratch memory is some 50 bytes for each.
+CELLS = 1 << 20
+
+
+def result_of(
+    answer: Answer,
+    observations: Observations,
+    *,
+    product: Product = "or",
+    false_one_weight: float = 1.0,
+    weights: Floats | None = None,
+    in_time: bool = True,
+) -> Result:
+    """The answer of a search as a `Result`; one without factors has an empty one.
+
+    Parameters
+    ----------
+    answer : Answer
+    observations : Observations
+        What was searched, with all its entries.
+    product, false_one_weight
+        Those of the search.
+    weights : (n_observed,) array, optional
+        The weights of the entries.
+    in_time : bool
+        Whether the search came to its own end.
+    """
+    X, Y, stability, redundancy = answer.X, answer.Y, answer.stability, answer.redundancy
+    if not len(Y):
+        X, Y = (np.zeros(shape, dtype=np.uint8) for shape in ((len(X), 1), (1, Y.shape[1])))
+        stability, redundancy = np.ones(1), np.zeros(1)
+    own = observations.values if weights is None else weights * observations.values
+    cost_of_false_one = finite_weight(false_one_weight, float(own.sum()))
+    gains = gains_of(
+        observations, X, Y, product=product,
+        false_one_weight=cost_of_false_one, weights=weights,
+    )  # fmt: skip
+    channel = channel_of(gains.counts)
+    worth, K = error_worth(channel), len(Y)
+    n_bits = X.size + Y.size
+    ending = Ending.CONVERGED if in_time else Ending.OUT_OF_TIME
+    if answer.interrupted:
+        ending = Ending.INTERRUPTED
+    return Result(
+        model=Model(K, channel, PRIOR, PRIOR, product),
+        observations=observations,
+        row_log_odds=log_odds(worth * gains.rows, X, K),
+        column_log_odds=log_odds(worth * gains.columns, Y, K),
+        log_posterior=_log_likelihood(gains.counts, channel) + n_bits * float(np.log(PRIOR)),
+        ending=ending,
+        n_iter=answer.n_rounds,
+        history={"error": answer.history},
+        stability=stability,
+        cost=float(answer.cost),
+        bound=min(float(answer.bound), float(answer.cost)),
+        redundancy=redundancy,
+    )
+
+
+def channel_of(counts: Floats) -> Channel:
+    """The channel that was observed; `counts` are those of `Gains`."""
+    zero, one = (counts[1] + ADDED) / (counts.sum(axis=0) + 2 * ADDED)
+    return Channel(one_given_zero=float(zero), one_given_one=float(one))
+
+
+def error_worth(channel: Channel) -> float:
+    """The log-odds of one error: half of those that the channel has between 0 and 1.
+
+    In a channel that flips zeros and ones alike, they are log((1 − p) / p).
+    """
+    one = np.array([channel.one_given_zero, channel.one_given_one], dtype=np.float64)
+    zero, above = np.log(one) - np.log1p(-one)
+    return max(LEAST_WORTH, float(above - zero) / 2)
+
+
+def log_odds(gained: Floats, bits: NDArray[np.uint8], n_components: int) -> Floats:
+    """The log-odds of bits; `gained` are their gains as log-odds.
+
+    Their signs are those of the bits, also where another bit would be as good. They are at least
+    log(2K + 1), so that P(z = 1) is above ½ exactly where the product is 1: of K factors of which
+    none has both the row and the column, none has them with more than 1 / (2K + 2).
+    """
+    size = np.maximum(np.where(bits, gained, -gained), np.log(2 * n_components + 1))
+    return np.where(bits, size, -size)
+
+
+def _log_likelihood(counts: Floats, channel: Channel) -> float:
+    """log p(O | Z) of observed zeros and ones."""
+    one = np.array([channel.one_given_zero, channel.one_given_one], dtype=np.float64)
+    return float((counts[0] * np.log1p(-one) + counts[1] * np.log(one)).sum())
+
+
+# ---------------------------------------------------------------- gains
+
+
+@dataclass(frozen=True, eq=False)
+class Gains:
+    """The gains of all bits, and how often ones and zeros were seen where the product is 0 and 1.
+
+    Attributes
+    ----------
+    rows, columns : arrays of shape (M, K) and (K, N)
+        The gain of each bit.
+    counts : (2, 2) array
+        The weight of the zeros and ones that were observed (first axis) where the product is 0 and
+        where it is 1 (second axis).
+    """
+
+    rows: Floats
+    columns: Floats
+    counts: Floats
+
+
+def finite_weight(false_one_weight: float, weight_of_ones: float) -> float:
+    """`false_one_weight`, or in place of infinity what no number of missed ones outweighs."""
+    return false_one_weight if np.isfinite(false_one_weight) else weight_of_ones + 1.0
+
+
+def gains_of(
+    observations: Observations,
+    X: NDArray[np.uint8],
+    Y: NDArray[np.uint8],
+    *,
+    product: Product = "or",
+    false_one_weight: float = 1.0,
+    weights: Floats | None = None,
+) -> Gains:
+    """The gains of the bits of X (M, K) and Y (K, N); `weights` are those of the entries."""
+    x, y = X.astype(np.float32), Y.astype(np.float32)
+    rows, columns, counts = np.empty(X.shape), np.zeros(Y.shape), np.zeros((2, 2))
+    for some, one, zero in _pieces(observations, weights):
+        n_covering = x[some] @ y
+        z = n_covering % 2 == 1 if product == "xor" else n_covering > 0
+        counts += [[zero[~z].sum(), zero[z].sum()], [one[~z].sum(), one[z].sum()]]
+        worth = one - false_one_weight * zero
+        if product == "xor":
+            without, within = np.where(z, -worth, worth), np.where(z, worth, -worth)
+        else:
+            without, within = worth * (n_covering == 0), worth * (n_covering == 1)
+        inside = X[some].astype(bool)
+        rows[some] = np.where(inside, within @ y.T, without @ y.T)
+        columns += np.where(Y, x[some].T @ within, x[some].T @ without)
+    return Gains(rows, columns, counts)
+
+
+def _pieces(
+    observations: Observations, weights: Floats | None
+) -> Iterator[tuple[slice, Floats, Floats]]:
+    """Weights of the ones and of the zeros of some rows after the other, (some, N) each."""
+    n_rows, n_columns = observations.shape
+    step = max(1, CELLS // max(1, n_columns))
+    for start in range(0, n_rows, step):
+        some = slice(start, min(start + step, n_rows))
+        per_row = np.diff(observations.indptr[some.start : some.stop + 1])
+        entries = slice(*observations.indptr[[some.start, some.stop]])
+        at = np.repeat(np.arange(len(per_row)), per_row), observations.indices[entries]
+        weight = 1.0 if weights is None else weights[entries]
+        one, zero = np.zeros((2, len(per_row), n_columns))
+        one[at] = weight * observations.values[entries]
+        zero[at] = weight * (1 - observations.values[entries].astype(np.float64))
+        yield some, one, zero

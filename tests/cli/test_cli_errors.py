@@ -1,0 +1,143 @@
+"""The command line with the fewest errors: which objective it takes, and what it says of it."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from terminals import interrupt_when_shown
+
+import boolweave
+from boolweave.datasets import make_boolean
+
+FEW = ("-k", "2", "--max-time", "1", "--jobs", "1")
+
+
+def run(*arguments, cwd, code=0):
+    done = subprocess.run(
+        [sys.executable, "-m", "boolweave", *map(str, arguments)],
+        cwd=cwd, capture_output=True, timeout=240, text=True,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("errors")
+    planted = make_boolean(20, 15, 3, flip=0.05, observed=0.95, random_state=0)
+    dense = planted.observations.to_dense()
+    text = "\n".join(",".join("" if v != v else str(int(v)) for v in row) for row in dense)
+    (folder / "t.csv").write_text(text + "\n")
+    (folder / "exact.csv").write_text("1,1,0,0\n" * 3 + "0,0,1,1\n" * 3)
+    return folder
+
+
+def test_the_wrong_entries_are_told(folder):
+    done = run(
+        "factorize", "t.csv", *FEW, "--json", "--model", "t.npz", "--report", "t.html", cwd=folder
+    )
+    found, model = json.loads(done.stdout), boolweave.load(folder / "t.npz")
+    X, Z = model.observations_.to_dense(), model.result_.Z
+    missed, false = int(((X == 1) & (Z == 0)).sum()), int(((X == 0) & (Z == 1)).sum())
+    assert found["objective"] == model.objective == "errors"
+    assert (found["missed"], found["false_ones"]) == (missed, false)
+    assert found["error"] == missed + false == model.error_
+    assert found["error_bound"] == model.error_bound_
+    assert [factor["redundancy"] for factor in found["factors"]] == model.redundancy_.tolist()
+    assert [factor["stability"] for factor in found["factors"]] == model.factor_stability_.tolist()
+    ones = "one" if false == 1 else "ones"
+    told = f"{missed + false} wrong entries = {missed} missed + {false} false {ones}"
+    assert told in done.stderr
+    assert re.search(r"^stability: \d of 2 factors came back in every search", done.stderr, re.M)
+    page = (folder / "t.html").read_text(encoding="utf-8")
+    facts = dict(re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>", page))
+    assert facts["wrong entries"] == f"{missed + false} = {missed} missed + {false} false"
+    assert facts["least possible error"].startswith(f"at least {model.error_bound_:g}")
+    assert facts["objective"] == "errors"
+    assert page.count("<dt>worth</dt>") == 2
+
+
+def test_optimal_is_said_where_it_is(folder):
+    done = run("factorize", "exact.csv", *FEW, "-o", "f.csv", "--report", "e.html", cwd=folder)
+    said = "0 wrong entries = 0 missed + 0 false ones; optimal, as no 2 factors can have less"
+    assert said in done.stderr
+    assert "at least 0 (optimal)" in (folder / "e.html").read_text(encoding="utf-8")
+
+
+def test_weights_of_false_ones(folder):
+    done = run("factorize", "t.csv", *FEW, "--false-one-weight", "inf", "--json", cwd=folder)
+    found = json.loads(done.stdout)
+    assert found["false_ones"] == 0 and found["error"] == found["missed"] > 0
+    assert "with --false-one-weight inf" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "objective"),
+    [
+        ([], "errors"),
+        (["--method", "max-sum"], "posterior"),
+        (["--noise", "0.1"], "posterior"),
+        (["--objective", "posterior"], "posterior"),
+        (["--n-init", "1"], "errors"),
+    ],
+)
+def test_the_objective_of_factorize(folder, more, objective):
+    found = json.loads(run("factorize", "t.csv", *FEW, *more, "--json", "-q", cwd=folder).stdout)
+    assert found["objective"] == objective
+    assert (found["error"] is None) == (objective == "posterior")
+    assert found["missed"] >= 0
+
+
+def test_complete_is_for_what_is_not_seen(folder):
+    found = json.loads(run("complete", "t.csv", *FEW, "--json", "-q", cwd=folder).stdout)
+    assert found["objective"] == "posterior"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--objective", "errors", "--tol", "0.1"], "--objective errors counts .* has no --tol"),
+        (["--false-one-weight", "2", "--noise", "0.1"], "--objective posterior does not count"),
+        (["--false-one-weight", "0"], "false_one_weight"),
+        (["--max-time", "-1"], "max_time"),
+        (["--max-memory", "10"], "fewest errors of 20 rows.*set --objective posterior"),
+        (["--objective", "errors", "--local-cluster", "1"], "runs on one machine"),
+        (["--objective", "most"], "objective"),
+    ],
+)
+def test_one_line_and_a_remedy(folder, options, words):
+    done = run("factorize", "t.csv", *FEW, *options, cwd=folder, code=2)
+    assert done.stdout == ""
+    assert re.search(words, done.stderr.splitlines()[-1]), done.stderr
+
+
+def test_ctrl_c_writes_the_best_so_far(tmp_path):
+    planted = make_boolean(150, 150, 8, flip=0.1, random_state=0).observations.to_dense()
+    np.savetxt(tmp_path / "m.csv", planted, fmt="%d", delimiter=",")
+    code, shown = interrupt_when_shown(
+        rb"round [1-9]\d* least error [\d,]+",
+        ["factorize", "m.csv", "-k", "8", "--n-init", "1000000", "--model", "m.npz", "-o", "f.csv"],
+        tmp_path,
+    )
+    assert code == 130, shown
+    assert b"best result so far" in shown
+    model = boolweave.load(tmp_path / "m.npz")
+    assert model.interrupted_ and model.error_ < planted.sum()
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_nothing_but_words_in_a_pipe(folder):
+    done = run("factorize", "t.csv", *FEW, cwd=folder)
+    assert "\x1b" not in done.stderr and "round" not in done.stderr
+
+
+def test_an_old_command_still_reads_a_model(folder):
+    run("factorize", "t.csv", *FEW, "--model", "m.npz", "-q", "-o", os.devnull, cwd=folder)
+    said = run("predict", "m.npz", "--row", "1", "--column", "2", cwd=folder).stdout
+    assert said.startswith("row,column,")
+    run("recommend", "m.npz", "1", "-n", "1", cwd=folder)
+    run("explain", "m.npz", "1", "2", cwd=folder)
