@@ -159,12 +159,13 @@ def read_transactions(file: Path) -> np.ndarray:
 def ours(
     seen: np.ndarray, truth: np.ndarray | None, K: int, seed: int, seconds: float, n_jobs: int
 ) -> dict:
-    """One search of ours: wrong entries, seconds, and how far the product is from the truth."""
+    """One search of ours: wrong entries, their bound, seconds, and distance from the truth."""
     began = time.perf_counter()
     result = boolweave.factorize(seen, K, random_state=seed, n_jobs=n_jobs, max_time=seconds)
     elapsed = time.perf_counter() - began
     errors = factors_peers.wrong(seen, result.X, result.Y)
     answer = {"seed": seed, "max_time": seconds, "seconds": elapsed, "errors": errors}
+    answer["bound"] = result.bound
     if truth is not None:
         product = factors_peers.boolean_product(result.X, result.Y)
         answer["from_truth"] = int(np.sum(product != truth))
@@ -263,6 +264,7 @@ def summarise(lines: list[dict]) -> dict:
     if excess:
         where = max(excess, key=excess.__getitem__)
         summary["worst_excess"] = {"cell": where, "excess": excess[where]}
+    summary["proven"] = sum(all(r["bound"] == r["errors"] for r in line["ours"]) for line in lines)
     planted = [line for line in lines if line["collection"] == "planted"]
     exact = sum(max(run["from_truth"] for run in line["ours"]) == 0 for line in planted)
     summary["planted"] = {"cells": len(planted), "exact": exact}

@@ -104,6 +104,8 @@ def closing(report: dict) -> list[str]:
         lines.append(
             f"fewer wrong entries than the best published in {few['better'] + hot['better']}"
         )
+    if summary["proven"]:
+        lines.append(f"proven here to be the fewest possible in {summary['proven']}")
     for table, share in summary.get("fewer_than_asso", {}).items():
         amount = f"{abs(share):.0%} {'fewer' if share >= 0 else 'more'}"
         lines.append(f"{table}: {amount} wrong entries than Asso at its best threshold")

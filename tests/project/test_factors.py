@@ -120,6 +120,7 @@ def test_published_numbers_and_the_summary(report):
     assert cells["holes", 1]["methods"] == ["MP", "Asso"]
     assert [run["max_time"] for run in cells["votes_w_missing", 10]["curve"]] == [0.5, 1]
     summary = results["summary"]
+    assert summary["proven"] >= 1  # no error at all needs no other proof
     assert summary["one-hot"] == {"cells": 1, "reached": 0, "better": 0}
     assert summary["worst_excess"] == {"cell": "holes K=1", "excess": 0.45}
     assert "no worse than the best published in 0 of 1; worst excess +45.0% (holes K=1)" in printed
@@ -144,3 +145,9 @@ def test_names_that_there_are_not(data):
     done = run(data, "--only", "blocks", "holes", "nowhere")
     assert done.returncode != 0
     assert "no table is named nowhere; there are blocks, votes_w_missing, holes" in done.stderr
+
+
+def test_the_page_has_the_numbers_of_the_file():
+    script = ROOT / "scripts" / "factors_table.py"
+    done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
