@@ -165,7 +165,15 @@ def _best_lines(table: Table, X: Bits, Y: Bits) -> tuple[Bits, Bits]:
 
 
 def without_needless(table: Table, X: Bits, Y: Bits) -> tuple[Bits, Bits]:
-    """Drop factors one by one whose loss does not raise the cost: empty, doubled, contained."""
+    """Drop factors one by one whose loss does not raise the cost: empty, doubled, contained.
+
+    With XOR two equal factors undo each other: both are dropped.
+    """
+    if table.xor:
+        tiles = np.hstack([X.T, Y])
+        _, first, n_equal = np.unique(tiles, axis=0, return_index=True, return_counts=True)
+        odd = np.sort(first[n_equal % 2 == 1])
+        X, Y = X[:, odd], Y[odd]
     while len(Y):
         lost = losses(table, factors_of(table, X, Y))
         least = int(lost.argmin())

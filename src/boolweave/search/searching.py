@@ -115,18 +115,24 @@ class Searching:
 
 def check_state(table: Table, n_components: int, state: object) -> None:
     """Raise ValueError unless a state that was read can be that of a search in this table."""
-    right = isinstance(state, Searching)
-    if isinstance(state, Searching):
-        M, N = shape_of(table)
-        best = [] if state.best is None else [state.best]
-        for one in [*state.kept, *state.winners, *state.found, *best]:
-            right = right and isinstance(one, Solution) and isinstance(one.cost, float)
-            right = right and one.X.shape == (M, n_components) and one.Y.shape == (n_components, N)
-            right = right and one.X.dtype == one.Y.dtype == np.uint8
-            right = right and one.covered.shape == table.rows.ones.shape
-            right = right and one.covered.dtype == np.uint64
-    if not right:
+    if not isinstance(state, Searching) or not _is_possible(table, n_components, state):
         raise ValueError("expected the state of a search for as many factors of such a table")
+
+
+def _is_possible(table: Table, n_components: int, state: Searching) -> bool:
+    """Whether the numbers of a state are in their range, and its solutions are of the table."""
+    solutions = [*state.kept, *state.winners, *state.found]
+    solutions += [] if state.best is None else [state.best]
+    measured = (state.work, state.work_before, *state.history)
+    return (
+        all(type(n) is int and n >= 0 for n in (state.n_rounds, state.n_quiet, state.n_batches))
+        and all(isinstance(value, float) and 0 <= value < np.inf for value in measured)
+        and all(type(flag) is bool for flag in (state.is_last, state.chooses))
+        and all(isinstance(one, Solution) and one.is_of(table, n_components) for one in solutions)
+        and (state.best is not None or not solutions)
+        and (bool(state.kept) or state.n_rounds == 0)
+        and (bool(state.winners) or not state.is_last)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,10 +200,15 @@ class Search:
         """Run rounds until the end; `at` is where it begins, and where it is when it ends."""
         self.began = time.monotonic()
         with ThreadPoolExecutor(effective_jobs(self.n_jobs), "boolweave") as pool:
-            while not self._is_finished(at):
-                self._round(at, pool)
-                if self.recorder is not None:
-                    self.recorder.save_if_due()
+            try:
+                while not self._is_finished(at):
+                    self._round(at, pool)
+                    if self.recorder is not None:
+                        self.recorder.save_if_due()
+            except KeyboardInterrupt:  # between two rounds: the threads have nothing to do
+                if at.best is None:
+                    raise
+                self.interrupted = self.stop[0] = True
         return at
 
     # ------------------------------------------------------------ when it ends

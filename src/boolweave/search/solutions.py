@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from boolweave.search.kernels.descent import n_different
-from boolweave.search.table import bits_of, factors_of
+from boolweave.search.kernels.factors import cost
+from boolweave.search.table import bits_of, factors_of, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,6 +42,20 @@ class Solution:
     def factors(self, table: Table) -> Factors:
         """Pack the factors."""
         return factors_of(table, self.X, self.Y)
+
+    def is_of(self, table: Table, n_components: int) -> bool:
+        """Whether these are so many factors of such a table, with their product and their cost."""
+        M, N = shape_of(table)
+        if self.X.shape != (M, n_components) or self.Y.shape != (n_components, N):
+            return False
+        if self.X.dtype != np.uint8 or self.Y.dtype != np.uint8 or self.covered.dtype != np.uint64:
+            return False
+        factors = self.factors(table)
+        return (
+            isinstance(self.cost, float)
+            and bool(np.isclose(cost(table, factors), self.cost, rtol=1e-9))
+            and np.array_equal(factors.rows.once, self.covered)
+        )
 
 
 def add(kept: list[Solution], new: Solution) -> list[Solution]:

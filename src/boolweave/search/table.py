@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     Bits = NDArray[np.uint8]
 
+# The most bits that are unpacked at a time.
+AT_ONCE = 2**24
+
 
 def pack_table(
     observations: Observations,
@@ -60,7 +63,7 @@ def packed_entries(observations: Observations) -> tuple[NDArray[np.uint64], NDAr
     """Pack the ones and the zeros of the rows, some rows at a time: (M, words of N) each."""
     M, N = observations.shape
     ones, zeros = (np.zeros((M, n_words(N)), dtype=np.uint64) for _ in range(2))
-    at_once = max(1, 2**24 // max(N, 1))
+    at_once = max(1, AT_ONCE // max(N, 1))
     for start in range(0, M, at_once):
         part = observations.take_rows(slice(start, start + at_once)).to_dense()
         ones[start : start + len(part)] = pack(part == 1)
@@ -72,7 +75,7 @@ def transposed(words: NDArray[np.uint64], n: int) -> NDArray[np.uint64]:
     """Transpose a packed matrix, (L, words of n) to (n, words of L), some columns at a time."""
     L = len(words)
     out = np.zeros((n, n_words(L)), dtype=np.uint64)
-    at_once = max(1, 2**24 // max(64 * L, 1))
+    at_once = max(1, AT_ONCE // max(64 * L, 1))
     for w in range(0, words.shape[1], at_once):
         part = unpack(words[:, w : w + at_once], 64 * len(words[0, w : w + at_once]))
         rows = slice(64 * w, min(64 * w + part.shape[1], n))

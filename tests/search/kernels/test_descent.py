@@ -27,14 +27,14 @@ seeds = st.integers(0, 2**20)
 NEVER = np.zeros(1, dtype=np.bool_)
 
 
-def searched(problem, seed, most_work=20, least_trials=4, stop=NEVER):
+def searched(problem, seed, most_work=20, least_trials=4, most_trials=1000, stop=NEVER):
     """What `improve` returns, and the factors that it leaves."""
     dense, _, Y = problem
     table, factors = packed(problem)
     shape = dense.values.shape
     memory, kept = scratch(shape, len(Y)), no_factors(shape, len(Y))
     found, work = improve(
-        table, factors, kept, memory, generator(seed), most_work, least_trials, stop
+        table, factors, kept, memory, generator(seed), most_work, least_trials, most_trials, stop
     )
     return found, work, table, factors
 
@@ -90,9 +90,20 @@ def test_improve_with_the_same_random_numbers_finds_the_same(problem, seed):
 def test_improve_stops():
     random = np.random.default_rng(0)
     problem = Dense(bits(random, 9, 8).astype(float)), bits(random, 9, 2), bits(random, 2, 8)
-    found, work, _, factors = searched(problem, 0, 10**12, 10**12, np.ones(1, dtype=np.bool_))
+    found, work, _, factors = searched(
+        problem, 0, 10**12, 10**12, 10**12, np.ones(1, dtype=np.bool_)
+    )
     assert found == cost_of(problem[0], *bits_of(factors))
     assert 0 < work <= 50 * 2
+
+
+def test_improve_ends_after_so_many_trials():
+    random = np.random.default_rng(0)
+    problem = Dense(bits(random, 9, 8).astype(float)), bits(random, 9, 2), bits(random, 2, 8)
+    works = [searched(problem, 0, 10**12, 0, n)[1] for n in (0, 1, 10)]
+    assert works == sorted(set(works))
+    assert works[0] <= 50 * 2
+    assert searched(problem, 0, 0, 10, 10)[1] == works[-1]
 
 
 @pytest.mark.parametrize("xor", [False, True])
