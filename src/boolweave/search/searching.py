@@ -228,7 +228,9 @@ class Search:
                 return True
             at.is_last = False
         elif self._searches_end(at):
-            if len(at.winners) == 1 or self._has_enough(at):
+            if self._has_enough(at):
+                return True
+            if len(at.winners) == 1 and (self.options.n_init or self.options.max_time is None):
                 return True
             at.is_last = True
             for solution in at.found:

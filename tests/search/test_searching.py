@@ -1,0 +1,190 @@
+"""The course of a search: threads, seeds, when it ends, and what it says on the way."""
+
+import time
+
+import numpy as np
+import pytest
+from search_reference import cost_of, random_table
+
+from boolweave.runtime.checkpoint import Recorder
+from boolweave.search import searching
+from boolweave.search.answer import fewest_errors
+from boolweave.search.searching import Options, Progress, Search, Searching
+
+pytestmark = pytest.mark.usefixtures("little_work")
+
+TABLE = random_table(5, (14, 12), missing=0.05)
+
+
+def search(dense=TABLE, n_components=3, **more):
+    return fewest_errors(
+        dense.observations, n_components, false_one_weight=dense.false_one_weight,
+        product=dense.product, weights=dense.weights, **more,
+    )  # fmt: skip
+
+
+def assert_same(one, other):
+    for name in ("X", "Y", "redundancy", "stability", "history"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+    for name in ("cost", "bound", "n_searches", "n_rounds", "interrupted"):
+        assert getattr(one, name) == getattr(other, name), name
+
+
+# ---------------------------------------------------------------- threads and seeds
+
+
+@pytest.mark.parametrize("kind", ["or", "xor", "weights"])
+def test_any_number_of_threads_finds_the_same(kind):
+    dense = random_table(
+        6, (14, 12), xor=kind == "xor", weights="quarters" if kind == "weights" else None
+    )
+    one, two, four = (search(dense, seed=3, n_jobs=n) for n in (1, 2, 4))
+    assert_same(one, two)
+    assert_same(one, four)
+
+
+def test_a_seed_finds_the_same_again_and_another_one_begins_elsewhere():
+    assert_same(search(seed=1), search(seed=1))
+    first = [
+        searching.Search(
+            TABLE.observations, TABLE.pack(), 3, Options(n_init=1), seed
+        ).run(Searching()).history[0]
+        for seed in range(6)
+    ]  # fmt: skip
+    assert len(set(first)) > 1
+
+
+# ---------------------------------------------------------------- when it ends
+
+
+@pytest.mark.parametrize("n_init", [1, 2, 3])
+def test_so_many_independent_searches(n_init):
+    found = search(options=Options(n_init=n_init))
+    assert found.n_searches == n_init
+    assert len(found.history) == found.n_rounds
+    assert set(found.stability) <= {n / n_init for n in range(n_init + 1)}
+
+
+def test_independent_searches_end_when_some_agree(monkeypatch):
+    """Without `n_init`, and before there are as many as there may be."""
+    monkeypatch.setattr(searching, "MOST_WORK", 1e12)
+    found = search(random_table(0, (5, 5)), 1)
+    assert found.n_searches == searching.N_AGREE
+
+
+def test_the_work_is_limited(monkeypatch):
+    monkeypatch.setattr(searching, "PATIENCE", 10**6)
+    at = searching.Search(TABLE.observations, TABLE.pack(), 3, Options(), 0).run(Searching())
+    assert at.n_rounds < 10**4
+    assert 1 <= len(at.winners) <= searching.MOST_SEARCHES
+    # The work of one round comes on top.
+    assert at.work < 1.5 * searching.MOST_WORK
+
+
+def test_it_ends_at_no_cost():
+    found = search(random_table(0, (3, 3)), 3)
+    assert found.cost == 0
+    assert (found.n_searches, found.n_rounds) == (1, 1)
+
+
+def test_the_best_cost_never_rises():
+    found = search(options=Options(n_init=2))
+    assert (np.diff(found.history) <= 0).all()
+    assert found.cost <= found.history[-1]
+
+
+@pytest.mark.parametrize("max_time", [1e-9, 0.05])
+def test_an_answer_comes_however_short_the_time_is(monkeypatch, max_time):
+    monkeypatch.setattr(searching, "PATIENCE", 10**6)
+    found = search(options=Options(max_time=max_time))
+    assert found.cost == cost_of(TABLE, found.X, found.Y)
+    assert found.n_rounds >= 1
+    assert not found.interrupted
+
+
+def test_a_limit_of_time_replaces_that_of_work(monkeypatch):
+    """With a clock that is at its end after some rounds."""
+    monkeypatch.setattr(searching, "MOST_WORK", 1.0)
+    monkeypatch.setattr(searching, "N_AGREE", 10**6)
+    rounds = []
+
+    def clock():
+        return 1e9 if len(rounds) > 60 else 0.0
+
+    monkeypatch.setattr(searching.time, "monotonic", clock)
+    found = search(options=Options(max_time=1e6), report=rounds.append)
+    monkeypatch.undo()
+    assert len(rounds) == found.n_rounds > 60
+    assert found.cost == cost_of(TABLE, found.X, found.Y)
+
+
+# ---------------------------------------------------------------- reports and Ctrl-C
+
+
+def test_reports_tell_how_far_it_is():
+    told: list[Progress] = []
+    began = time.monotonic()
+    found = search(options=Options(n_init=2), report=told.append)
+    assert [one.n_rounds for one in told] == list(range(1, found.n_rounds + 1))
+    assert [one.cost for one in told] == list(found.history)
+    seconds = [one.seconds for one in told]
+    assert seconds == sorted(seconds)
+    assert 0 < seconds[-1] <= time.monotonic() - began
+    assert told[0].n_searches == 1
+    assert max(one.n_searches for one in told) in (2, 3)  # the last one goes on from both
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("place", ["wait", "report", "save"])
+def test_an_interrupted_search_returns_the_best_so_far(monkeypatch, place, n_jobs):
+    n_calls = []
+
+    def count():
+        n_calls.append(place)
+        if len(n_calls) == 3:
+            raise KeyboardInterrupt
+
+    wait = searching.wait
+
+    def interrupted_wait(futures, timeout=None):
+        count()
+        return wait(futures, timeout)
+
+    def report(progress):
+        if place == "report":
+            count()
+
+    if place == "wait":
+        monkeypatch.setattr(searching, "wait", interrupted_wait)
+    recorder = Recorder()
+    if place == "save":
+        monkeypatch.setattr(recorder, "save_if_due", count)
+    found = search(n_jobs=n_jobs, report=report, recorder=recorder)
+    assert found.interrupted
+    assert found.n_rounds == 3
+    assert found.cost == cost_of(TABLE, found.X, found.Y) <= found.history[-1]
+
+
+def test_interrupted_in_the_first_round(monkeypatch):
+    wait, n_calls = searching.wait, []
+
+    def interrupted_wait(futures, timeout=None):
+        n_calls.append(1)
+        if len(n_calls) == 1:
+            raise KeyboardInterrupt
+        return wait(futures, timeout)
+
+    monkeypatch.setattr(searching, "wait", interrupted_wait)
+    found = search()
+    assert found.interrupted
+    assert found.n_rounds == 1
+    assert found.cost == cost_of(TABLE, found.X, found.Y)
+
+
+def test_interrupted_before_there_is_anything(monkeypatch):
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Search, "_tasks", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        search()
