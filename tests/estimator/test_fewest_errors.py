@@ -1,6 +1,7 @@
 """objective="errors" through the whole estimator: parameters, weights, attributes, methods."""
 
 import pickle
+from concurrent.futures import wait
 
 import numpy as np
 import pytest
@@ -12,7 +13,10 @@ from sklearn.utils.validation import has_fit_parameter
 from boolweave import BooleanMatrixFactorization, Channel, Observations, complete, factorize, load
 from boolweave.cautions import DegenerateDataWarning
 from boolweave.datasets import make_boolean
+from boolweave.engine.result import Ending
 from boolweave.model.products import boolean_product
+from boolweave.runtime.checkpoint import Recorder
+from boolweave.search import searching
 
 NAN = np.nan
 
@@ -310,3 +314,69 @@ def test_saved_loaded_pickled_and_cloned(tmp_path):
     assert clone(model).get_params() == model.get_params()
     plain = BooleanMatrixFactorization(2, random_state=0).fit(table())
     assert plain.error_ is plain.error_bound_ is plain.redundancy_ is None
+
+
+# ---------------------------------------------------------------- rank, checkpoints, Ctrl-C
+
+
+def test_the_number_of_factors_is_chosen():
+    planted = make_boolean(30, 30, 2, random_state=0)
+    model = fitted(planted.observations, "auto")
+    assert model.rank_selection_.best == 2 == len(model.components_) + model.n_dropped_
+    assert model.error_ == 0
+    timed = fitted(planted.observations, "auto", max_time=0.01)
+    assert not timed.rank_selection_.interrupted and not timed.interrupted_
+    assert timed.result_.ending is Ending.OUT_OF_TIME
+
+
+class Crash(Exception):
+    """What stands for a kill."""
+
+
+def fail_at_round(monkeypatch, number, error):
+    """Let the wait for this round fail; checkpoints are written after every one."""
+    left = [number]
+
+    def wait_or_fail(*arguments, **options):
+        left[0] -= 1
+        if left[0] == 0:
+            raise error
+        return wait(*arguments, **options)
+
+    monkeypatch.setattr(Recorder, "save_if_due", Recorder.save)
+    monkeypatch.setattr(searching, "wait", wait_or_fail)
+
+
+@pytest.mark.parametrize("n_components", [4, "auto"])
+def test_a_search_goes_on_after_a_crash(tmp_path, n_components):
+    X, weights, place = table(), np.linspace(0.5, 2, 18), tmp_path / "run"
+    whole = fitted(X, n_components, sample_weight=weights)
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Crash):
+        fail_at_round(patch, 4, Crash)
+        fitted(X, n_components, sample_weight=weights, checkpoint=place)
+    assert list(place.iterdir())
+    with pytest.raises(ValueError, match="weights"):
+        fitted(X, n_components, checkpoint=place)
+    with pytest.raises(ValueError, match="false_one_weight"):
+        fitted(X, n_components, sample_weight=weights, checkpoint=place, false_one_weight=2)
+    resumed = fitted(X, n_components, sample_weight=weights, checkpoint=place)
+    np.testing.assert_array_equal(resumed.row_log_odds_, whole.row_log_odds_)
+    np.testing.assert_array_equal(resumed.history_["error"], whole.history_["error"])
+    assert list(place.iterdir()) == []
+
+
+def test_ctrl_c_keeps_the_best_and_the_checkpoint(tmp_path, monkeypatch):
+    X = table(shape=(30, 25), flip=0.15)
+    fail_at_round(monkeypatch, 3, KeyboardInterrupt)
+    model = fitted(X, 4, checkpoint=tmp_path / "run")
+    assert model.interrupted_ and model.n_iter_ == 3
+    assert model.error_ == errors(X, product(model)) <= model.history_["error"][-1]
+    assert list((tmp_path / "run").iterdir())
+    model.save(tmp_path / "m.npz")
+    assert load(tmp_path / "m.npz").interrupted_
+
+
+def test_time_ends_a_search():
+    model = fitted(table(shape=(60, 50), flip=0.2), 8, max_time=1e-6)
+    assert model.result_.ending is Ending.OUT_OF_TIME and not model.interrupted_
+    assert model.error_ < np.nansum(table(shape=(60, 50), flip=0.2))

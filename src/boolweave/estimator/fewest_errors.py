@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +12,7 @@ from boolweave import cautions
 from boolweave.data.weights import entry_weights
 from boolweave.estimator.parameters import bytes_allowed, settings_of
 from boolweave.fit import memory, rank
+from boolweave.fit.rank import RankSelection
 from boolweave.runtime.deadline import Deadline
 from boolweave.runtime.progress import progress, search_progress
 from boolweave.search.answer import fewest_errors as search
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from boolweave.data.observations import Observations
     from boolweave.engine.result import Result
     from boolweave.estimator.factorization import BooleanMatrixFactorization
-    from boolweave.fit.rank import RankSelection
+    from boolweave.runtime.checkpoint import Recorder
+    from boolweave.search.answer import Answer
     from boolweave.search.searching import Progress
 
 # Bytes of a search for each cell of the matrix, and for each cell that has a weight of its own.
@@ -50,13 +52,39 @@ def fit(
     _check_memory(parameters, observations, weights)
     cautions.about_data(observations, parameters)
     counted, own = _counted(observations, weights)
-    n_components, selection, seed = parameters.n_components, None, parameters._first_seed()
-    if n_components == "auto":
-        selection = _select_rank(parameters, counted, seed)
-        n_components = selection.best
-    n_init = None if parameters.n_init == "auto" else parameters.n_init
-    limit = _time_left(parameters.max_time, began, selection)
-    seconds = 0.0
+    with parameters._recording(
+        observations, settings_of(parameters), objective="errors",
+        false_one_weight=parameters.false_one_weight, weights=weights,
+    ) as (recorder, random):  # fmt: skip
+        n_components, selection = parameters.n_components, None
+        seed = int(random.integers(2**31))
+        recorder.register(_Chosen, RankSelection)
+        recorder.checks["rank"] = _check_chosen
+        with recorder.frame("rank", _Chosen) as chosen:
+            if n_components == "auto":
+                chosen.selection = chosen.selection or _select_rank(
+                    parameters, counted, random, recorder
+                )
+                selection, n_components = chosen.selection, chosen.selection.best
+            limit = _time_left(parameters.max_time, began, selection)
+            answer, in_time = _search(parameters, counted, n_components, own, limit, seed, recorder)
+        result = result_of(
+            answer, observations, product=parameters.product,
+            false_one_weight=parameters.false_one_weight, weights=weights, in_time=in_time,
+        )  # fmt: skip
+        if selection is not None and selection.interrupted:
+            result = result.as_interrupted()
+        if not result.interrupted:
+            recorder.finish()
+    return result, selection, n_components - len(answer.Y)
+
+
+def _search(
+    parameters: BooleanMatrixFactorization, observations: Observations, n_components: int,
+    weights: NDArray[np.float64] | None, limit: float | None, seed: int, recorder: Recorder,
+) -> tuple[Answer, bool]:  # fmt: skip
+    """Search for so many factors; also say whether the search ended within its time."""
+    n_init, seconds = parameters.n_init, 0.0
     with search_progress(limit, parameters.verbose) as on_round:
 
         def report(progress: Progress) -> None:
@@ -66,31 +94,43 @@ def fit(
                 on_round(progress.n_rounds, progress.cost)
 
         answer = search(
-            counted, n_components, false_one_weight=parameters.false_one_weight,
-            product=parameters.product, weights=own, options=Options(n_init, limit), seed=seed,
-            n_jobs=parameters.n_jobs, report=report,
+            observations, n_components, false_one_weight=parameters.false_one_weight,
+            product=parameters.product, weights=weights,
+            options=Options(None if n_init == "auto" else n_init, limit), seed=seed,
+            n_jobs=parameters.n_jobs, report=report, recorder=recorder,
         )  # fmt: skip
-    in_time = limit is None or seconds < limit
-    result = result_of(
-        answer, observations, product=parameters.product,
-        false_one_weight=parameters.false_one_weight, weights=weights, in_time=in_time,
-    )  # fmt: skip
-    if selection is not None and selection.interrupted:
-        result = result.as_interrupted()
-    return result, selection, n_components - len(answer.Y)
+    return answer, limit is None or seconds < limit
+
+
+@dataclass(eq=False)
+class _Chosen:
+    """How the number of factors was chosen, if it was to be and already is; for a checkpoint."""
+
+    selection: RankSelection | None = None
+
+
+def _check_chosen(frame: object) -> None:
+    """Raise unless a frame of a checkpoint says how the number of factors was chosen."""
+    selection = frame.selection if isinstance(frame, _Chosen) else frame
+    if selection is not None and not (
+        isinstance(selection, RankSelection)
+        and type(selection.best) is int
+        and selection.best in selection.ranks
+    ):
+        raise ValueError("expected a number of factors")
 
 
 def _select_rank(
-    parameters: BooleanMatrixFactorization, observations: Observations, seed: int
-) -> RankSelection:
+    parameters: BooleanMatrixFactorization, observations: Observations,
+    random: np.random.Generator, recorder: Recorder,
+) -> RankSelection:  # fmt: skip
     """Choose the number of factors by description length, in at most half of the time."""
     half = None if parameters.max_time is None else parameters.max_time / 2
     with progress(parameters.max_iter, parameters.verbose) as on_iteration:
         deadline = Deadline(half, on_iteration)
         selection, _ = rank.search(
-            observations, settings_of(parameters), np.random.default_rng(seed),
-            on_iteration=deadline,
-        )  # fmt: skip
+            observations, settings_of(parameters), random, on_iteration=deadline, recorder=recorder
+        )
     return replace(selection, interrupted=False) if deadline.passed else selection
 
 
