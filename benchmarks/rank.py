@@ -26,7 +26,7 @@ from boolweave import Channel, Observations, factorize, select_rank
 from boolweave.baselines import GreConD
 from boolweave.datasets import CONGRESSES, load_paleo, load_senate, load_votes84, load_zoo
 from boolweave.engine.result import Result
-from boolweave.fit.rank import description_length
+from boolweave.fit.judging import description_length
 from boolweave.model.model import Model
 
 ROLES = ("hc", "domino", "fire1", "fire2", "apj")

@@ -141,22 +141,32 @@ def plot_scores(
     *,
     x_label: str,
     y_label: str,
+    below: tuple[str, NDArray[np.float64]] | None = None,
 ) -> Figure:
-    """Draw scores with error bars against whole numbers and mark the best number."""
+    """Draw scores with error bars against whole numbers and mark the best number.
+
+    `below` names values that are drawn in the same way below the scores.
+    """
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
-    figure = Figure(figsize=(6, 3.6), layout="constrained")
-    axes = figure.add_subplot()
-    axes.errorbar(numbers, scores, yerr=errors, marker="o", capsize=3)
-    axes.axvline(best, color="0.6", linestyle="--", zorder=0)
-    axes.annotate(
+    n_parts = 1 if below is None else 2
+    figure = Figure(figsize=(6, 3.6 * n_parts), layout="constrained")
+    parts = figure.subplots(n_parts, sharex=True, squeeze=False)[:, 0]
+    parts[0].errorbar(numbers, scores, yerr=errors, marker="o", capsize=3)
+    parts[0].set_ylabel(y_label)
+    if below is not None:
+        parts[1].plot(numbers, below[1], marker="o")
+        parts[1].set_ylabel(below[0])
+        parts[1].set_ylim(bottom=0)
+    for axes in parts:
+        axes.axvline(best, color="0.6", linestyle="--", zorder=0)
+    parts[0].annotate(
         f"best: {best}", (best, 0.97), xycoords=("data", "axes fraction"),
         xytext=(4, 0), textcoords="offset points", va="top",
     )  # fmt: skip
-    axes.set_xlabel(x_label)
-    axes.set_ylabel(y_label)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    parts[-1].set_xlabel(x_label)
+    parts[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
 
 

@@ -20,8 +20,9 @@ from boolweave.data.observations import Observations
 from boolweave.datasets import load_votes84, load_zoo, make_boolean
 from boolweave.engine.result import Result
 from boolweave.fit import learn, memory, rank
+from boolweave.fit.judging import description_length
 from boolweave.fit.learn import UninformativeWarning
-from boolweave.fit.rank import RankSelection, description_length, drop_useless, search
+from boolweave.fit.rank import RankSelection, drop_useless, search
 from boolweave.fit.settings import Settings
 from boolweave.model.model import Model
 from boolweave.model.products import boolean_product

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from boolweave.search.bound import is_cheap, lower_bound
-from boolweave.search.bound_kernels import average_tile, best_patterns, gains_of
+from boolweave.search.kernels.bounds import average_tile, best_patterns, gains_of
 
 # Enough for tables of this size; the default would be spent on those where a gap remains.
 WORK = 1e9

@@ -13,6 +13,7 @@ import numpy as np
 
 from boolweave.engine.result import Ending, Result
 from boolweave.fit.growing import Sample, with_tiles
+from boolweave.fit.judging import description_length
 from boolweave.fit.learn import UninformativeWarning, check_memory, fit
 from boolweave.fit.resuming import search_of
 from boolweave.fit.settings import Settings
@@ -79,6 +80,12 @@ class RankSelection:
     criterion : {"mdl", "heldout"}
     interrupted : bool
         Whether Ctrl-C ended the search, so that it chose among the ranks tried until then.
+    costs : (R,) array or None
+        With objective="errors": the least cost that was found at each rank, which is what `error_`
+        says of a fit. It does not rise with the rank.
+    missed, false_ones : (R,) arrays of int, or None
+        With objective="errors": the ones that the factors with this cost miss, and the zeros that
+        they cover.
     """
 
     ranks: NDArray[np.int64]
@@ -87,24 +94,43 @@ class RankSelection:
     best: int
     criterion: Criterion
     interrupted: bool = False
+    costs: NDArray[np.float64] | None = None
+    missed: NDArray[np.int64] | None = None
+    false_ones: NDArray[np.int64] | None = None
 
     def table(self) -> list[dict[str, int | float | bool]]:
-        """One dictionary a rank: rank, score, error, and whether it is the best."""
-        return [
+        """One dictionary a rank: rank, score, error, and whether it is the best.
+
+        With objective="errors" also cost, missed and false_ones.
+        """
+        lines: list[dict[str, int | float | bool]] = [
             {"rank": int(k), "score": float(s), "error": float(e), "best": bool(k == self.best)}
             for k, s, e in zip(self.ranks, self.scores, self.errors, strict=True)
         ]
+        for name in ("costs", "missed", "false_ones"):
+            values = getattr(self, name)
+            if values is not None:
+                for line, value in zip(lines, values.tolist(), strict=True):
+                    line["cost" if name == "costs" else name] = value
+        return lines
 
     def __str__(self) -> str:
         unit = "bits" if self.criterion == "mdl" else "log-loss"
         lines = [f"{'rank':>5} {unit:>14}"]
+        if self.costs is not None:
+            lines[0] += f" {'cost':>10} {'missed':>10} {'false ones':>10}"
         for row in self.table():
-            mark = "  <- best" if row["best"] else ""
-            lines.append(f"{row['rank']:>5} {row['score']:>14.5g}{mark}")
+            line = f"{row['rank']:>5} {row['score']:>14.5g}"
+            if self.costs is not None:
+                line += f" {row['cost']:>10.7g} {row['missed']:>10} {row['false_ones']:>10}"
+            lines.append(line + ("  <- best" if row["best"] else ""))
         return "\n".join(lines)
 
     def plot(self, path: str | Path | None = None) -> Figure:
-        """Draw the criterion against the rank (needs matplotlib); save it where `path` says."""
+        """Draw the criterion against the rank (needs matplotlib); save it where `path` says.
+
+        With objective="errors" a second curve below shows the cost.
+        """
         from boolweave.plot import plot_scores
 
         bits = self.criterion == "mdl"
@@ -112,6 +138,7 @@ class RankSelection:
             self.ranks, self.scores, self.errors, self.best,
             x_label="number of factors",
             y_label="description length (bits)" if bits else "log-loss of held-out entries",
+            below=None if self.costs is None else ("errors", self.costs),
         )  # fmt: skip
         if path is not None:
             figure.savefig(path, dpi=150)
@@ -435,32 +462,6 @@ def _no_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UninformativeWarning)
         yield
-
-
-def description_length(result: Result) -> float:
-    """Count the bits that describe the decoded factors and where the data differ from them.
-
-    As in MDL4BMF (Miettinen and Vreeken) with the typed XOR error matrix: each factor's column of X
-    and row of Y by its number of ones and which they are; the errors among the ones of the product,
-    and among its zeros, by their numbers and which they are. Only observed entries count.
-    """
-    X, Y = result.X, result.Y
-    bits = 0.0
-    for side in (X.T, Y):
-        n = side.shape[1]
-        for ones in side.sum(axis=1, dtype=np.int64):
-            bits += np.log2(n + 1) + _log2_choose(n, int(ones))
-    counts = result.decoded_counts(result.observations)
-    for value in (0, 1):
-        n, wrong = int(counts[:, value].sum()), int(counts[1 - value, value])
-        bits += np.log2(n + 1) + _log2_choose(n, wrong)
-    return float(bits)
-
-
-def _log2_choose(n: int, k: int) -> float:
-    from scipy.special import gammaln
-
-    return float((gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)) / np.log(2.0))
 
 
 def _standard_error(values: NDArray[np.float64]) -> float:

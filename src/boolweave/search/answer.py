@@ -21,7 +21,7 @@ from boolweave.search.solutions import Solution
 from boolweave.search.table import bits_of, factors_of, pack_table, shape_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -87,8 +87,11 @@ def fewest_errors(
     n_jobs: int | None = None,
     report: Callable[[Progress], None] | None = None,
     recorder: Recorder | None = None,
+    first: Sequence[Solution] = (),
 ) -> Answer:
     """Find K factors whose product has the fewest errors.
+
+    Solutions with K factors that are known already can be given: `first`.
 
     Examples
     --------
@@ -101,9 +104,26 @@ def fewest_errors(
     recorder = recorder or Recorder()
     recorder.register(Searching, Solution)
     recorder.checks["search"] = partial(check_state, table, n_components)
-    search = Search(observations, table, n_components, options, seed, n_jobs, report, recorder)
+    search = Search(
+        observations, table, n_components, options, seed, n_jobs, report, recorder, first
+    )
     with recorder.frame("search", Searching) as at:
         search.run(at)
+    return answer_of(
+        table, n_components, at, seed, is_bounded=not search.stop[0], interrupted=search.interrupted
+    )
+
+
+def answer_of(
+    table: Table,
+    n_components: int,
+    at: Searching,
+    seed: int,
+    *,
+    is_bounded: bool,
+    interrupted: bool,
+) -> Answer:
+    """Make the best solution of a search for K factors the answer; with its bound if asked to."""
     assert at.best is not None
     X, Y = in_order(table, *without_needless(table, *polished(table, at.best, seed)))
     factors = factors_of(table, X, Y)
@@ -112,13 +132,13 @@ def fewest_errors(
         X,
         Y,
         total,
-        0.0 if search.stop[0] else _bound(table, n_components, X, Y, total),
+        _bound(table, n_components, X, Y, total) if is_bounded else 0.0,
         losses(table, factors),
         _stability(X, Y, at.winners or [at.best]),
         max(1, len(at.winners)),
         len(at.history),
         np.array(at.history),
-        search.interrupted,
+        interrupted,
     )
 
 

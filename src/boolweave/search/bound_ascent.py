@@ -29,11 +29,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boolweave.search import bound_kernels as kernels
+from boolweave.search.kernels import bounds as kernels
 
 if TYPE_CHECKING:
     from boolweave.runtime.types import Array, Floats, Integers
-    from boolweave.search.bound_kernels import Gains
+    from boolweave.search.kernels.bounds import Gains
 
     # Of ones (R, N), of a zero and a one together (R, N, N), and of zeros for their column (R, N).
     Prices = tuple[Floats, Floats, Floats]

@@ -12,7 +12,7 @@ unless `max_time` or Ctrl-C ends it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -79,10 +79,13 @@ class Options:
         The number of independent searches; left out, until some agree.
     max_time : float, optional
         Seconds. Left out, a fixed amount of work.
+    most_work : float
+        The most work of an independent search that is the only one, and of all without `max_time`.
     """
 
     n_init: int | None = None
     max_time: float | None = None
+    most_work: float = MOST_WORK
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,7 @@ class Progress:
     n_rounds: int
     cost: float
     seconds: float
+    n_components: int
 
 
 @dataclass(eq=False)
@@ -111,6 +115,12 @@ class Searching:
     work_before: float = 0.0  # when the search under way began
     chooses: bool = True  # whether the linear program helps: few shares are between 0 and 1
     history: list[float] = field(default_factory=list)  # the best cost after each round
+
+
+def work_of_refit(table: Table) -> float:
+    """The work of refitting one factor of a table."""
+    n_words = table.rows.ones.size + table.columns.ones.size
+    return OF_REFIT + OF_LINE * sum(shape_of(table)) + OF_WORD * n_words
 
 
 def check_state(table: Table, n_components: int, state: object) -> None:
@@ -170,6 +180,8 @@ class Search:
         Called with `Progress` after each round.
     recorder : Recorder, optional
         Keeps the state after each round, for a run that goes on after a crash.
+    first : sequence of Solution
+        Solutions with K factors that are known already: the last search begins from these, too.
     """
 
     def __init__(
@@ -182,6 +194,7 @@ class Search:
         n_jobs: int | None = None,
         report: Callable[[Progress], None] | None = None,
         recorder: Recorder | None = None,
+        first: Sequence[Solution] = (),
     ) -> None:
         self.observations = observations
         self.table = table
@@ -191,14 +204,16 @@ class Search:
         self.n_jobs = n_jobs
         self.report = report
         self.recorder = recorder
+        self.first = first
         self.stop = np.zeros(1, dtype=np.bool_)
         self.interrupted = False
-        n_words = table.rows.ones.size + table.columns.ones.size
-        self.refit_work = OF_REFIT + OF_LINE * sum(shape_of(table)) + OF_WORD * n_words
+        self.refit_work = work_of_refit(table)
 
     def run(self, at: Searching) -> Searching:
         """Run rounds until the end; `at` is where it begins, and where it is when it ends."""
         self.began = time.monotonic()
+        if at.best is None and self.first:
+            at.best = min(self.first, key=lambda solution: solution.cost)
         with ThreadPoolExecutor(effective_jobs(self.n_jobs), "boolweave") as pool:
             try:
                 while not self._is_finished(at):
@@ -233,7 +248,7 @@ class Search:
             if len(at.winners) == 1 and (self.options.n_init or self.options.max_time is None):
                 return True
             at.is_last = True
-            for solution in at.found:
+            for solution in [*at.found, *self.first]:
                 at.kept = add(at.kept, solution)
         return False
 
@@ -242,7 +257,7 @@ class Search:
         if at.n_quiet >= PATIENCE or self._is_over(at):
             return True
         alone = self.options.n_init == 1
-        limit = (1.0 if at.is_last or alone else SHARE_OF_SEARCH) * MOST_WORK
+        limit = (1.0 if at.is_last or alone else SHARE_OF_SEARCH) * self.options.most_work
         return at.work - at.work_before > limit
 
     def _end_part(self, at: Searching) -> None:
@@ -259,7 +274,7 @@ class Search:
             return n >= self.options.n_init
         if self._has_enough(at) or n >= MOST_SEARCHES * (1 + at.n_batches):
             return True
-        return at.work > 2 * SHARE_OF_SEARCH * MOST_WORK * (1 + at.n_batches)
+        return at.work > 2 * SHARE_OF_SEARCH * self.options.most_work * (1 + at.n_batches)
 
     def _has_enough(self, at: Searching) -> bool:
         """Whether several independent searches found the best cost."""
@@ -270,7 +285,7 @@ class Search:
 
     def _is_over(self, at: Searching) -> bool:
         """Whether the work of a search without a limit of time is done."""
-        return self.options.max_time is None and at.work > MOST_WORK
+        return self.options.max_time is None and at.work > self.options.most_work
 
     # ------------------------------------------------------------ rounds
 
@@ -294,7 +309,7 @@ class Search:
         if self.report is not None:
             seconds = time.monotonic() - self.began
             n = len(at.winners) + 1
-            self.report(Progress(n, len(at.history), at.best.cost, seconds))
+            self.report(Progress(n, len(at.history), at.best.cost, seconds, self.K))
 
     def _wait_for(self, futures: list[Future[_Done]]) -> None:
         """Wait; when the time is over or Ctrl-C comes, tell the threads to end."""

@@ -1,0 +1,424 @@
+"""The fewest errors at every number of factors, from one search.
+
+Short searches for 1, 2, 4, 8, … factors make a pool of tiles. Then every rank begins with what is
+known: the factors of the rank below and the best tiles of the pool, those of a rank above without
+the ones that are missed least, and what a short search found; each is improved. This is done up the
+ranks and down again.
+
+The curve depends on the table alone, not on a seed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from boolweave.fit.judging import length_in_bits
+from boolweave.fit.rank import RANKS_BEYOND, STEP, RankSelection
+from boolweave.runtime.threads import effective_jobs
+from boolweave.search.kernels.bits import pack
+from boolweave.search.kernels.descent import improve, n_different, scratch
+from boolweave.search.kernels.factors import cost, no_factors
+from boolweave.search.kernels.greedy import add_best
+from boolweave.search.searching import (
+    MOST_TRIALS,
+    MOST_WORK,
+    Options,
+    Progress,
+    Search,
+    Searching,
+    check_state,
+    work_of_refit,
+)
+from boolweave.search.solutions import Solution, add, distinct_tiles
+from boolweave.search.starts import pruned
+from boolweave.search.table import shape_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from boolweave.data.observations import Observations
+    from boolweave.runtime.checkpoint import Recorder
+    from boolweave.search.kernels.factors import Factors, Table
+    from boolweave.search.table import Bits
+
+# The work of a short search, of one beginning of a rank and its least number of trials; see
+# `searching`.
+POOL_WORK = 0.03 * MOST_WORK
+RANK_WORK = 20e6
+RANK_TRIALS = 10
+
+# The ranks of short searches grow by this factor, until so many in a row brought nothing.
+GROWTH = 2
+MOST_FAILED = 2
+
+# The most solutions of one short search with which a rank begins.
+MOST_BEGINNINGS = 3
+
+
+# ---------------------------------------------------------------- what is known
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """The factors with the fewest errors at one rank, and the fewest bits of any there."""
+
+    solution: Solution
+    bits: float
+
+    @property
+    def rank(self) -> int:
+        """The number of factors, empty ones among them."""
+        return len(self.solution.Y)
+
+
+@dataclass(eq=False)
+class Tracing:
+    """What the search for a curve has found so far; a checkpoint keeps it."""
+
+    pool: list[list[Solution]] = field(default_factory=list)  # of each short search, best first
+    points: list[Point] = field(default_factory=list)  # the ranks from the lowest up
+    has_pool: bool = False
+    is_up: bool = False  # whether all ranks were visited on the way up
+    n_down: int = 0  # how many on the way down
+    has_ended: bool = False  # whether only the search at the best rank is left
+
+
+@contextmanager
+def frame(recorder: Recorder, table: Table) -> Iterator[Tracing]:
+    """Open what is known, as it was when a run was broken off."""
+    recorder.register(Tracing, Point, Searching, Solution)
+    recorder.checks["curve"] = partial(_check, table)
+    with recorder.frame("curve", Tracing) as state:
+        yield state
+
+
+def _check(table: Table, state: object) -> None:
+    """Raise ValueError unless what was read can be known of this table."""
+    if not isinstance(state, Tracing):
+        raise ValueError("expected the state of a search for the number of factors")
+    found = [*(one for kept in state.pool for one in kept), *(p.solution for p in state.points)]
+    if not all(solution.is_of(table, len(solution.Y)) for solution in found):
+        raise ValueError("expected factors of such a table")
+
+
+# ---------------------------------------------------------------- the search
+
+
+class Curve:
+    """The search for the fewest errors at every rank.
+
+    Parameters
+    ----------
+    observations : Observations, shape (M, N)
+    table : Table
+        The same, packed.
+    state : Tracing
+        Where it begins, and where it is when it ends.
+    max_time : float or None
+        Seconds.
+    n_jobs, report, recorder
+        As in `fewest_errors`.
+    """
+
+    def __init__(
+        self,
+        observations: Observations,
+        table: Table,
+        state: Tracing,
+        max_time: float | None,
+        n_jobs: int | None,
+        report: Callable[[Progress], None] | None,
+        recorder: Recorder,
+    ) -> None:
+        self.observations = observations
+        self.table = table
+        self.state = state
+        self.max_time = max_time
+        self.n_jobs = n_jobs
+        self.report = report
+        self.recorder = recorder
+        self.stop = np.zeros(1, dtype=np.bool_)
+        self.interrupted = False
+        self.n_rounds = 0
+        self.n_most = min(shape_of(table))
+        self.began = time.monotonic()
+
+    def trace(self, ranks: Iterable[int] | None) -> None:
+        """Visit all ranks that are given, or as many as are of interest."""
+        wanted = None if ranks is None else sorted({int(rank) for rank in ranks})
+        state = self.state
+        if state.has_ended:
+            return
+        try:
+            self._fill_pool(wanted)
+            with ThreadPoolExecutor(effective_jobs(self.n_jobs), "boolweave") as self.threads:
+                self._go_up(wanted)
+                self._go_down()
+                if wanted is None:
+                    self._fill_in()
+        except KeyboardInterrupt:
+            if not state.pool:
+                raise
+            self.interrupted, self.stop[0] = True, True
+        if self.stop[0]:
+            self._end_early(wanted)
+        self._smooth(wanted is None)
+        state.has_ended = True
+
+    # ------------------------------------------------------------ the pool of tiles
+
+    def _fill_pool(self, wanted: list[int] | None) -> None:
+        """Search for 1, 2, 4, 8, … factors until that does not shorten the description any more."""
+        state, most = self.state, self.n_most if wanted is None else wanted[-1]
+        while not state.has_pool:
+            last = len(state.pool[-1][0].Y) if state.pool else 0
+            rank = min(most, max(1, GROWTH * last))
+            options = Options(1, self._time_left(), POOL_WORK)
+            self.recorder.checks["search"] = partial(check_state, self.table, rank)
+            with self.recorder.frame("search", Searching) as at:
+                search = Search(
+                    self.observations, self.table, rank, options, 0, self.n_jobs,
+                    lambda progress: self._say(progress.n_components, progress.cost), self.recorder,
+                )  # fmt: skip
+                search.run(at)
+            found: list[Solution] = []
+            for solution in [*at.found, *at.kept]:
+                found = add(found, solution)
+            state.pool.append(found)
+            self.stop[0] = search.stop[0]
+            self.interrupted = search.interrupted
+            state.has_pool = (
+                rank == most
+                or found[0].cost == 0
+                or bool(self.stop[0])
+                or (wanted is None and self._has_failed())
+            )
+
+    def _has_failed(self) -> bool:
+        """Whether the last short searches did not shorten the description."""
+        bits = self._bits_of_pool()
+        return len(bits) - 1 - int(np.argmin(bits)) >= MOST_FAILED
+
+    def _bits_of_pool(self) -> list[float]:
+        return [min(map(self._bits, found)) for found in self.state.pool]
+
+    @cached_property
+    def _tiles(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """All tiles of the pool, packed: (T, words of M) and (T, words of N)."""
+        X, Y = distinct_tiles(solution for found in self.state.pool for solution in found)
+        return pack(X.T), pack(Y)
+
+    # ------------------------------------------------------------ which ranks
+
+    def _go_up(self, wanted: list[int] | None) -> None:
+        """Visit the ranks from the lowest to the highest."""
+        state = self.state
+        while not state.is_up and not self.stop[0]:
+            rank = self._next(wanted)
+            if rank is None:
+                state.is_up = True
+            else:
+                self._visit(rank)
+
+    def _next(self, wanted: list[int] | None) -> int | None:
+        """Return the rank that is visited next on the way up; None if it is at its end."""
+        points = self.state.points
+        if wanted is not None:
+            return wanted[len(points)] if len(points) < len(wanted) else None
+        if not points:
+            return 1
+        last, best = points[-1].rank, self.best
+        limit = GROWTH * len(self.state.pool[int(np.argmin(self._bits_of_pool()))][0].Y)
+        if last >= self.n_most or points[-1].solution.cost == 0:
+            return None
+        if last >= limit and last - best >= RANKS_BEYOND:
+            return None
+        return min(self.n_most, last + max(1, last // STEP))
+
+    def _go_down(self) -> None:
+        """Visit the ranks again from the highest but one to the lowest."""
+        state = self.state
+        while state.n_down < len(state.points) - 1 and not self.stop[0]:
+            self._visit(state.points[-2 - state.n_down].rank)
+            state.n_down += 1
+
+    def _fill_in(self) -> None:
+        """Visit ranks that were left out beside the best one."""
+        while not self.stop[0]:
+            best, ranks = self.best, [0, *(point.rank for point in self.state.points)]
+            below = max(rank for rank in ranks if rank < best)
+            above = min((rank for rank in ranks if rank > best), default=best)
+            if best - below > 1:
+                self._visit((below + best) // 2)
+            elif above - best > 1:
+                self._visit((best + above) // 2)
+            else:
+                return
+
+    def _end_early(self, wanted: list[int] | None) -> None:
+        """Judge the ranks of which something is known."""
+        known = {point.rank for point in self.state.points}
+        for found in self.state.pool:
+            rank = len(found[0].Y)
+            if rank not in known and (wanted is None or rank in wanted):
+                for solution in found:
+                    self._keep(solution)
+        if not self.state.points:
+            assert wanted is not None
+            with ThreadPoolExecutor(1) as self.threads:
+                self._visit(wanted[0])
+
+    # ------------------------------------------------------------ one rank
+
+    def _visit(self, rank: int) -> None:
+        """Begin a rank in several ways, improve each, and keep the best."""
+        number = [rank, int(self.state.is_up), len(self.state.points)]
+        beginnings = self._beginnings(rank)
+        futures = [
+            self.threads.submit(self._improved, begin, [*number, i])
+            for i, begin in enumerate(beginnings)
+        ]
+        try:
+            waiting = wait(futures, timeout=self._time_left()).not_done
+        except KeyboardInterrupt:
+            self.interrupted, waiting = True, set(futures)
+        if waiting:
+            self.stop[0] = True
+        for future in futures:
+            self._keep(future.result())
+        self.recorder.save_if_due()
+        self._say(rank, self.point(rank).solution.cost)
+
+    def _beginnings(self, rank: int) -> list[Callable[[], Factors]]:
+        """The ways to make the first factors of a rank out of what is known."""
+        points, table = self.state.points, self.table
+        below = max((p for p in points if p.rank < rank), key=lambda p: p.rank, default=None)
+        above = min((p for p in points if p.rank > rank), key=lambda p: p.rank, default=None)
+        own = [point.solution for point in points if point.rank == rank]
+        ways: list[Callable[[], Factors]] = []
+        if not own:
+            ways.append(partial(self._extended, None if below is None else below.solution, rank))
+            larger = [found for found in self.state.pool if len(found[0].Y) >= rank]
+            if larger:
+                first = min(larger, key=lambda found: len(found[0].Y))[:MOST_BEGINNINGS]
+                ways += [partial(pruned, table, one.X, one.Y, rank) for one in first]
+        if above is not None:
+            for given in ([above.solution], [above.solution, *own])[: 1 + len(own)]:
+                ways.append(partial(pruned, table, *distinct_tiles(given), rank))
+        return ways
+
+    def _extended(self, solution: Solution | None, rank: int) -> Factors:
+        """Add tiles of the pool to a solution, each time the one that saves most."""
+        M, N = shape_of(self.table)
+        X, Y = np.zeros((M, 0), dtype=np.uint8), np.zeros((0, N), dtype=np.uint8)
+        if solution is not None:
+            X, Y = solution.X, solution.Y
+        factors = pruned(self.table, X, Y, rank)
+        add_best(self.table, factors, len(Y), *self._tiles, scratch((M, N), rank))
+        return factors
+
+    def _improved(self, begin: Callable[[], Factors], number: list[int]) -> Solution:
+        factors, shape = begin(), shape_of(self.table)
+        K = len(factors.rows.patterns)
+        random = np.random.default_rng(number).integers(1, 2**63, size=1, dtype=np.uint64)
+        n_refits = int(RANK_WORK / work_of_refit(self.table))
+        least, _ = improve(
+            self.table, factors, no_factors(shape, K), scratch(shape, K), random,
+            n_refits, RANK_TRIALS, MOST_TRIALS * K, self.stop,
+        )  # fmt: skip
+        return Solution.of(least, factors)
+
+    # ------------------------------------------------------------ what is kept and said
+
+    def point(self, rank: int) -> Point:
+        """What is known of a rank."""
+        (found,) = (point for point in self.state.points if point.rank == rank)
+        return found
+
+    @property
+    def best(self) -> int:
+        """The rank with the shortest description; of equally short ones the lowest."""
+        return min(self.state.points, key=lambda point: point.bits).rank
+
+    def _keep(self, solution: Solution) -> None:
+        """Keep a solution if it is the best of its rank so far, and its length if it is short."""
+        rank, bits, points = len(solution.Y), self._bits(solution), self.state.points
+        for i, old in enumerate(points):
+            if old.rank == rank:
+                better = solution if solution.cost < old.solution.cost else old.solution
+                points[i] = Point(better, min(bits, old.bits))
+                return
+        points.append(Point(solution, bits))
+        points.sort(key=lambda point: point.rank)
+
+    def _bits(self, solution: Solution) -> float:
+        return length_in_bits(solution.X, solution.Y, self._counts(solution))
+
+    def _counts(self, solution: Solution) -> NDArray[np.int64]:
+        """Count the entries o where the product is z, [o, z]."""
+        ones, zeros, _ = self.table.rows
+        nothing, covered = np.zeros_like(ones), solution.covered
+        return np.array(
+            [[n_different(entries & product, nothing) for product in (~covered, covered)]
+             for entries in (zeros, ones)]
+        )  # fmt: skip
+
+    def _smooth(self, ends_at_zero: bool) -> None:
+        """Make no rank worse than the one below with empty factors; end at a cost of zero."""
+        points = self.state.points
+        empty = sum(float(np.log2(n + 1)) for n in shape_of(self.table))
+        for i in range(1, len(points)):
+            before, here = points[i - 1], points[i]
+            solution, bits = here.solution, before.bits + (here.rank - before.rank) * empty
+            if solution.cost > before.solution.cost:
+                old = before.solution
+                factors = pruned(self.table, old.X, old.Y, here.rank)
+                solution = Solution.of(old.cost, factors)
+            points[i] = Point(solution, min(bits, here.bits))
+            if ends_at_zero and before.solution.cost == 0:
+                del points[i:]
+                return
+
+    def add(self, X: Bits, Y: Bits) -> None:
+        """Add factors that were found elsewhere, at the lowest rank that has room for them."""
+        rank = min((p.rank for p in self.state.points if p.rank >= len(Y)), default=None)
+        if rank is not None:
+            factors = pruned(self.table, X, Y, rank)
+            self._keep(Solution.of(cost(self.table, factors), factors))
+            self._smooth(False)
+
+    def selection(self) -> RankSelection:
+        """The curve, and the rank with the shortest description."""
+        points = self.state.points
+        counts = [self._counts(point.solution) for point in points]
+        return RankSelection(
+            ranks=np.array([point.rank for point in points]),
+            scores=np.array([point.bits for point in points]),
+            errors=np.zeros(len(points)),
+            best=self.best,
+            criterion="mdl",
+            interrupted=self.interrupted,
+            costs=np.array([point.solution.cost for point in points]),
+            missed=np.array([count[1, 0] for count in counts]),
+            false_ones=np.array([count[0, 1] for count in counts]),
+        )
+
+    def _time_left(self) -> float | None:
+        if self.max_time is None:
+            return None
+        return max(0.0, self.max_time - (time.monotonic() - self.began))
+
+    def _say(self, n_components: int, least: float) -> None:
+        self.n_rounds += 1
+        if self.report is not None:
+            seconds = time.monotonic() - self.began
+            n_searches = len(self.state.pool)
+            self.report(Progress(n_searches, self.n_rounds, least, seconds, n_components))
