@@ -34,6 +34,13 @@ MODELS: dict[str, dict[str, Any]] = {
         "noise": Channel(one_given_zero=0.05, one_given_one=np.linspace(0.8, 0.95, 9)[None, :]),
         "decimation": 0.5,
     },
+    "fewest-errors": {
+        "n_components": 2,
+        "objective": "errors",
+        "false_one_weight": 2.0,
+        "n_init": 1,
+        "max_time": 1000.0,
+    },
 }
 
 # A run that is stopped after some steps, on the table of the model "max-sum".
@@ -54,7 +61,9 @@ def labelled(product: str) -> Observations:
 def answers(model: BooleanMatrixFactorization) -> dict[str, Any]:
     """What a model says, as lists and numbers."""
     recommended = model.recommend(["row a", "row l"], n=1)
+    errors = {} if model.error_ is None else {"redundancy": model.redundancy_.tolist()}
     return {
+        **errors,
         "components": model.components_.tolist(),
         "log_posterior": float(model.log_posterior_),
         "probabilities": model.predict_proba(np.arange(9), np.arange(9)).tolist(),
