@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from boolweave import saving
-from boolweave.estimator import BooleanMatrixFactorization
-from boolweave.estimator.parameters import settings_of, with_objective
+from boolweave.estimator import BooleanMatrixFactorization, fewest_errors
+from boolweave.estimator.parameters import check_fit_parameters, settings_of, with_objective
 from boolweave.fit import rank
 from boolweave.runtime.deadline import Deadline
 
@@ -23,9 +23,14 @@ def select_rank(
     X: Any,
     ranks: Iterable[int] | None = None,
     criterion: Literal["mdl", "heldout"] = "mdl",
+    *,
+    sample_weight: Any = None,
     **parameters: Any,
 ) -> RankSelection:
     """Judge numbers of factors by description length or by entries held out.
+
+    With ``objective="errors"`` one search finds the whole curve of errors against the number of
+    factors: ``costs``, ``missed`` and ``false_ones`` beside the description length.
 
     Parameters
     ----------
@@ -35,6 +40,8 @@ def select_rank(
     criterion : {"mdl", "heldout"}
         "mdl": the description length of factors and errors in bits; "heldout": the log-loss of
         entries held out, in four parts.
+    sample_weight : array or sparse matrix, optional
+        As in `BooleanMatrixFactorization.fit`, with objective="errors".
     **parameters
         Those of `BooleanMatrixFactorization`.
 
@@ -60,11 +67,15 @@ def select_rank(
     if wanted is not None and (not wanted or min(wanted) < 1):
         raise ValueError(f"ranks must be whole numbers from 1 up, at least one; got {wanted}")
     estimator = BooleanMatrixFactorization("auto", **parameters)
-    if estimator.objective == "errors":
-        raise ValueError(
-            'select_rank judges the factors of `objective="posterior"`: leave `objective` out'
-        )
+    check_fit_parameters(estimator, {"sample_weight": sample_weight})
     observations = estimator._checked(X)
+    if estimator.objective == "errors":
+        if criterion == "heldout":
+            raise ValueError(
+                'criterion="heldout" asks what predicts best, `objective="errors"` what explains '
+                'best: use criterion="mdl", or set `objective="posterior"`'
+            )
+        return fewest_errors.select_rank(estimator, observations.to_local(), wanted, sample_weight)
     settings = settings_of(estimator)
     with estimator._recording(
         observations, settings, ranks=wanted, criterion=criterion

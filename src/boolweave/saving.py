@@ -75,6 +75,12 @@ _RANKS: Layout = {
     "ranks/best": (_INTEGERS, ""),
     "ranks/criterion": (_TEXT, ""),
 }
+# Of ranks with objective="errors".
+_CURVE: Layout = {
+    "ranks/costs": (_FLOATS, "R"),
+    "ranks/missed": (_INTEGERS, "R"),
+    "ranks/false_ones": (_INTEGERS, "R"),
+}
 _NOISE = ("one_given_zero", "one_given_one")
 _MISSING = ("missing_given_zero", "missing_given_one")
 _COUNTS = ("n_iter_", "n_dropped_", "n_features_in_")
@@ -202,8 +208,9 @@ def _restore(arrays: dict[str, Array], header: dict[str, Any], make: type, seale
         raise ValueError("'n_features_in_' must be the number of columns")
     estimator.provenance_ = header.get("provenance", {})  # not in files of version 1
     estimator.rank_selection_ = None
-    if any(name in arrays for name in _RANKS):
-        found: dict[str, Any] = {name.removeprefix("ranks/"): arrays[name] for name in _RANKS}
+    if any(name in arrays for name in (*_RANKS, *_CURVE)):
+        names = {**_RANKS, **(_CURVE if any(name in arrays for name in _CURVE) else {})}
+        found: dict[str, Any] = {name.removeprefix("ranks/"): arrays[name] for name in names}
         found["best"], found["criterion"] = int(found["best"]), str(found["criterion"])
         if found["best"] not in found["ranks"]:
             raise ValueError("'ranks/best' must be one of the ranks that were tried")
@@ -257,7 +264,7 @@ def _optional(header: Mapping[str, Any]) -> Layout:
     """The arrays that it may have."""
     of = _channels(header["parameters"])
     channels = [f"{prefix}/{name}" for prefix in of for name in _MISSING]
-    return {**_OPTIONAL, **_RANKS, **dict.fromkeys(channels, (_FLOATS, None))}
+    return {**_OPTIONAL, **_RANKS, **_CURVE, **dict.fromkeys(channels, (_FLOATS, None))}
 
 
 def _channels(parameters: Mapping[str, Any]) -> list[str]:

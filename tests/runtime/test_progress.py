@@ -44,7 +44,7 @@ def test_a_line_about_a_search(monkeypatch):
     monkeypatch.setenv("COLUMNS", "150")
     monkeypatch.setenv("TERM", "xterm")
     with search_progress(10.0) as on_round:
-        on_round(1, 1500.0)
-        on_round(2, 1234.0)
+        on_round(1, 1500.0, 4)
+        on_round(2, 1234.0, 4)
     shown = stream.getvalue()
     assert "round 2" in shown and "least error 1,234" in shown and "of 10 s" in shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -166,6 +167,8 @@ def rank(
 ) -> None:
     """Choose the number of factors: a line for each number tried, and how good it is.
 
+    With --objective errors also the fewest wrong entries at each number; on a terminal, a curve.
+
     Example: boolweave rank votes.csv
     """
     import polars as pl
@@ -174,7 +177,7 @@ def rank(
 
     kind = check_output(writing)
     contents = read_input(source, reading, writing.quiet)
-    chosen = fitting.parameters()
+    chosen = fitting.parameters() | {"verbose": 0 if writing.quiet else 1}
     del chosen["n_components"]
     found = select_rank(
         contents.observations,
@@ -184,7 +187,11 @@ def rank(
     )
     answer = {"best": int(found.best), "criterion": found.criterion, "ranks": found.table()}
     answer["interrupted"] = found.interrupted
-    put_table(writing, kind, pl.DataFrame(found.table()), answer)
+    plain = (writing.output, writing.format, writing.json) == (None, None, False)
+    if found.costs is not None and plain and sys.stdout.isatty():
+        typer.echo(str(found))
+    else:
+        put_table(writing, kind, pl.DataFrame(found.table()), answer)
     stopped = " of those tried before the interrupt" if found.interrupted else ""
     talk(f"best{stopped}: n_components = {found.best}", writing.quiet or writing.json)
     _end(found.interrupted)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
 from boolweave import cautions
 from boolweave.data.weights import entry_weights
 from boolweave.estimator.parameters import bytes_allowed, settings_of
-from boolweave.fit import memory, rank
-from boolweave.fit.rank import RankSelection
-from boolweave.runtime.deadline import Deadline
-from boolweave.runtime.progress import progress, search_progress
+from boolweave.fit import memory
+from boolweave.runtime.progress import search_progress
 from boolweave.search.answer import fewest_errors as search
+from boolweave.search.curve import search_rank, trace_curve
 from boolweave.search.result import result_of
 from boolweave.search.searching import Options
 
@@ -25,16 +25,15 @@ if TYPE_CHECKING:
     from boolweave.data.observations import Observations
     from boolweave.engine.result import Result
     from boolweave.estimator.factorization import BooleanMatrixFactorization
+    from boolweave.fit.rank import RankSelection
+    from boolweave.model.products import Product
     from boolweave.runtime.checkpoint import Recorder
-    from boolweave.search.answer import Answer
+    from boolweave.runtime.progress import OnRound
     from boolweave.search.searching import Progress
 
 # Bytes of a search for each cell of the matrix, and for each cell that has a weight of its own.
 BYTES_PER_CELL = 1
 BYTES_PER_WEIGHT = 16
-
-# Seconds of a search for which Ctrl-C left no time.
-TIME_AFTER_INTERRUPT = 1.0
 
 
 def fit(
@@ -47,100 +46,110 @@ def fit(
     Result, RankSelection or None, int
         The last is the number of factors that were dropped, being useless.
     """
-    began = time.monotonic()
+    counted, weights, own = _weighed(parameters, observations, sample_weight)
+    with (
+        _recording(parameters, observations, weights) as (recorder, random),
+        _reporting(parameters) as clock,
+    ):
+        n_components, selection, n_init = parameters.n_components, None, parameters.n_init
+        options = Options(None if n_init == "auto" else n_init, parameters.max_time)
+        how: _How = {
+            "false_one_weight": parameters.false_one_weight, "product": parameters.product,
+            "weights": own, "n_jobs": parameters.n_jobs, "report": clock, "recorder": recorder,
+        }  # fmt: skip
+        seed = int(random.integers(2**31))
+        if n_components == "auto":
+            selection, answer = search_rank(counted, options=options, seed=seed, **how)
+            n_components = selection.best
+        else:
+            answer = search(counted, n_components, options=options, seed=seed, **how)
+        result = result_of(
+            answer, observations, product=parameters.product,
+            false_one_weight=parameters.false_one_weight, weights=weights, in_time=clock.in_time,
+        )  # fmt: skip
+        if not result.interrupted:
+            recorder.finish()
+    return result, selection, n_components - result.model.n_components
+
+
+def select_rank(
+    parameters: BooleanMatrixFactorization, observations: Observations, ranks: list[int] | None,
+    sample_weight: object = None,
+) -> RankSelection:  # fmt: skip
+    """Find the fewest errors at every rank, and judge the ranks by description length."""
+    counted, weights, own = _weighed(parameters, observations, sample_weight)
+    with (
+        _recording(parameters, observations, weights, ranks=ranks, criterion="mdl") as (
+            recorder,
+            _,
+        ),
+        _reporting(parameters) as clock,
+    ):
+        selection = trace_curve(
+            counted, ranks=ranks, false_one_weight=parameters.false_one_weight,
+            product=parameters.product, weights=own, max_time=parameters.max_time,
+            n_jobs=parameters.n_jobs, report=clock, recorder=recorder,
+        )  # fmt: skip
+        if not selection.interrupted:
+            recorder.finish()
+    return selection
+
+
+class _How(TypedDict):
+    """What the two searches, with and without a given number of factors, have in common."""
+
+    false_one_weight: float
+    product: Product
+    weights: NDArray[np.float64] | None
+    n_jobs: int | None
+    report: Callable[[Progress], None]
+    recorder: Recorder
+
+
+class _Clock:
+    """Passes progress on to those who show it, and knows whether it came in time."""
+
+    def __init__(self, max_time: float | None, on_round: OnRound | None) -> None:
+        self.in_time = True
+        self._end = None if max_time is None else time.monotonic() + max_time
+        self._on_round = on_round
+
+    def __call__(self, progress: Progress) -> None:
+        """Note the time of a round."""
+        self.in_time = self._end is None or time.monotonic() < self._end
+        if self._on_round is not None:
+            self._on_round(progress.n_rounds, progress.cost, progress.n_components)
+
+
+@contextmanager
+def _reporting(parameters: BooleanMatrixFactorization) -> Iterator[_Clock]:
+    """Show the progress of a search where that is asked for."""
+    with search_progress(parameters.max_time, parameters.verbose) as on_round:
+        yield _Clock(parameters.max_time, on_round)
+
+
+@contextmanager
+def _recording(
+    parameters: BooleanMatrixFactorization, observations: Observations,
+    weights: NDArray[np.float64] | None, **more: object,
+) -> Iterator[tuple[Recorder, np.random.Generator]]:  # fmt: skip
+    """Open the checkpoint of a search, and its random numbers."""
+    with parameters._recording(
+        observations, settings_of(parameters), None, objective="errors",
+        false_one_weight=parameters.false_one_weight, weights=weights, **more,
+    ) as opened:  # fmt: skip
+        yield opened
+
+
+def _weighed(
+    parameters: BooleanMatrixFactorization, observations: Observations, sample_weight: object
+) -> tuple[Observations, NDArray[np.float64] | None, NDArray[np.float64] | None]:
+    """The entries that count, the weights of all entries, and those of the entries that count."""
     weights = None if sample_weight is None else entry_weights(sample_weight, observations)
     _check_memory(parameters, observations, weights)
     cautions.about_data(observations, parameters)
     counted, own = _counted(observations, weights)
-    with parameters._recording(
-        observations, settings_of(parameters), objective="errors",
-        false_one_weight=parameters.false_one_weight, weights=weights,
-    ) as (recorder, random):  # fmt: skip
-        n_components, selection = parameters.n_components, None
-        seed = int(random.integers(2**31))
-        recorder.register(_Chosen, RankSelection)
-        recorder.checks["rank"] = _check_chosen
-        with recorder.frame("rank", _Chosen) as chosen:
-            if n_components == "auto":
-                chosen.selection = chosen.selection or _select_rank(
-                    parameters, counted, random, recorder
-                )
-                selection, n_components = chosen.selection, chosen.selection.best
-            limit = _time_left(parameters.max_time, began, selection)
-            answer, in_time = _search(parameters, counted, n_components, own, limit, seed, recorder)
-        result = result_of(
-            answer, observations, product=parameters.product,
-            false_one_weight=parameters.false_one_weight, weights=weights, in_time=in_time,
-        )  # fmt: skip
-        if selection is not None and selection.interrupted:
-            result = result.as_interrupted()
-        if not result.interrupted:
-            recorder.finish()
-    return result, selection, n_components - len(answer.Y)
-
-
-def _search(
-    parameters: BooleanMatrixFactorization, observations: Observations, n_components: int,
-    weights: NDArray[np.float64] | None, limit: float | None, seed: int, recorder: Recorder,
-) -> tuple[Answer, bool]:  # fmt: skip
-    """Search for so many factors; also say whether the search ended within its time."""
-    n_init, seconds = parameters.n_init, 0.0
-    with search_progress(limit, parameters.verbose) as on_round:
-
-        def report(progress: Progress) -> None:
-            nonlocal seconds
-            seconds = progress.seconds
-            if on_round is not None:
-                on_round(progress.n_rounds, progress.cost)
-
-        answer = search(
-            observations, n_components, false_one_weight=parameters.false_one_weight,
-            product=parameters.product, weights=weights,
-            options=Options(None if n_init == "auto" else n_init, limit), seed=seed,
-            n_jobs=parameters.n_jobs, report=report, recorder=recorder,
-        )  # fmt: skip
-    return answer, limit is None or seconds < limit
-
-
-@dataclass(eq=False)
-class _Chosen:
-    """How the number of factors was chosen, if it was to be and already is; for a checkpoint."""
-
-    selection: RankSelection | None = None
-
-
-def _check_chosen(frame: object) -> None:
-    """Raise unless a frame of a checkpoint says how the number of factors was chosen."""
-    selection = frame.selection if isinstance(frame, _Chosen) else frame
-    if selection is not None and not (
-        isinstance(selection, RankSelection)
-        and type(selection.best) is int
-        and selection.best in selection.ranks
-    ):
-        raise ValueError("expected a number of factors")
-
-
-def _select_rank(
-    parameters: BooleanMatrixFactorization, observations: Observations,
-    random: np.random.Generator, recorder: Recorder,
-) -> RankSelection:  # fmt: skip
-    """Choose the number of factors by description length, in at most half of the time."""
-    half = None if parameters.max_time is None else parameters.max_time / 2
-    with progress(parameters.max_iter, parameters.verbose) as on_iteration:
-        deadline = Deadline(half, on_iteration)
-        selection, _ = rank.search(
-            observations, settings_of(parameters), random, on_iteration=deadline, recorder=recorder
-        )
-    return replace(selection, interrupted=False) if deadline.passed else selection
-
-
-def _time_left(
-    max_time: float | None, began: float, selection: RankSelection | None
-) -> float | None:
-    """The seconds that are left for the search; few if Ctrl-C came before it."""
-    if selection is not None and selection.interrupted:
-        return TIME_AFTER_INTERRUPT
-    return None if max_time is None else max(0.0, max_time - (time.monotonic() - began))
+    return counted, weights, own
 
 
 def _counted(

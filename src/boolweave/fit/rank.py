@@ -58,6 +58,9 @@ FEW = 8
 # this share of ones.
 SHARE_OF_ONES = 0.97
 
+# The most characters of the bars that a table of ranks draws.
+BAR = 30
+
 # The number of parts of the entries that are held out in turn.
 N_FOLDS = 4
 
@@ -118,11 +121,12 @@ class RankSelection:
         unit = "bits" if self.criterion == "mdl" else "log-loss"
         lines = [f"{'rank':>5} {unit:>14}"]
         if self.costs is not None:
-            lines[0] += f" {'cost':>10} {'missed':>10} {'false ones':>10}"
+            lines[0] += f" {'missed':>10} {'false ones':>10} {'cost':>10}  (less is better)"
         for row in self.table():
             line = f"{row['rank']:>5} {row['score']:>14.5g}"
             if self.costs is not None:
-                line += f" {row['cost']:>10.7g} {row['missed']:>10} {row['false_ones']:>10}"
+                bar = "#" * round(BAR * row["cost"] / max(1.0, float(self.costs.max())))
+                line += f" {row['missed']:>10} {row['false_ones']:>10} {row['cost']:>10.7g}  {bar}"
             lines.append(line + ("  <- best" if row["best"] else ""))
         return "\n".join(lines)
 

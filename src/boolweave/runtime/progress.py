@@ -9,8 +9,8 @@ from contextlib import contextmanager
 # Told after each iteration: its number, the residual, the log-posterior.
 OnIteration = Callable[[int, float, float], None]
 
-# Told after each round of a search: its number and the least error so far.
-OnRound = Callable[[int, float], None]
+# Told after each round of a search: its number, the least error so far, the number of factors.
+OnRound = Callable[[int, float, int], None]
 
 
 @contextmanager
@@ -80,8 +80,8 @@ def search_progress(max_time: float | None, verbose: int | bool = True) -> Itera
     Yields
     ------
     callback or None
-        To be called with the number of a round and the least error so far; None where nothing is
-        shown.
+        To be called with the number of a round, the least error so far and the number of factors;
+        None where nothing is shown.
 
     Examples
     --------
@@ -99,15 +99,15 @@ def search_progress(max_time: float | None, verbose: int | bool = True) -> Itera
     columns = (
         SpinnerColumn(),
         TextColumn("round {task.completed:.0f}"),
-        TextColumn("least error {task.fields[error]:,.10g}"),
+        TextColumn("{task.fields[factors]} factors, least error {task.fields[error]:,.10g}"),
         TimeElapsedColumn(),
         TextColumn(limit),
     )
     line = Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=5)
     with line:
-        task = line.add_task("", total=None, error=float("inf"))
+        task = line.add_task("", total=None, error=float("inf"), factors=0)
 
-        def on_round(number: int, error: float) -> None:
-            line.update(task, completed=number, error=error)
+        def on_round(number: int, error: float, factors: int) -> None:
+            line.update(task, completed=number, error=error, factors=factors)
 
         yield on_round

@@ -227,6 +227,7 @@ class Curve:
                 state.is_up = True
             else:
                 self._visit(rank)
+            self.recorder.save_if_due()
 
     def _next(self, wanted: list[int] | None) -> int | None:
         """Return the rank that is visited next on the way up; None if it is at its end."""
@@ -249,6 +250,7 @@ class Curve:
         while state.n_down < len(state.points) - 1 and not self.stop[0]:
             self._visit(state.points[-2 - state.n_down].rank)
             state.n_down += 1
+            self.recorder.save_if_due()
 
     def _fill_in(self) -> None:
         """Visit ranks that were left out beside the best one."""
@@ -294,7 +296,6 @@ class Curve:
             self.stop[0] = True
         for future in futures:
             self._keep(future.result())
-        self.recorder.save_if_due()
         self._say(rank, self.point(rank).solution.cost)
 
     def _beginnings(self, rank: int) -> list[Callable[[], Factors]]:

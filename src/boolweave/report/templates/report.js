@@ -162,8 +162,10 @@
     }
     if (data.rank) {
       const r = data.rank;
-      chart("rank", [{ type: "scatter", mode: "lines+markers", x: r.map((v) => v.rank), y: r.map((v) => v.score), error_y: { type: "data", array: r.map((v) => v.error), visible: r.some((v) => v.error > 0) }, line: { color: c.mark }, marker: { size: r.map((v) => (v.best ? 14 : 7)), symbol: r.map((v) => (v.best ? "star" : "circle")) } }],
-        { xaxis: { title: { text: "number of factors" }, dtick: r.length <= 20 ? 1 : undefined }, yaxis: { title: { text: "score" } } });
+      const curve = (id, y, title, bars) => chart(id, [{ type: "scatter", mode: "lines+markers", x: r.map((v) => v.rank), y, error_y: bars, line: { color: c.mark }, marker: { size: r.map((v) => (v.best ? 14 : 7)), symbol: r.map((v) => (v.best ? "star" : "circle")) } }],
+        { xaxis: { title: { text: "number of factors" }, dtick: r.length <= 20 ? 1 : undefined }, yaxis: { title: { text: title } } });
+      curve("rank", r.map((v) => v.score), "score", { type: "data", array: r.map((v) => v.error), visible: r.some((v) => v.error > 0) });
+      if (r[0].cost !== undefined) curve("costs", r.map((v) => v.cost), "error");
     }
   }
 
