@@ -127,7 +127,7 @@ def _seed_pattern(
     """Set a first pattern for factor k from a random line; False where nothing is left to cover.
 
     The pattern is what the others leave uncovered in the line, or all of its ones, or those that
-    it shares with another line.
+    it shares with another line; where false ones may be cheap, also the ones of both lines.
     """
     n_lines, n = entries.ones.shape
     first, line, found = below(random, n_lines), 0, False
@@ -138,8 +138,9 @@ def _seed_pattern(
             break
     if not found:
         return False
-    kind = below(random, 3)
-    if kind > 0:
+    plain = entries.weights.shape[0] == 0 and not table.xor and table.false_weight >= 1
+    kind = below(random, 3 if plain else 4)
+    if kind in (1, 2):
         pattern[:] = entries.ones[line]
     if kind == 2:
         for _ in range(10):
@@ -151,6 +152,8 @@ def _seed_pattern(
                 for w in range(n):
                     pattern[w] &= entries.ones[other, w]
                 break
+    if kind == 3:
+        pattern |= entries.ones[below(random, n_lines)]
     return True
 
 

@@ -1,0 +1,144 @@
+"""A search that crashed goes on from its checkpoint, and ends as one that did not."""
+
+import json
+
+import numpy as np
+import pytest
+from crashing import Crash
+from search_reference import random_table
+
+from boolweave.runtime.archives import write_arrays
+from boolweave.runtime.checkpoint import Recorder
+from boolweave.search.answer import fewest_errors
+from boolweave.search.searching import Options
+
+pytestmark = pytest.mark.usefixtures("little_work")
+
+TABLE = random_table(5, (14, 70), missing=0.05, weights="quarters")
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch):
+    monkeypatch.setattr(Recorder, "save_if_due", Recorder.save)
+
+
+def run(place, crash_after=None, n_components=2, told=None):
+    """Search, or crash after some rounds; the numbers of the rounds are added to `told`."""
+
+    def report(progress):
+        if told is not None:
+            told.append(progress.n_rounds)
+        if progress.n_rounds == crash_after:
+            raise Crash
+
+    return fewest_errors(
+        TABLE.observations, n_components, weights=TABLE.weights, seed=1, report=report,
+        recorder=Recorder(place, TABLE.observations), options=Options(n_init=2),
+    )  # fmt: skip
+
+
+def stop(place, n_rounds=7):
+    """Arrays and header of the checkpoint of a search after some rounds."""
+    with pytest.raises(Crash):
+        run(place, n_rounds)
+    with np.load(max(place.iterdir())) as stored:
+        arrays = {key: stored[key] for key in stored.files if key != "checksum"}
+    return arrays, json.loads(str(arrays.pop("header")))
+
+
+def put(place, arrays, header):
+    for old in place.iterdir():
+        old.unlink()
+    with open(place / "checkpoint-000001.npz", "wb") as file:
+        write_arrays(file, {"header": np.array(json.dumps(header)), **arrays})
+
+
+def assert_same(one, other):
+    for name in ("X", "Y", "redundancy", "stability", "history"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+    for name in ("cost", "n_searches", "n_rounds", "interrupted"):
+        assert getattr(one, name) == getattr(other, name), name
+
+
+def test_a_search_that_crashed_ends_as_one_that_did_not(tmp_path):
+    undisturbed = run(tmp_path / "whole")
+    assert undisturbed.n_rounds > 8
+    for n_rounds in (2, 5, undisturbed.n_rounds):
+        place = tmp_path / str(n_rounds)
+        with pytest.raises(Crash):
+            run(place, n_rounds)
+        rounds = []
+        assert_same(run(place, told=rounds), undisturbed)
+        assert rounds == list(range(n_rounds, undisturbed.n_rounds + 1))
+
+
+def test_a_search_may_crash_again_and_again(tmp_path):
+    undisturbed = run(tmp_path / "whole")
+    for n_rounds in range(2, undisturbed.n_rounds, 2):
+        with pytest.raises(Crash):
+            run(tmp_path / "crashing", n_rounds)
+    assert_same(run(tmp_path / "crashing"), undisturbed)
+
+
+def test_as_it_was_written(tmp_path):
+    put(tmp_path, *stop(tmp_path))
+    assert run(tmp_path).n_rounds > 7
+
+
+REFUSED = "does not fit this version of boolweave"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("kept", 3), ("kept", {"list": []}), ("winners", {"list": [1.0]}), ("found", None),
+        ("best", None), ("best", "good"), ("is_last", 1), ("n_rounds", -1), ("n_rounds", "two"),
+        ("n_quiet", 0.5), ("n_batches", None), ("work", float("nan")), ("work", -1.0),
+        ("work_before", "much"), ("chooses", None), ("history", {"list": ["a"]}),
+    ],
+)  # fmt: skip
+def test_a_damaged_state(tmp_path, field, value):
+    arrays, header = stop(tmp_path, 3)
+    (state,) = [parts for name, parts in header["objects"] if name == "Searching"]
+    assert field in state
+    state[field] = value
+    put(tmp_path, arrays, header)
+    with pytest.raises(ValueError, match=REFUSED):
+        run(tmp_path)
+
+
+CHANGES = {
+    "longer": lambda a: np.concatenate([a, a]),
+    "shorter": lambda a: a[:-1],
+    "wider": lambda a: np.concatenate([a, a], axis=-1),
+    "another type": lambda a: a.astype(np.float64),
+    "other bits": lambda a: a ^ a.dtype.type(1),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("field", ["X", "Y", "covered"])
+def test_damaged_solutions(tmp_path, field, change):
+    arrays, header = stop(tmp_path, 3)
+    solutions = [parts for name, parts in header["objects"] if name == "Solution"]
+    name = solutions[0][field]["array"]
+    put(tmp_path, {**arrays, name: CHANGES[change](arrays[name])}, header)
+    with pytest.raises(ValueError, match=REFUSED):
+        run(tmp_path)
+
+
+@pytest.mark.parametrize("cost", [0.25, float("nan"), "low", 3])
+def test_a_solution_with_another_cost(tmp_path, cost):
+    arrays, header = stop(tmp_path, 3)
+    for name, parts in header["objects"]:
+        if name == "Solution":
+            parts["cost"] = cost
+    put(tmp_path, arrays, header)
+    with pytest.raises(ValueError, match=REFUSED):
+        run(tmp_path)
+
+
+def test_another_number_of_factors(tmp_path):
+    stop(tmp_path, 3)
+    with pytest.raises(ValueError, match=REFUSED):
+        run(tmp_path, n_components=3)
