@@ -24,7 +24,7 @@ from boolweave.search import starts
 from boolweave.search.choosing import choose
 from boolweave.search.kernels.descent import fill, improve, scratch
 from boolweave.search.kernels.factors import no_factors
-from boolweave.search.solutions import Solution, add, distinct_tiles
+from boolweave.search.solutions import Solution, add, distinct, distinct_tiles
 from boolweave.search.table import bits_of, shape_of
 
 if TYPE_CHECKING:
@@ -61,6 +61,9 @@ SHARE_OF_SEARCH = 0.3
 CHOOSE_AFTER = 6
 CHOOSE_WHEN_QUIET = (1, 3, 5)
 
+# The most rounds in which simpler solutions of the same cost are looked for.
+MOST_SIMPLER = 4
+
 # The shares of flips with which max-sum begins, and by how much wide starts are wider.
 FLIPS = (0.1, 0.02, 0.004)
 WIDE = 1.5
@@ -79,13 +82,13 @@ class Options:
         The number of independent searches; left out, until some agree.
     max_time : float, optional
         Seconds. Left out, a fixed amount of work.
-    most_work : float
+    most_work : float, optional
         The most work of an independent search that is the only one, and of all without `max_time`.
     """
 
     n_init: int | None = None
     max_time: float | None = None
-    most_work: float = MOST_WORK
+    most_work: float | None = None
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,7 @@ def _is_possible(table: Table, n_components: int, state: Searching) -> bool:
 class _Task:
     """What to begin with, for one thread."""
 
-    kind: str  # "max-sum", "wide", "fill", "join", "choose" or "continue"
+    kind: str  # "max-sum", "wide", "fill", "join", "choose", "continue" or "simplify"
     seed: list[int]
     flip: float = 0.0
     given: tuple[Solution, ...] = ()
@@ -200,6 +203,7 @@ class Search:
         self.table = table
         self.K = n_components
         self.options = options
+        self.most_work = MOST_WORK if options.most_work is None else options.most_work
         self.seed = seed
         self.n_jobs = n_jobs
         self.report = report
@@ -220,6 +224,7 @@ class Search:
                     self._round(at, pool)
                     if self.recorder is not None:
                         self.recorder.save_if_due()
+                self._simplify(at, pool)
             except KeyboardInterrupt:  # between two rounds: the threads have nothing to do
                 if at.best is None:
                     raise
@@ -257,7 +262,7 @@ class Search:
         if at.n_quiet >= PATIENCE or self._is_over(at):
             return True
         alone = self.options.n_init == 1
-        limit = (1.0 if at.is_last or alone else SHARE_OF_SEARCH) * self.options.most_work
+        limit = (1.0 if at.is_last or alone else SHARE_OF_SEARCH) * self.most_work
         return at.work - at.work_before > limit
 
     def _end_part(self, at: Searching) -> None:
@@ -274,7 +279,7 @@ class Search:
             return n >= self.options.n_init
         if self._has_enough(at) or n >= MOST_SEARCHES * (1 + at.n_batches):
             return True
-        return at.work > 2 * SHARE_OF_SEARCH * self.options.most_work * (1 + at.n_batches)
+        return at.work > 2 * SHARE_OF_SEARCH * self.most_work * (1 + at.n_batches)
 
     def _has_enough(self, at: Searching) -> bool:
         """Whether several independent searches found the best cost."""
@@ -285,7 +290,7 @@ class Search:
 
     def _is_over(self, at: Searching) -> bool:
         """Whether the work of a search without a limit of time is done."""
-        return self.options.max_time is None and at.work > self.options.most_work
+        return self.options.max_time is None and at.work > self.most_work
 
     # ------------------------------------------------------------ rounds
 
@@ -310,6 +315,34 @@ class Search:
             seconds = time.monotonic() - self.began
             n = len(at.winners) + 1
             self.report(Progress(n, len(at.history), at.best.cost, seconds, self.K))
+
+    def _simplify(self, at: Searching, pool: ThreadPoolExecutor) -> None:
+        """Of all solutions with the least cost take the simplest, and look for simpler ones.
+
+        Many tables have several best solutions. This one is the same whichever was found first, if
+        it is found at all.
+        """
+        assert at.best is not None
+        limit = at.best.cost * (1 + 1e-9)
+        for n_round in range(MOST_SIMPLER if at.best.cost > 0 else 1):
+            every = [at.best, *at.kept, *at.winners, *at.found]
+            equal = sorted((one for one in every if one.cost <= limit), key=Solution.order)
+            before, at.best = at.best.order(), equal[0]
+            if self.stop[0] or (n_round > 0 and at.best.order() == before):
+                break
+            given = distinct(equal, N_TASKS)
+            number = [self.seed, len(at.winners), at.n_batches, 2, n_round]
+            tasks = [
+                _Task("simplify", [*number, i], given=(given[i % len(given)],))
+                for i in range(N_TASKS)
+            ]
+            futures = [pool.submit(self._work_on, task) for task in tasks]
+            self._wait_for(futures)
+            at.found += [future.result().solution for future in futures]
+            limit = min(limit, *(one.cost for one in at.found))
+        at.best = min([at.best, *at.found], key=Solution.order)
+        if at.history:
+            at.history[-1] = at.best.cost
 
     def _wait_for(self, futures: list[Future[_Done]]) -> None:
         """Wait; when the time is over or Ctrl-C comes, tell the threads to end."""
@@ -374,7 +407,8 @@ class Search:
             work += 2 * N_TRIES * self.K * self.refit_work
         cost, n_refits = improve(
             self.table, factors, kept, memory, random,
-            int(TASK_WORK / self.refit_work), TASK_TRIALS, MOST_TRIALS * self.K, self.stop,
+            int(TASK_WORK / self.refit_work), TASK_TRIALS, MOST_TRIALS * self.K,
+            task.kind == "simplify", self.stop,
         )  # fmt: skip
         work += n_refits * self.refit_work
         return _Done(Solution.of(cost, factors), work, was_whole)
@@ -391,7 +425,7 @@ class Search:
             return found, OF_MESSAGE * min(n_messages, starts.MOST_MESSAGES), True
         if task.kind == "fill":
             return no_factors(shape_of(self.table), self.K), 0.0, True
-        if task.kind == "continue":
+        if task.kind in ("continue", "simplify"):
             return task.given[0].factors(self.table), 0.0, True
         X, Y = distinct_tiles(task.given)
         work, was_whole = 0.0, True

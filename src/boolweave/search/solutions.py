@@ -39,6 +39,11 @@ class Solution:
         """Unpack factors."""
         return cls(float(cost), *bits_of(factors), factors.rows.once.copy())
 
+    def order(self) -> tuple[float, int, bytes]:
+        """What sorts solutions: the cost, then the size, then anything that is the same always."""
+        text = np.sort(np.packbits(self.Y, axis=1).view(f"S{-(-self.Y.shape[1] // 8)}"), axis=0)
+        return round(self.cost, 6), int(self.X.sum()) + int(self.Y.sum()), text.tobytes()
+
     def factors(self, table: Table) -> Factors:
         """Pack the factors."""
         return factors_of(table, self.X, self.Y)
@@ -69,6 +74,15 @@ def add(kept: list[Solution], new: Solution) -> list[Solution]:
     else:
         kept = [*kept, new]
     return sorted(kept, key=lambda solution: solution.cost)[:N_KEPT]
+
+
+def distinct(solutions: Iterable[Solution], most: int) -> list[Solution]:
+    """Take the first few solutions with different products."""
+    chosen: list[Solution] = []
+    for one in solutions:
+        if len(chosen) < most and not any((one.covered == other.covered).all() for other in chosen):
+            chosen.append(one)
+    return chosen
 
 
 def distinct_tiles(solutions: Iterable[Solution]) -> tuple[Bits, Bits]:

@@ -333,7 +333,7 @@ class Curve:
         n_refits = int(RANK_WORK / work_of_refit(self.table))
         least, _ = improve(
             self.table, factors, no_factors(shape, K), scratch(shape, K), random,
-            n_refits, RANK_TRIALS, MOST_TRIALS * K, self.stop,
+            n_refits, RANK_TRIALS, MOST_TRIALS * K, False, self.stop,
         )  # fmt: skip
         return Solution.of(least, factors)
 

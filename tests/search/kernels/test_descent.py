@@ -17,7 +17,15 @@ from search_reference import (
 )
 from test_packed_factors import assert_consistent
 
-from boolweave.search.kernels.descent import descend, fill, improve, n_different, prune, scratch
+from boolweave.search.kernels.descent import (
+    descend,
+    fill,
+    improve,
+    n_different,
+    prune,
+    scratch,
+    size,
+)
 from boolweave.search.kernels.factors import cost, no_factors
 from boolweave.search.kernels.tiles import DROP_TIES, KEEP_TIES, TAKE_TIES
 from boolweave.search.table import bits_of
@@ -27,14 +35,25 @@ seeds = st.integers(0, 2**20)
 NEVER = np.zeros(1, dtype=np.bool_)
 
 
-def searched(problem, seed, most_work=20, least_trials=4, most_trials=1000, stop=NEVER):
+def searched(
+    problem, seed, most_work=20, least_trials=4, most_trials=1000, simplify=False, stop=NEVER
+):
     """What `improve` returns, and the factors that it leaves."""
     dense, _, Y = problem
     table, factors = packed(problem)
     shape = dense.values.shape
     memory, kept = scratch(shape, len(Y)), no_factors(shape, len(Y))
     found, work = improve(
-        table, factors, kept, memory, generator(seed), most_work, least_trials, most_trials, stop
+        table,
+        factors,
+        kept,
+        memory,
+        generator(seed),
+        most_work,
+        least_trials,
+        most_trials,
+        simplify,
+        stop,
     )
     return found, work, table, factors
 
@@ -87,11 +106,22 @@ def test_improve_with_the_same_random_numbers_finds_the_same(problem, seed):
         np.testing.assert_array_equal(a, b)
 
 
+@few_examples
+@given(problems(4, SMALL), seeds)
+def test_simpler_factors_of_the_same_cost_are_taken(problem, seed):
+    def cost_and_size(n_trials):
+        found, *_, factors = searched(problem, seed, 10**6, 0, n_trials, simplify=True)
+        assert size(factors) == sum(int(part.sum()) for part in bits_of(factors))
+        return round(found, 9), size(factors)
+
+    assert cost_and_size(10) <= cost_and_size(0)
+
+
 def test_improve_stops():
     random = np.random.default_rng(0)
     problem = Dense(bits(random, 9, 8).astype(float)), bits(random, 9, 2), bits(random, 2, 8)
     found, work, _, factors = searched(
-        problem, 0, 10**12, 10**12, 10**12, np.ones(1, dtype=np.bool_)
+        problem, 0, 10**12, 10**12, 10**12, stop=np.ones(1, dtype=np.bool_)
     )
     assert found == cost_of(problem[0], *bits_of(factors))
     assert 0 < work <= 50 * 2

@@ -174,17 +174,32 @@ def _victim(
 
 
 @njit(cache=True, nogil=True)
+def size(factors: Factors) -> int:
+    """Count the rows and the columns of all factors."""
+    n = 0
+    for line in range(factors.rows.members.shape[0]):
+        for j in range(factors.rows.members.shape[1]):
+            n += popcount(factors.rows.members[line, j])
+    for line in range(factors.columns.members.shape[0]):
+        for j in range(factors.columns.members.shape[1]):
+            n += popcount(factors.columns.members[line, j])
+    return n
+
+
+@njit(cache=True, nogil=True)
 def improve(
     table: Table, factors: Factors, kept: Factors, memory: Scratch, random: Words,
-    most_work: int, least_trials: int, most_trials: int, stop: NDArray[np.bool_],
+    most_work: int, least_trials: int, most_trials: int, simplify: bool, stop: NDArray[np.bool_],
 ) -> tuple[float, int]:  # fmt: skip
     """Replace one or two factors by new tiles, descend, keep what is not worse; again and again.
 
-    Ends after so much work (refits of a factor) or so many trials, at a cost of zero, or when
-    `stop[0]` is set by another thread. Returns the cost and the work.
+    With `simplify` not only the cost must not rise, but of equal costs also not the size (rows and
+    columns of all factors). Ends after so much work (refits of a factor) or so many trials, at a
+    cost of zero, or when `stop[0]` is set by another thread. Returns the cost and the work.
     """
     best, work = descend(table, factors, memory, random, MANY_PASSES, KEEP_TIES)
     copy_factors(factors, kept)
+    least_size = size(factors)
     n_trials = 0
     while best > 0 and n_trials < most_trials and not stop[0]:
         if work >= most_work and n_trials >= least_trials:
@@ -198,18 +213,22 @@ def improve(
                 break
             if install(table, factors, k, memory.tile, memory.changed):
                 _mark(factors, k, memory)
-        ties = DROP_TIES if below(random, 2) == 0 else TAKE_TIES
+        ties = DROP_TIES if simplify or below(random, 2) == 0 else TAKE_TIES
         if below(random, FULL_DESCENT) == 0:
             now, more = descend(table, factors, memory, random, FEW_PASSES, ties)
         else:
             more = _repair(table, factors, memory, random, ties)
             now = cost(table, factors)
         work += more
-        if now < best - TOLERANCE * best:
+        better = now < best - TOLERANCE * best
+        if better:
             now, more = descend(table, factors, memory, random, MANY_PASSES, KEEP_TIES)
             work += more
-        if now <= best + TOLERANCE * best:
+        if better or (
+            now <= best + TOLERANCE * best and (not simplify or size(factors) <= least_size)
+        ):
             best = now
+            least_size = size(factors)
             copy_factors(factors, kept)
         else:
             copy_factors(kept, factors)
