@@ -8,7 +8,6 @@ from boolweave.search import answer, searching
 @pytest.fixture
 def little_work(monkeypatch):
     """Make searches short, but long enough for tiny tables; the bound is not computed."""
-    monkeypatch.setattr(searching, "MOST_WORK", 4e7)
     monkeypatch.setattr(searching, "TASK_WORK", 4e5)
     monkeypatch.setattr(searching, "TASK_TRIALS", 5)
     monkeypatch.setattr(searching, "PATIENCE", 3)

@@ -65,20 +65,20 @@ def test_so_many_independent_searches(n_init):
     assert set(found.stability) <= {n / n_init for n in range(n_init + 1)}
 
 
-def test_independent_searches_end_when_some_agree(monkeypatch):
+def test_independent_searches_end_when_some_agree():
     """Without `n_init`, and before there are as many as there may be."""
-    monkeypatch.setattr(searching, "MOST_WORK", 1e12)
     found = search(random_table(0, (5, 5)), 1)
     assert found.n_searches == searching.N_AGREE
 
 
 def test_the_work_is_limited(monkeypatch):
     monkeypatch.setattr(searching, "PATIENCE", 10**6)
-    at = searching.Search(TABLE.observations, TABLE.pack(), 3, Options(), 0).run(Searching())
+    options = Options(most_work=4e7)
+    at = Search(TABLE.observations, TABLE.pack(), 3, options, 0).run(Searching())
     assert at.n_rounds < 10**4
     assert 1 <= len(at.winners) <= searching.MOST_SEARCHES
     # The work of one round comes on top.
-    assert at.work < 1.5 * searching.MOST_WORK
+    assert at.work < 1.5 * options.most_work
 
 
 def test_it_ends_at_no_cost():
@@ -104,7 +104,6 @@ def test_an_answer_comes_however_short_the_time_is(monkeypatch, max_time):
 
 def test_a_limit_of_time_replaces_that_of_work(monkeypatch):
     """With a clock that is at its end after some rounds."""
-    monkeypatch.setattr(searching, "MOST_WORK", 1.0)
     monkeypatch.setattr(searching, "N_AGREE", 10**6)
     rounds = []
 
@@ -112,7 +111,7 @@ def test_a_limit_of_time_replaces_that_of_work(monkeypatch):
         return 1e9 if len(rounds) > 60 else 0.0
 
     monkeypatch.setattr(searching.time, "monotonic", clock)
-    found = search(options=Options(max_time=1e6), report=rounds.append)
+    found = search(options=Options(max_time=1e6, most_work=1.0), report=rounds.append)
     monkeypatch.undo()
     assert len(rounds) == found.n_rounds > 60
     assert found.cost == cost_of(TABLE, found.X, found.Y)
