@@ -2,9 +2,11 @@
 
 import json
 import os
+import pty
 import re
 import subprocess
 import sys
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -141,3 +143,37 @@ def test_an_old_command_still_reads_a_model(folder):
     assert said.startswith("row,column,")
     run("recommend", "m.npz", "1", "-n", "1", cwd=folder)
     run("explain", "m.npz", "1", "2", cwd=folder)
+
+
+# ---------------------------------------------------------------- the number of factors
+
+
+def test_the_curve_of_errors(folder):
+    how = ("rank", "t.csv", "--objective", "errors", "--jobs", "1", "--max-rank", "4")
+    found = json.loads(run(*how, "--json", "-q", cwd=folder).stdout)
+    assert [row["rank"] for row in found["ranks"]] == [1, 2, 3, 4]
+    costs = [row["cost"] for row in found["ranks"]]
+    assert costs == sorted(costs, reverse=True)
+    assert costs == [row["missed"] + row["false_ones"] for row in found["ranks"]]
+    terminal, side = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "boolweave", *how, "-q"], cwd=folder, stdout=side
+    ) as process:
+        os.close(side)
+        shown = b""
+        with suppress(OSError):  # what a terminal says at its end
+            while piece := os.read(terminal, 4096):
+                shown += piece
+    os.close(terminal)
+    assert process.returncode == 0
+    first, *lines = re.sub(r"\x1b\[[\d;]*m", "", shown.decode()).strip("\r\n").splitlines()
+    assert first.split()[0] == "rank" and "less is better" in first
+    assert len(lines) == 4 and lines[0].count("#") == 30
+    assert sum("<- best" in line for line in lines) == 1
+
+
+def test_held_out_entries_do_not_choose_among_explanations(folder):
+    done = run(
+        "rank", "t.csv", "--objective", "errors", "--criterion", "heldout", cwd=folder, code=2
+    )
+    assert "criterion" in done.stderr and "Traceback" not in done.stderr

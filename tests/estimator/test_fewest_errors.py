@@ -10,7 +10,15 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from boolweave import BooleanMatrixFactorization, Channel, Observations, complete, factorize, load
+from boolweave import (
+    BooleanMatrixFactorization,
+    Channel,
+    Observations,
+    complete,
+    factorize,
+    load,
+    select_rank,
+)
 from boolweave.cautions import DegenerateDataWarning
 from boolweave.datasets import make_boolean
 from boolweave.engine.result import Ending
@@ -327,6 +335,25 @@ def test_the_number_of_factors_is_chosen():
     timed = fitted(planted.observations, "auto", max_time=0.01)
     assert not timed.rank_selection_.interrupted and not timed.interrupted_
     assert timed.result_.ending is Ending.OUT_OF_TIME
+
+
+def test_the_curve_is_kept_and_select_rank_shows_the_same(tmp_path):
+    planted = make_boolean(30, 25, 2, flip=0.03, random_state=0)
+    how = {"objective": "errors", "random_state": 0}
+    model = fitted(planted.observations, "auto")
+    found = model.rank_selection_
+    assert found.costs[found.ranks == found.best] == model.error_
+    model.save(tmp_path / "m.npz")
+    assert load(tmp_path / "m.npz").rank_selection_.table() == found.table()
+    curve = select_rank(planted.observations, **how)
+    assert curve.best == found.best == 2
+    np.testing.assert_array_equal(curve.ranks, found.ranks)
+    weighed = select_rank(planted.observations, [2], sample_weight=np.full(30, 2.0), **how)
+    assert weighed.costs[0] == 2 * (weighed.missed[0] + weighed.false_ones[0])
+    with pytest.raises(ValueError, match='use criterion="mdl", or set `objective="posterior"`'):
+        select_rank(planted.observations, criterion="heldout", **how)
+    with pytest.raises(ValueError, match="`sample_weight` weighs errors"):
+        select_rank(planted.observations, sample_weight=np.ones(30))
 
 
 class Crash(Exception):

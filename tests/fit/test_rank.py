@@ -295,6 +295,27 @@ def test_plot(selection, criterion, tmp_path):
     np.testing.assert_array_equal(axes.lines[0].get_ydata(), selection.scores)
 
 
+def test_errors_are_shown_with_the_ranks(selection, tmp_path):
+    counted = replace(
+        selection, costs=np.array([60.0, 20.0, 0.0]), missed=np.array([40, 20, 0]),
+        false_ones=np.array([10, 0, 0]),
+    )  # fmt: skip
+    assert counted.table()[0] == {
+        "rank": 1, "score": 500.0, "error": 0.0, "best": False, "cost": 60.0, "missed": 40,
+        "false_ones": 10,
+    }  # fmt: skip
+    first, *lines = str(counted).splitlines()
+    assert first.split()[:5] == ["rank", "bits", "missed", "false", "ones"]
+    assert "cost" in first and "less is better" in first
+    assert [line.count("#") for line in lines] == [rank.BAR, rank.BAR // 3, 0]
+    assert lines[1].endswith("#  <- best")
+    above, below = counted.plot(tmp_path / "curve.png").axes
+    assert below.get_ylabel() == "errors" and below.get_xlabel() == "number of factors"
+    np.testing.assert_array_equal(below.lines[0].get_ydata(), counted.costs)
+    np.testing.assert_array_equal(above.lines[0].get_ydata(), counted.scores)
+    assert (tmp_path / "curve.png").stat().st_size > 1000
+
+
 # ---------------------------------------------------------------- useless factors
 
 

@@ -158,6 +158,16 @@ def test_uninteresting_matrices_have_a_page(tmp_path):
         write_report(fitted(np.array(table), 1), tmp_path / "small.html")
 
 
+@pytest.mark.usefixtures("quick_search")
+def test_the_curve_of_errors_is_drawn():
+    table = np.array([[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1]])
+    model = BooleanMatrixFactorization(objective="errors", random_state=0).fit(table)
+    text = render_report(model)
+    assert 'id="costs"' in text and 'id="rank"' in text
+    assert '"cost": 0.0, "missed": 0, "false_ones": 0' in text
+    assert 'id="costs"' not in render_report(fitted(table, "auto"))
+
+
 # ---------------------------------------------------------------- in a browser
 
 

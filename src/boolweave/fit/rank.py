@@ -123,7 +123,7 @@ class RankSelection:
         if self.costs is not None:
             lines[0] += f" {'missed':>10} {'false ones':>10} {'cost':>10}  (less is better)"
         for row in self.table():
-            line = f"{row['rank']:>5} {row['score']:>14.5g}"
+            line = f"{row['rank']:>5} {row['score']:>14.7g}"
             if self.costs is not None:
                 bar = "#" * round(BAR * row["cost"] / max(1.0, float(self.costs.max())))
                 line += f" {row['missed']:>10} {row['false_ones']:>10} {row['cost']:>10.7g}  {bar}"

@@ -68,7 +68,7 @@ MOST_BEGINNINGS = 3
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """The factors with the fewest errors at one rank, and the fewest bits of any there."""
+    """The factors with the fewest errors at one rank, and the bits that describe them."""
 
     solution: Solution
     bits: float
@@ -264,6 +264,7 @@ class Curve:
                 self._visit((best + above) // 2)
             else:
                 return
+            self.recorder.save_if_due()
 
     def _end_early(self, wanted: list[int] | None) -> None:
         """Judge the ranks of which something is known."""
@@ -350,14 +351,13 @@ class Curve:
         return min(self.state.points, key=lambda point: point.bits).rank
 
     def _keep(self, solution: Solution) -> None:
-        """Keep a solution if it is the best of its rank so far, and its length if it is short."""
-        rank, bits, points = len(solution.Y), self._bits(solution), self.state.points
+        """Keep a solution if it is the best of its rank so far; of two equal ones, the shorter."""
+        new, points = Point(solution, self._bits(solution)), self.state.points
         for i, old in enumerate(points):
-            if old.rank == rank:
-                better = solution if solution.cost < old.solution.cost else old.solution
-                points[i] = Point(better, min(bits, old.bits))
+            if old.rank == new.rank:
+                points[i] = min(old, new, key=lambda point: (point.solution.cost, point.bits))
                 return
-        points.append(Point(solution, bits))
+        points.append(new)
         points.sort(key=lambda point: point.rank)
 
     def _bits(self, solution: Solution) -> float:
@@ -389,12 +389,20 @@ class Curve:
                 return
 
     def add(self, X: Bits, Y: Bits) -> None:
-        """Add factors that were found elsewhere, at the lowest rank that has room for them."""
-        rank = min((p.rank for p in self.state.points if p.rank >= len(Y)), default=None)
-        if rank is not None:
-            factors = pruned(self.table, X, Y, rank)
-            self._keep(Solution.of(cost(self.table, factors), factors))
-            self._smooth(False)
+        """Add factors that were found elsewhere, at the lowest rank that has room for them.
+
+        They replace factors that cost as much. The rank is not judged worse for having fewer
+        errors: so the best one stays what it is.
+        """
+        points = self.state.points
+        for i, old in enumerate(points):
+            if old.rank >= len(Y):
+                factors = pruned(self.table, X, Y, old.rank)
+                new = Solution.of(cost(self.table, factors), factors)
+                if new.cost <= old.solution.cost:
+                    points[i] = Point(new, min(self._bits(new), old.bits))
+                break
+        self._smooth(False)
 
     def selection(self) -> RankSelection:
         """The curve, and the rank with the shortest description."""
