@@ -68,3 +68,17 @@ def below(random: Words, n: int) -> int:
     x ^= x << np.uint64(17)
     random[0] = x
     return np.int64((x >> np.uint64(11)) % np.uint64(n))  # type: ignore[return-value]
+
+
+@njit(cache=True, nogil=True)
+def copy(source: Words, target: Words) -> None:
+    """Copy words; as a loop, because NumPy's assignment takes the compiler far longer."""
+    for w in range(source.shape[0]):
+        target[w] = source[w]
+
+
+@njit(cache=True, nogil=True)
+def clear(target: Words) -> None:
+    """Set words to zero."""
+    for w in range(target.shape[0]):
+        target[w] = ZERO

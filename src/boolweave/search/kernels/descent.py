@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from boolweave.engine.kernels.jit import njit
-from boolweave.search.kernels.bits import ONE, ZERO, below, lowest, n_words, popcount
+from boolweave.search.kernels.bits import ONE, ZERO, below, clear, copy, lowest, n_words, popcount
 from boolweave.search.kernels.factors import (
     Tile,
     copy_factors,
@@ -101,8 +101,10 @@ def _mark(factors: Factors, k: int, memory: Scratch) -> None:
             near = near or y[w] & changed.y[w] != ZERO
         if near and j != k:
             memory.waits[j] = True
-            memory.rows[j] |= changed.x
-            memory.columns[j] |= changed.y
+            for w in range(len(x)):
+                memory.rows[j, w] |= changed.x[w]
+            for w in range(len(y)):
+                memory.columns[j, w] |= changed.y[w]
 
 
 @njit(cache=True, nogil=True)
@@ -125,9 +127,10 @@ def _is_wrong(
 
 @njit(cache=True, nogil=True)
 def _forget(memory: Scratch) -> None:
-    memory.waits[:] = False
-    memory.rows[:] = ZERO
-    memory.columns[:] = ZERO
+    for k in range(len(memory.waits)):
+        memory.waits[k] = False
+        clear(memory.rows[k])
+        clear(memory.columns[k])
 
 
 @njit(cache=True, nogil=True)
@@ -146,8 +149,8 @@ def _repair(table: Table, factors: Factors, memory: Scratch, random: Words, ties
         wrong = _is_wrong(
             table, table.rows, factors.rows, k, memory.rows[k], memory.saved
         ) or _is_wrong(table, table.columns, factors.columns, k, memory.columns[k], memory.saved)
-        memory.rows[k] = ZERO
-        memory.columns[k] = ZERO
+        clear(memory.rows[k])
+        clear(memory.columns[k])
         if wrong:
             n += 1
             if refit(table, factors, k, memory.tile, memory.changed, ties):
@@ -249,8 +252,8 @@ def fill(
             saved = alternate(table, factors, k, memory.tile, KEEP_TIES)
             if saved > most:
                 most = saved
-                best.x[:] = memory.tile.x
-                best.y[:] = memory.tile.y
+                copy(memory.tile.x, best.x)
+                copy(memory.tile.y, best.y)
         if most > 0:
             install(table, factors, k, best, memory.changed)
 
@@ -270,10 +273,13 @@ def prune(table: Table, factors: Factors, n_left: int) -> NDArray[np.bool_]:
     )
     changed = Tile(np.zeros_like(nothing.x), np.zeros_like(nothing.y))
     for _ in range(K - n_left):
-        least = np.argmin(np.where(alive, losses, np.inf))
+        least = np.int64(0)
+        for k in range(K):
+            if alive[k] and (not alive[least] or losses[k] < losses[least]):
+                least = np.int64(k)
         alive[least] = False
-        nothing.x[:] = ZERO
-        nothing.y[:] = ZERO
+        clear(nothing.x)
+        clear(nothing.y)
         if not install(table, factors, least, nothing, changed):
             continue
         for k in range(K):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from boolweave.engine.kernels.jit import njit
-from boolweave.search.kernels.bits import ONE, ZERO, lowest, n_words, popcount
+from boolweave.search.kernels.bits import ONE, ZERO, clear, copy, lowest, n_words, popcount
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -130,7 +130,8 @@ def recount_all(factors: Factors, xor: bool) -> None:
 @njit(cache=True, nogil=True)
 def patterns_from_members(members: Words, patterns: Words) -> None:
     """Transpose members (L, words of K) to the patterns (K, words of L) of the other side."""
-    patterns[:] = ZERO
+    for k in range(patterns.shape[0]):
+        clear(patterns[k])
     for line in range(members.shape[0]):
         bit = ONE << np.uint64(line & 63)
         for j in range(members.shape[1]):
@@ -142,14 +143,21 @@ def patterns_from_members(members: Words, patterns: Words) -> None:
 
 
 @njit(cache=True, nogil=True)
+def copy_side(source: Side, target: Side) -> None:
+    """Copy what one side sees."""
+    for line in range(source.members.shape[0]):
+        copy(source.members[line], target.members[line])
+        copy(source.once[line], target.once[line])
+        copy(source.twice[line], target.twice[line])
+    for k in range(source.patterns.shape[0]):
+        copy(source.patterns[k], target.patterns[k])
+
+
+@njit(cache=True, nogil=True)
 def copy_factors(source: Factors, target: Factors) -> None:
     """Copy factors."""
-    for i in range(2):
-        a, b = source[i], target[i]
-        b.members[:] = a.members
-        b.patterns[:] = a.patterns
-        b.once[:] = a.once
-        b.twice[:] = a.twice
+    copy_side(source.rows, target.rows)
+    copy_side(source.columns, target.columns)
 
 
 @njit(cache=True, nogil=True)
@@ -274,6 +282,6 @@ def install(table: Table, factors: Factors, k: int, tile: Tile, changed: Tile) -
         tile.y[j] = both
     recount_lines(factors.rows, changed.x, table.xor)
     recount_lines(factors.columns, changed.y, table.xor)
-    changed.x[:] = tile.x
-    changed.y[:] = tile.y
+    copy(tile.x, changed.x)
+    copy(tile.y, changed.y)
     return True

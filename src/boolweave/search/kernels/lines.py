@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from boolweave.engine.kernels.jit import njit
-from boolweave.search.kernels.bits import ONE, ZERO, lowest, popcount
+from boolweave.search.kernels.bits import ONE, ZERO, clear, copy, lowest, popcount
 from boolweave.search.kernels.factors import sum_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _cost_of_line(entries: Entries, false_weight: float, line: int, covered: Wor
 @njit(cache=True, nogil=True)
 def _cover(patterns: Words, members: Words, xor: bool, covered: Words) -> None:
     """Set what the members (words of K) cover together."""
-    covered[:] = ZERO
+    clear(covered)
     for j in range(members.shape[0]):
         left = members[j]
         while left != ZERO:
@@ -133,13 +133,13 @@ def best_sets(
             if K <= MOST_EXACT:
                 now, new[0] = _try_all(entries, false_weight, xor, line, patterns, covered)
             else:
-                new[:] = ZERO
+                clear(new)
                 if attempt == 0:
-                    new[:] = members[line]
+                    copy(members[line], new)
                 now = _flip_while_better(entries, false_weight, xor, line, patterns, new, covered)
             if now < costs[line]:
                 costs[line] = now
-                members[line] = new
+                copy(new, members[line])
                 changed = True
         n_changed += changed
     return n_changed

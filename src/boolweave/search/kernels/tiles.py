@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from boolweave.engine.kernels.jit import njit
-from boolweave.search.kernels.bits import ONE, ZERO, below, popcount
+from boolweave.search.kernels.bits import ONE, ZERO, below, clear, copy, popcount
 from boolweave.search.kernels.factors import gains, install
 
 if TYPE_CHECKING:
@@ -94,8 +94,8 @@ def refit(
     table: Table, factors: Factors, k: int, tile: Tile, changed: Tile, ties: int
 ) -> bool:  # fmt: skip
     """Improve factor k from where it is; whether it changed."""
-    tile.x[:] = factors.columns.patterns[k]
-    tile.y[:] = factors.rows.patterns[k]
+    copy(factors.columns.patterns[k], tile.x)
+    copy(factors.rows.patterns[k], tile.y)
     alternate(table, factors, k, tile, ties)
     return install(table, factors, k, tile, changed)
 
@@ -141,7 +141,7 @@ def _seed_pattern(
     plain = entries.weights.shape[0] == 0 and not table.xor and table.false_weight >= 1
     kind = below(random, 3 if plain else 4)
     if kind in (1, 2):
-        pattern[:] = entries.ones[line]
+        copy(entries.ones[line], pattern)
     if kind == 2:
         for _ in range(10):
             other = below(random, n_lines)
@@ -166,8 +166,8 @@ def seed(table: Table, factors: Factors, k: int, random: Words, tile: Tile) -> b
     else:
         if not _seed_pattern(table, table.columns, factors.columns, k, random, tile.x):
             return False
-        tile.y[:] = ZERO
+        clear(tile.y)
         best_members(table, table.columns, factors.columns, k, tile.x, DROP_TIES, tile.y)
-    tile.x[:] = ZERO
+    clear(tile.x)
     alternate(table, factors, k, tile, KEEP_TIES)
     return True
