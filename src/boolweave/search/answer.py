@@ -13,9 +13,10 @@ from boolweave.runtime.checkpoint import Recorder
 from boolweave.search.bound import is_cheap, lower_bound
 from boolweave.search.kernels.bits import pack, unpack
 from boolweave.search.kernels.descent import descend, scratch
-from boolweave.search.kernels.factors import cost, loss
+from boolweave.search.kernels.factors import cost, loss, no_factors
+from boolweave.search.kernels.greedy import add_best
 from boolweave.search.kernels.lines import MOST_EXACT, best_sets
-from boolweave.search.kernels.tiles import DROP_TIES
+from boolweave.search.kernels.tiles import DROP_TIES, TAKE_TIES, refit
 from boolweave.search.searching import Options, Search, Searching, check_state
 from boolweave.search.solutions import Solution
 from boolweave.search.table import bits_of, factors_of, pack_table, shape_of
@@ -185,15 +186,29 @@ def _best_lines(table: Table, X: Bits, Y: Bits) -> tuple[Bits, Bits]:
 
 
 def without_needless(table: Table, X: Bits, Y: Bits) -> tuple[Bits, Bits]:
-    """Drop factors one by one whose loss does not raise the cost: empty, doubled, contained.
+    """Drop factors whose loss does not raise the cost: empty, doubled, contained.
 
+    Then every factor takes all it can have at no cost, and if that makes others needless, they go.
     With XOR two equal factors undo each other: both are dropped.
     """
     if table.xor:
         tiles = np.hstack([X.T, Y])
         _, first, n_equal = np.unique(tiles, axis=0, return_index=True, return_counts=True)
         odd = np.sort(first[n_equal % 2 == 1])
-        X, Y = X[:, odd], Y[odd]
+        return _dropped(table, X[:, odd], Y[odd])
+    X, Y = _dropped(table, X, Y)
+    if len(Y) == 0:
+        return X, Y
+    factors = factors_of(table, X, Y)
+    memory = scratch(shape_of(table), len(Y))
+    for k in range(len(Y)):
+        refit(table, factors, k, memory.tile, memory.changed, TAKE_TIES)
+    fewer = _dropped(table, *bits_of(factors))
+    return fewer if len(fewer[1]) < len(Y) else (X, Y)
+
+
+def _dropped(table: Table, X: Bits, Y: Bits) -> tuple[Bits, Bits]:
+    """Drop one by one the factors that are not missed."""
     while len(Y):
         lost = losses(table, factors_of(table, X, Y))
         least = int(lost.argmin())
@@ -205,8 +220,16 @@ def without_needless(table: Table, X: Bits, Y: Bits) -> tuple[Bits, Bits]:
 
 def in_order(table: Table, X: Bits, Y: Bits) -> tuple[Bits, Bits]:
     """Sort the factors: first the one that explains most, then the one that adds most to it."""
-    order: list[int] = []
-    left = list(range(len(Y)))
+    shape, K = shape_of(table), len(Y)
+    chosen = no_factors(shape, K)
+    rows, columns = pack(X.T), pack(Y)
+    add_best(table, chosen, 0, rows, columns, scratch(shape, K))
+    number = {
+        x.tobytes() + y.tobytes(): k for k, (x, y) in enumerate(zip(rows, columns, strict=True))
+    }
+    tiles = zip(chosen.columns.patterns, chosen.rows.patterns, strict=True)
+    order = [number[x.tobytes() + y.tobytes()] for x, y in tiles if x.any()]
+    left = [k for k in range(K) if k not in order]  # those that save nothing by themselves
     while left:
         costs = [cost(table, factors_of(table, X[:, [*order, k]], Y[[*order, k]])) for k in left]
         order.append(left.pop(int(np.argmin(costs))))

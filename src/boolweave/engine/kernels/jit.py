@@ -26,7 +26,6 @@ SOURCES = (
     "engine/kernels/*.py",
     "decoding/*.py",
     "baselines/*.py",
-    "search/*.py",
     "search/kernels/*.py",
 )
 
