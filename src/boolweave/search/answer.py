@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 # A factor is found again in another search if the tiles overlap by this Jaccard similarity.
 SAME_FACTOR = 0.5
 
+# A bound takes up to so many seconds; where `max_time` leaves less, there is none.
+TIME_OF_BOUND = 3.0
+
 # Rows and columns are fitted to all factors at once where that takes at most so many steps.
 MOST_STEPS = 2 * 10**8
 
@@ -110,8 +113,10 @@ def fewest_errors(
     )
     with recorder.frame("search", Searching) as at:
         search.run(at)
+    left = search.time_left()
+    is_bounded = not search.stop[0] and (left is None or left > TIME_OF_BOUND)
     return answer_of(
-        table, n_components, at, seed, is_bounded=not search.stop[0], interrupted=search.interrupted
+        table, n_components, at, seed, is_bounded=is_bounded, interrupted=search.interrupted
     )
 
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,15 +23,16 @@ import numpy as np
 from boolweave.runtime.threads import effective_jobs
 from boolweave.search import starts
 from boolweave.search.choosing import choose
-from boolweave.search.kernels.descent import fill, improve, scratch
-from boolweave.search.kernels.factors import no_factors
+from boolweave.search.kernels.descent import fill, improve, prune, scratch
+from boolweave.search.kernels.factors import Entries, Table, no_factors
+from boolweave.search.kernels.lines import best_sets
 from boolweave.search.solutions import Solution, add, distinct, distinct_tiles
 from boolweave.search.table import bits_of, shape_of
 
 if TYPE_CHECKING:
     from boolweave.data.observations import Observations
     from boolweave.runtime.checkpoint import Recorder
-    from boolweave.search.kernels.factors import Factors, Table
+    from boolweave.search.kernels.factors import Factors
 
 # A round has so many tasks, whatever the number of threads; the first rounds are starts.
 N_TASKS = 4
@@ -167,6 +169,20 @@ class _Done:
     was_whole: bool
 
 
+@cache
+def compile_kernels() -> None:
+    """Call the kernels once, on nearly nothing."""
+    bit = np.ones((1, 1), dtype=np.uint64)
+    entries = Entries(bit, np.zeros_like(bit), np.zeros((0, 0)))
+    table, memory = Table(entries, entries, 1.0, False), scratch((1, 1), 1)
+    factors, random = no_factors((1, 1), 1), np.ones(1, dtype=np.uint64)
+    fill(table, factors, memory, random, 1)
+    never = np.zeros(1, dtype=np.bool_)
+    improve(table, factors, no_factors((1, 1), 1), memory, random, 1, 1, 1, False, never)
+    prune(table, factors, 0)
+    best_sets(entries, 1.0, False, bit, bit.copy(), np.zeros(1))
+
+
 class Search:
     """A search for K factors of a table.
 
@@ -214,7 +230,11 @@ class Search:
         self.refit_work = work_of_refit(table)
 
     def run(self, at: Searching) -> Searching:
-        """Run rounds until the end; `at` is where it begins, and where it is when it ends."""
+        """Run rounds until the end; `at` is where it begins, and where it is when it ends.
+
+        The time in which kernels are compiled, once on a machine, does not count.
+        """
+        compile_kernels()
         self.began = time.monotonic()
         if at.best is None and self.first:
             at.best = min(self.first, key=lambda solution: solution.cost)
@@ -230,6 +250,12 @@ class Search:
                     raise
                 self.interrupted = self.stop[0] = True
         return at
+
+    def time_left(self) -> float | None:
+        """The seconds until `max_time`; None where there is no limit."""
+        if self.options.max_time is None:
+            return None
+        return max(0.0, self.options.max_time - (time.monotonic() - self.began))
 
     # ------------------------------------------------------------ when it ends
 
@@ -248,8 +274,6 @@ class Search:
                 return True
             at.is_last = False
         elif self._searches_end(at):
-            if self._has_enough(at):
-                return True
             if len(at.winners) == 1 and (self.options.n_init or self.options.max_time is None):
                 return True
             at.is_last = True
@@ -346,10 +370,8 @@ class Search:
 
     def _wait_for(self, futures: list[Future[_Done]]) -> None:
         """Wait; when the time is over or Ctrl-C comes, tell the threads to end."""
-        limit = self.options.max_time
         try:
-            left = None if limit is None else max(0.0, limit - (time.monotonic() - self.began))
-            waiting = wait(futures, timeout=left).not_done
+            waiting = wait(futures, timeout=self.time_left()).not_done
         except KeyboardInterrupt:
             self.interrupted, waiting = True, set(futures)
         if waiting:

@@ -35,6 +35,7 @@ from boolweave.search.searching import (
     Search,
     Searching,
     check_state,
+    compile_kernels,
     work_of_refit,
 )
 from boolweave.search.solutions import Solution, add, distinct_tiles
@@ -149,6 +150,7 @@ class Curve:
         self.interrupted = False
         self.n_rounds = 0
         self.n_most = min(shape_of(table))
+        compile_kernels()
         self.began = time.monotonic()
 
     def trace(self, ranks: Iterable[int] | None) -> None:
