@@ -46,7 +46,7 @@ MOST_SEARCHES = 8
 N_AGREE = 3
 
 # Work is counted in nanoseconds that a core took when this was written: so many for a refit of a
-# factor, for each row and column in it, for each word of 64 entries, and for ten messages of a
+# factor, for each row and column in it, for each word of 64 entries, and for each message of a
 # start. A task does at least so much work and so many trials. All tasks together do at most so much
 # (about seven seconds of two threads), unless a time is given; one independent search, a share.
 OF_REFIT = 3000.0
