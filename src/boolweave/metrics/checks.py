@@ -1,0 +1,66 @@
+"""What measures are given, as arrays of one shape that hold what they should."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from boolweave.model.products import as_bits
+from boolweave.runtime.types import Array
+
+
+def same_shape(
+    first: ArrayLike, second: ArrayLike, first_name: str, second_name: str
+) -> tuple[Array, Array]:
+    """Both as arrays, of one shape or an error."""
+    a, b = np.asarray(first), np.asarray(second)
+    if a.shape != b.shape:
+        raise ValueError(
+            f"{first_name} and {second_name} must have the same shape, got {a.shape} and {b.shape}"
+        )
+    return a, b
+
+
+def known_entries(
+    truth: ArrayLike, estimate: ArrayLike, truth_name: str, estimate_name: str
+) -> tuple[Array, Array]:
+    """Both where the truth is known, that is no NaN, as flat arrays."""
+    a, b = same_shape(truth, estimate, truth_name, estimate_name)
+    known = ~np.isnan(a) if a.dtype.kind == "f" else np.ones(a.shape, dtype=bool)
+    return a[known], b[known]
+
+
+def bits_and_probabilities(
+    y: ArrayLike, p: ArrayLike
+) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """`y` as bits and `p` as probabilities, both flat, or an error."""
+    bits, probability = bits_and_numbers(y, p)
+    wrong = ~((probability >= 0) & (probability <= 1))
+    if wrong.any():
+        raise ValueError(
+            f"p must hold probabilities between 0 and 1, got {probability[wrong][0]}; "
+            "turn log-odds into probabilities first"
+        )
+    return bits, probability
+
+
+def bits_and_scores(y: ArrayLike, p: ArrayLike) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """`y` as bits, one of them a 1, and `p` as numbers that have an order, both flat, or errors."""
+    bits, score = bits_and_numbers(y, p)
+    if np.isnan(score).any():
+        raise ValueError(
+            f"p must hold scores, got nan at entry {int(np.argmax(np.isnan(score)))}; "
+            "give every entry a number"
+        )
+    if not bits.any():
+        raise ValueError("y must hold at least one 1, got none; there is nothing to be found")
+    return bits, score
+
+
+def bits_and_numbers(y: ArrayLike, p: ArrayLike) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """`y` as bits and `p` as floats, both flat, at least one entry, or an error."""
+    truth, given = same_shape(y, p, "y", "p")
+    numbers = given.astype(np.float64).ravel()
+    if truth.size == 0:
+        raise ValueError("y and p must hold at least one entry, got none")
+    return as_bits(truth.reshape(1, -1), "y").ravel().astype(bool), numbers
