@@ -7,6 +7,7 @@ import pytest
 
 from boolweave import Channel
 from boolweave.baselines import Comparison, compare
+from boolweave.baselines.comparison import MEASURES
 from boolweave.datasets import make_boolean
 
 SEEN = make_boolean(40, 30, 2, flip=0.02, observed=0.9, random_state=0).observations
@@ -24,7 +25,10 @@ def test_every_method_once():
     assert rows["boolweave auto"]["accuracy"] > rows["majority"]["accuracy"] + 0.2
     assert rows["majority"]["auc"] == 0.5 and rows["majority"]["rank"] == 0
     assert all(row["megabytes"] >= 0 and row["seconds"] >= 0 for row in rows.values())
-    assert sum("accuracy" in row["best_in"] for row in rows.values()) == 1
+    for measure in ("accuracy", "precision", "recall", "ndcg", "map"):
+        assert sum(measure in row["best_in"] for row in rows.values()) == 1
+        assert all(0 <= row[measure] <= 1 and row[f"{measure}_error"] >= 0 for row in rows.values())
+    assert rows["boolweave max-sum"]["map"] > rows["majority"]["map"] + 0.1
     assert found.plot().axes
 
 
@@ -66,14 +70,16 @@ def test_a_method_may_talk_as_much_as_it_likes(tmp_path, monkeypatch):
 
 
 def test_means_and_errors_by_hand():
-    other = dict.fromkeys(("log_loss", "auc", "calibration", "seconds", "megabytes", "rank"), 1.0)
+    other = dict.fromkeys(MEASURES, 1.0)
     folds = {"a": (0.5, 0.7), "b": (0.9,)}
     found = Comparison(
         {name: [{**other, "accuracy": x} for x in values] for name, values in folds.items()}, {}
     )
     assert found.mean("a", "accuracy") == pytest.approx(0.6)
     assert found.standard_error("a", "accuracy") == pytest.approx(0.1)
-    assert found.standard_error("b", "accuracy") == 0
+    assert np.isnan(found.standard_error("b", "accuracy"))  # nobody told it
+    found.folds["b"][0]["accuracy_error"] = 0.3
+    assert found.standard_error("b", "accuracy") == 0.3
     assert found.best("accuracy") == "b" and found.best("rank") is None
     assert np.isfinite(found.rows()[0]["accuracy_error"])
 
@@ -83,3 +89,5 @@ def test_bad_calls():
         compare(SEEN, methods=["nonsense"])
     with pytest.raises(ValueError, match="n_folds"):
         compare(SEEN, n_folds=1)
+    with pytest.raises(ValueError, match="top must be a whole number >= 1, but got 0"):
+        compare(SEEN, top=0)

@@ -284,8 +284,16 @@ def test_compare(shop):
     assert {"accuracy", "log_loss", "auc", "calibration", "seconds", "megabytes"} <= set(
         found["methods"][0]
     )
-    done = run("compare", "likes.csv", *some, "--folds", 2, "--picture", "c.svg", "-q", cwd=shop)
+    assert {"precision", "recall", "ndcg", "map", "map_error"} <= set(found["methods"][0])
+    assert found["top"] == 10
+    shown = ("--folds", 2, "--picture", "c.svg", "--ranking", "--top", 3, "-q")
+    done = run("compare", "likes.csv", *some, *shown, cwd=shop)
     assert done.returncode == 0 and b"\xc2\xb1" in done.stdout and done.stderr == b""
+    lines = done.stdout.decode().splitlines()
+    headings = [line.split() for line in lines if "method" in line]
+    assert headings[0][1:5] == ["accuracy", "log-loss", "AUC", "ECE"]
+    assert headings[1] == ["method", "precision@3", "recall@3", "nDCG@3", "MAP@3"]
+    assert len(lines) == 2 * 4 + 3 and max(map(len, lines)) <= 140
     assert (shop / "c.svg").read_text(encoding="utf-8").lstrip().startswith("<?xml")
     (shop / "c.svg").unlink()
 
@@ -293,6 +301,7 @@ def test_compare(shop):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        (["--top", "0"], "--top"),
         (["--only", "majorty"], "majorty"),
         (["--folds", "1"], "folds"),
         (["--folds", "100"], "n_folds"),

@@ -1,4 +1,4 @@
-"""All methods on the same folds of one table.
+"""All methods on the same splits of one table.
 
 Every method runs in a process of its own (`worker`), so that its peak memory is its own and a
 method that dies does not take the others with it.
@@ -12,32 +12,57 @@ import pickle
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from boolweave.data.observations import Observations
+from boolweave.data.labels import pairs
+from boolweave.data.observations import Observations, Split
+from boolweave.data.splits import entry_positions
 from boolweave.io.files import shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
-# Name in the table, class, parameters. Those of ours come first.
-METHODS: dict[str, tuple[str, dict[str, Any]]] = {
-    "boolweave auto": ("BooleanMatrixFactorization", {"method": "auto"}),
-    "boolweave max-sum": ("BooleanMatrixFactorization", {"method": "max-sum"}),
-    "GLRM logistic": ("GLRM", {"loss": "logistic"}),
-    "GLRM hinge": ("GLRM", {"loss": "hinge"}),
-    "GLRM quadratic": ("GLRM", {"loss": "quadratic"}),
-    "GLRM ordinal hinge": ("GLRM", {"loss": "ordinal"}),
-    "1-bit completion": ("OneBitCompletion", {}),
-    "Asso": ("Asso", {}),
-    "GreConD": ("GreConD", {}),
-    "row and column bias": ("BiasModel", {}),
-    "majority": ("Majority", {}),
+
+class Method(NamedTuple):
+    """One line of a comparison.
+
+    Attributes
+    ----------
+    kind : str
+        A class of `boolweave` or of `boolweave.baselines` with ``fit(X)``, ``predict(rows, cols)``
+        and ``predict_proba(rows, cols)``.
+    parameters : dict
+        What makes this line out of it.
+    takes : tuple of str
+        Those of "n_components", "n_jobs" and "random_state" that the class has.
+    """
+
+    kind: str
+    parameters: dict[str, Any]
+    takes: tuple[str, ...] = ("n_components", "random_state")
+
+
+_OURS = ("n_components", "n_jobs", "random_state")
+
+# By name in the table. Those of ours come first.
+METHODS: dict[str, Method] = {
+    "boolweave auto": Method("BooleanMatrixFactorization", {"method": "auto"}, _OURS),
+    "boolweave max-sum": Method("BooleanMatrixFactorization", {"method": "max-sum"}, _OURS),
+    "GLRM logistic": Method("GLRM", {"loss": "logistic"}),
+    "GLRM hinge": Method("GLRM", {"loss": "hinge"}),
+    "GLRM quadratic": Method("GLRM", {"loss": "quadratic"}),
+    "GLRM ordinal hinge": Method("GLRM", {"loss": "ordinal"}),
+    "1-bit completion": Method("OneBitCompletion", {}, ("random_state",)),
+    "Asso": Method("Asso", {}),
+    "GreConD": Method("GreConD", {}),
+    "row and column bias": Method("BiasModel", {}, ("random_state",)),
+    "majority": Method("Majority", {}, ()),
 }
 
 # What is measured, and whether more is better.
@@ -46,10 +71,19 @@ MEASURES = {
     "log_loss": False,
     "auc": True,
     "calibration": False,
+    "precision": True,
+    "recall": True,
+    "ndcg": True,
+    "map": True,
     "seconds": False,
     "megabytes": False,
     "rank": None,
 }
+
+N_FOLDS = 5
+
+# What a split does with an entry: train on it, test on it, or neither.
+KEPT, HIDDEN, LEFT_OUT = range(3)
 
 # Bytes of what a process said that are looked at for its last line.
 _TAIL = 2**16
@@ -64,7 +98,9 @@ class Comparison:
     Attributes
     ----------
     folds : dict of lists
-        For each method a dictionary of measures per fold.
+        For each method a dictionary of measures per fold: "accuracy", "log_loss", "auc",
+        "calibration" (the expected calibration error), "precision", "recall", "ndcg" and "map" of
+        the first entries of each row, "seconds", "megabytes" and "rank".
     failures : dict of str
         Why a method did not finish.
     """
@@ -77,9 +113,16 @@ class Comparison:
         return float(np.mean([fold[measure] for fold in self.folds[method]]))
 
     def standard_error(self, method: str, measure: str) -> float:
-        """Standard error of that mean over the folds."""
+        """Standard error of that mean over the folds.
+
+        With a single split it comes from the rows of the hidden entries, left out in groups
+        (jackknife): it tells how much depends on which rows were tested, not on the fit. It is NaN
+        where that is no question, as for seconds.
+        """
         numbers = [fold[measure] for fold in self.folds[method]]
-        return float(np.std(numbers, ddof=1) / np.sqrt(len(numbers))) if len(numbers) > 1 else 0.0
+        if len(numbers) == 1:
+            return self.folds[method][0].get(f"{measure}_error", float("nan"))
+        return float(np.std(numbers, ddof=1) / np.sqrt(len(numbers)))
 
     def best(self, measure: str) -> str | None:
         """The method that is best by a measure; None where there is no better and worse."""
@@ -115,7 +158,8 @@ class Comparison:
             for place, name in enumerate(names):
                 ours = name.startswith("boolweave")
                 axis.errorbar(
-                    self.mean(name, measure), place, xerr=self.standard_error(name, measure),
+                    self.mean(name, measure), place,
+                    xerr=np.nan_to_num(self.standard_error(name, measure)),
                     marker="D" if name == best else "o", capsize=3,
                     color="#d55e00" if ours else "#0072b2",
                 )  # fmt: skip
@@ -132,13 +176,15 @@ def compare(
     *,
     n_components: int | str = "auto",
     methods: Sequence[str] | None = None,
-    n_folds: int = 5,
+    n_folds: int | None = None,
+    splits: Iterable[Any] | None = None,
+    top: int = 10,
     random_state: int | None = 0,
     n_jobs: int | None = None,
     on_fold: OnFold | None = None,
     **parameters: Any,
 ) -> Comparison:
-    """Predict every observed entry from the others, by each method.
+    """Predict observed entries from others, by each method, and judge the predictions.
 
     Parameters
     ----------
@@ -147,8 +193,18 @@ def compare(
         For every method that has a rank.
     methods : sequence of str, optional
         Names from `boolweave.baselines.comparison.METHODS`; by default all.
-    n_folds : int
-        The entries are parted into so many folds; each is predicted from the rest.
+    n_folds : int, optional
+        The entries are parted at random into so many folds, by default 5; each is predicted from
+        the rest.
+    splits : iterable, optional
+        Other splits in place of folds. Each is a tuple (kept, rows, columns, values), as
+        `Observations.hide`, `Observations.folds` and the functions of `boolweave.data.splits`
+        return it, of these very entries; or says which of the observed entries are hidden: Booleans
+        of shape (n_observed,), or positions, in the order of rows and columns. With a single split
+        standard errors are those over the rows that it tests.
+    top : int
+        How many hidden entries of each row count, those with the highest probabilities, in
+        precision, recall, nDCG and MAP (see `boolweave.metrics.ranking_scores`).
     random_state : int, optional
         Which entry falls into which fold, and the methods' own.
     n_jobs : int, optional
@@ -161,17 +217,32 @@ def compare(
     Returns
     -------
     Comparison
+
+    Examples
+    --------
+    >>> from boolweave.baselines import compare
+    >>> from boolweave.data.splits import hide_last
+    >>> from boolweave.datasets import load_zoo
+    >>> zoo = load_zoo().observations
+    >>> split = hide_last(zoo, range(zoo.n_observed), per_row=5)  # the last five traits
+    >>> found = compare(zoo, methods=["row and column bias", "majority"], splits=[split], top=2)
+    >>> found.best("ndcg")
+    'row and column bias'
     """
     chosen = list(METHODS) if methods is None else list(methods)
     for name in chosen:
         if name not in METHODS:
             raise ValueError(f"methods must be among {', '.join(METHODS)}; got {name!r}")
     seen = Observations.from_data(X, absent=parameters.pop("absent", "missing"))
-    if not 2 <= n_folds <= seen.n_observed:
-        raise ValueError(
-            f"n_folds must be from 2 to the number of observed entries, {seen.n_observed}, "
-            f"but got {n_folds!r}"
-        )
+    if isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 1:
+        raise ValueError(f"top must be a whole number >= 1, but got {top!r}")
+    if splits is None:
+        splits = seen.folds(N_FOLDS if n_folds is None else n_folds, random_state)
+    elif n_folds is not None:
+        raise ValueError(f"pass either n_folds or splits, but got both, n_folds={n_folds!r}")
+    roles = [_roles(split, seen, number) for number, split in enumerate(splits)]
+    if not roles:
+        raise ValueError("splits must hold at least one split, but got none")
     folds: dict[str, list[dict[str, float]]] = {}
     failures: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -179,17 +250,18 @@ def compare(
         np.savez(
             data, shape=seen.shape, indptr=seen.indptr, indices=seen.indices, values=seen.values
         )
+        np.save(Path(folder) / "roles.npy", roles)
         for name in chosen:
             job = {
-                "class": METHODS[name][0],
+                "class": METHODS[name].kind,
                 "parameters": _parameters(name, n_components, n_jobs, random_state, parameters),
                 "data": str(data),
-                "n_folds": n_folds,
-                "seed": random_state,
+                "roles": str(Path(folder) / "roles.npy"),
+                "top": int(top),
             }
             order = Path(folder) / "job"
             order.write_bytes(pickle.dumps(job))  # parameters may be channels and arrays
-            done, failure = _run(name, order, n_folds, on_fold)
+            done, failure = _run(name, order, len(roles), on_fold)
             if failure:
                 failures[name] = failure
             else:
@@ -197,19 +269,68 @@ def compare(
     return Comparison(folds, failures)
 
 
+def _roles(split: Any, seen: Observations, number: int) -> NDArray[np.uint8]:
+    """What a split does with each observed entry, (n_observed,): KEPT, HIDDEN or LEFT_OUT."""
+    if isinstance(split, tuple) and len(split) == 4 and isinstance(split[0], Observations):
+        roles = _roles_of_tuple(split, seen, number)
+    else:
+        given = np.asarray(split)
+        roles = np.full(seen.n_observed, KEPT, dtype=np.uint8)
+        if given.dtype == np.bool_ and given.shape != roles.shape:
+            raise ValueError(
+                f"splits[{number}] must have one Boolean for each of the {seen.n_observed} "
+                f"observed entries, but has shape {given.shape}"
+            )
+        if given.dtype.kind not in "biu" or given.ndim != 1:
+            raise ValueError(
+                f"splits[{number}] must be a tuple (kept, rows, columns, values), Booleans or "
+                f"positions of hidden entries, but got {type(split).__name__}"
+            )
+        if given.dtype.kind != "b" and ((given < 0) | (given >= seen.n_observed)).any():
+            raise ValueError(
+                f"splits[{number}] must hold positions from 0 to {seen.n_observed - 1}, but they "
+                f"go from {given.min()} to {given.max()}"
+            )
+        roles[given] = HIDDEN
+    for role, what in ((KEPT, "keep"), (HIDDEN, "hide")):
+        if not (roles == role).any():
+            raise ValueError(f"splits[{number}] must {what} at least one entry, but got none")
+    return roles
+
+
+def _roles_of_tuple(split: Split, seen: Observations, number: int) -> NDArray[np.uint8]:
+    """The same for a tuple (kept, rows, columns, values)."""
+    kept, rows, columns, values = split
+    if kept.shape != seen.shape:
+        raise ValueError(
+            f"splits[{number}] must be of the table, {seen.shape[0]} x {seen.shape[1]}, but is of "
+            f"{kept.shape[0]} x {kept.shape[1]}"
+        )
+    roles = np.full(seen.n_observed, LEFT_OUT, dtype=np.uint8)
+    entries = {KEPT: (kept.rows_of_entries(), kept.indices, kept.values)}
+    entries[HIDDEN] = (*pairs(rows, columns, seen), np.asarray(values))
+    for role, (own_rows, own_columns, own_values) in entries.items():
+        at = entry_positions(seen, own_rows, own_columns)
+        if (at < 0).any() or (seen.values[at] != own_values).any():
+            raise ValueError(
+                f"splits[{number}] must hold entries of the table with their values, but some are "
+                "others; split the very observations that are compared on"
+            )
+        if (roles[at] != LEFT_OUT).any():
+            raise ValueError(f"splits[{number}] must not keep an entry that it hides, but does")
+        roles[at] = role
+    return roles
+
+
 def _parameters(
     name: str, n_components: int | str, n_jobs: int | None, seed: int | None, ours: dict[str, Any]
 ) -> dict[str, Any]:
-    """The parameters of one method; those that the caller gave are for ours."""
-    kind, own = METHODS[name]
-    given = dict(own)
+    """The parameters of one method; those that the caller gave besides are for the estimator."""
+    kind, own, takes = METHODS[name]
+    common = {"n_components": n_components, "n_jobs": n_jobs, "random_state": seed}
+    given = own | {key: common[key] for key in takes}
     if kind == "BooleanMatrixFactorization":
-        others = {key: value for key, value in ours.items() if key != "method"}
-        given |= {"n_jobs": n_jobs, **others}
-    if kind in ("BooleanMatrixFactorization", "GLRM", "Asso", "GreConD"):
-        given["n_components"] = n_components
-    if kind != "Majority":
-        given["random_state"] = seed
+        given |= {key: value for key, value in ours.items() if key != "method"}
     return given
 
 

@@ -1,4 +1,4 @@
-"""One method on all folds, in a process of its own: a JSON line of measures a fold.
+"""One method on all splits, in a process of its own: a JSON line of measures a split.
 
 Started by `compare`; its only argument is the file of the job, which `compare` has written.
 """
@@ -11,19 +11,29 @@ import pickle
 import sys
 import time
 import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import boolweave
 from boolweave import baselines, metrics
+from boolweave.baselines.comparison import HIDDEN, LEFT_OUT
 from boolweave.data.observations import Observations
-from boolweave.estimator import BooleanMatrixFactorization
 from boolweave.model.channel import Channel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from boolweave.data.observations import Split
+
+# Groups of rows that are left out one after the other, for the standard error of a single split.
+GROUPS = 20
 
 
 def main() -> None:
-    """Fit and measure fold by fold."""
+    """Fit and measure split by split."""
     answers, sys.stdout = sys.stdout, sys.stderr  # whatever a method prints is no answer
     job = pickle.loads(Path(sys.argv[1]).read_bytes())
     with np.load(job["data"]) as stored:
@@ -32,16 +42,24 @@ def main() -> None:
     warnings.simplefilter("ignore")
     _warm_up(job, seen)
     before = memory("VmRSS:")
-    for split in seen.folds(job["n_folds"], job["seed"]):
-        measures = measure(_make(job), *split)
+    roles = np.load(job["roles"], mmap_mode="r")
+    for split in _splits(seen, roles):
+        measures = measure(_make(job), *split, top=job["top"], with_errors=len(roles) == 1)
         measures["megabytes"] = max(0.0, memory("VmHWM:") - before)
         print(json.dumps(measures), file=answers, flush=True)
 
 
 def _make(job: dict[str, Any]) -> Any:
-    ours = job["class"] == "BooleanMatrixFactorization"
-    kind = BooleanMatrixFactorization if ours else getattr(baselines, job["class"])
-    return kind(**job["parameters"])
+    home: Any = boolweave if job["class"] in boolweave.__all__ else baselines
+    return getattr(home, job["class"])(**job["parameters"])
+
+
+def _splits(seen: Observations, roles: NDArray[np.uint8]) -> Iterator[Split]:
+    """What is kept and what is hidden, from the role of each entry in each split."""
+    for role in roles:
+        left_out = role == LEFT_OUT
+        used = seen.split(left_out)[0] if left_out.any() else seen
+        yield used.split(role[~left_out] == HIDDEN)
 
 
 def _warm_up(job: dict[str, Any], seen: Observations) -> None:
@@ -65,23 +83,62 @@ def _has_shape(value: Any) -> bool:
 
 
 def measure(
-    model: Any, kept: Observations, rows: Any, columns: Any, values: Any
-) -> dict[str, float]:
+    model: Any, kept: Observations, rows: Any, columns: Any, values: Any,
+    *, top: int, with_errors: bool,
+) -> dict[str, float]:  # fmt: skip
     """Fit to what is kept, and judge the predictions of what is not."""
     start = time.perf_counter()
     model.fit(kept)
     seconds = time.perf_counter() - start
-    p = model.predict_proba(rows, columns)
-    both = 0 < np.count_nonzero(values) < len(values)
-    rank = getattr(model, "n_components_", None)
+    p, predicted = model.predict_proba(rows, columns), model.predict(rows, columns)
+
+    def judged(some: Any) -> dict[str, float]:
+        return judge(rows[some], values[some], p[some], predicted[some], top)
+
+    found = judged(slice(None))
+    errors = jackknife(rows, judged, found) if with_errors else {}
+    return {**found, **errors, "seconds": seconds, "rank": _rank(model)}
+
+
+def judge(rows: Any, values: Any, p: Any, predicted: Any, top: int) -> dict[str, float]:
+    """All measures of the predictions of some entries; NaN where one is not defined."""
+    n_ones = np.count_nonzero(values)
+    both = 0 < n_ones < len(values)
+    ranking = metrics.ranking_scores(rows, values, p, top) if n_ones else [float("nan")] * 4
     return {
-        "accuracy": metrics.accuracy(values, model.predict(rows, columns)),
+        "accuracy": metrics.accuracy(values, predicted),
         "log_loss": metrics.log_loss(values, p),
         "auc": metrics.roc_auc(values, p) if both else float("nan"),
         "calibration": metrics.expected_calibration_error(values, p),
-        "seconds": seconds,
-        "rank": float(len(model.components_) if rank is None else rank),
+        **dict(zip(("precision", "recall", "ndcg", "map"), ranking, strict=False)),
     }
+
+
+def jackknife(
+    rows: NDArray[np.int64],
+    judged: Callable[[NDArray[np.bool_]], dict[str, float]],
+    found: dict[str, float],
+) -> dict[str, float]:
+    """Standard errors of the measures found, from leaving out groups of rows in turn.
+
+    With G groups and a measure m_g without group g: sqrt((G - 1) / G * sum (m_g - mean)^2).
+    """
+    row = np.unique(rows, return_inverse=True)[1]
+    n_groups = min(GROUPS, int(row.max()) + 1)
+    if n_groups < 2:
+        return {f"{name}_error": float("nan") for name in found}
+    without = [judged(row % n_groups != group) for group in range(n_groups)]
+    return {
+        f"{name}_error": float(np.sqrt(n_groups - 1) * np.std([part[name] for part in without]))
+        for name in found
+    }
+
+
+def _rank(model: Any) -> float:
+    """The number of factors that a fitted model has; NaN where it has no such number."""
+    if getattr(model, "n_components_", None) is not None:
+        return float(model.n_components_)
+    return float(len(model.components_)) if hasattr(model, "components_") else float("nan")
 
 
 def memory(field: str) -> float:

@@ -24,10 +24,18 @@ COLUMNS = {
     "accuracy": ("accuracy", ".3f"),
     "log_loss": ("log-loss", ".3f"),
     "auc": ("AUC", ".3f"),
-    "calibration": ("calibration", ".3f"),
+    "calibration": ("ECE", ".3f"),
     "seconds": ("seconds", ".2f"),
     "megabytes": ("MB", ".0f"),
     "rank": ("rank", ".1f"),
+}
+
+# The same for the measures of rankings, which have a table of their own.
+RANKING = {
+    "precision": ("precision@{top}", ".3f"),
+    "recall": ("recall@{top}", ".3f"),
+    "ndcg": ("nDCG@{top}", ".3f"),
+    "map": ("MAP@{top}", ".3f"),
 }
 
 
@@ -41,6 +49,13 @@ def compare(
     only: Annotated[
         str | None, typer.Option(metavar="A,B", help="Some of the methods, by name, with commas.")
     ] = None,
+    ranking: Annotated[
+        bool,
+        typer.Option("--ranking", help="Show how well the entries of each row are ranked, too."),
+    ] = False,
+    top: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Entries of each row that a ranking shows.")
+    ] = 10,
     picture: Annotated[
         Path | None,
         typer.Option(
@@ -53,8 +68,10 @@ def compare(
     """Compare with other methods, each on all folds of this table.
 
     Every entry is predicted once, from those of the other folds. The table shows means over the
-    folds and their standard errors, the best of each column in bold. Calibration is the mean gap
-    between probability and frequency; MB is what a method took on top of the data.
+    folds and their standard errors, the best of each column in bold. ECE, the expected calibration
+    error, is the mean gap between probability and frequency; MB is what a method took on top of the
+    data. --ranking adds precision, recall, nDCG and MAP of the held-out entries of each row, those
+    with the N highest probabilities; files and --json always have them.
 
     Example: boolweave compare votes.csv --folds 5 --picture votes.png
     """
@@ -75,17 +92,25 @@ def compare(
     contents = read_input(source, reading, writing.quiet, absent="missing")
     with _progress(len(methods) * folds, writing.quiet or writing.json) as on_fold:
         found = compare_all(
-            contents.observations, methods=methods, n_folds=folds, on_fold=on_fold, **given
+            contents.observations,
+            methods=methods,
+            n_folds=folds,
+            top=top,
+            on_fold=on_fold,
+            **given,
         )
     for name, reason in found.failures.items():
         talk(f"{name} did not finish: {reason}", writing.quiet)
     rows = found.rows()
     if writing.json or writing.output is not None or writing.format is not None:
         table = pl.DataFrame([{k: v for k, v in row.items() if k != "best_in"} for row in rows])
-        answer = {"folds": folds, "methods": rows, "failures": found.failures}
+        answer = {"folds": folds, "top": top, "methods": rows, "failures": found.failures}
         put_table(writing, kind, table, answer)
     else:
-        _print_table(rows, f"{contents.name}, {folds} folds")
+        _print_table(rows, COLUMNS, f"{contents.name}, {folds} folds")
+        if ranking:
+            headed = {key: (heading.format(top=top), f) for key, (heading, f) in RANKING.items()}
+            _print_table(rows, headed, "\nhow the held-out entries of each row are ranked")
     if picture is not None:
         title = f"{contents.name}: {folds} folds, best first by log-loss"
         save_picture(found.plot(title), picture)
@@ -94,25 +119,28 @@ def compare(
         raise ValueError("no method finished; see above")
 
 
-def _print_table(rows: list[dict[str, Any]], title: str) -> None:
+def _print_table(
+    rows: list[dict[str, Any]], columns: dict[str, tuple[str, str]], title: str
+) -> None:
     from rich.console import Console
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", box=None)
     table.add_column("method")
-    for heading, _ in COLUMNS.values():
+    for heading, _ in columns.values():
         table.add_column(heading, justify="right", no_wrap=True)
     for row in sorted(rows, key=lambda row: row["log_loss"]):
-        table.add_row(row["method"], *(_cell(row, measure) for measure in COLUMNS))
+        cells = (_cell(row, measure, form) for measure, (_, form) in columns.items())
+        table.add_row(row["method"], *cells)
     width = None if sys.stdout.isatty() else 140
     Console(soft_wrap=True, highlight=False, width=width).print(table)
 
 
-def _cell(row: dict[str, Any], measure: str) -> str:
-    form = COLUMNS[measure][1]
-    if row[measure] != row[measure]:
+def _cell(row: dict[str, Any], measure: str, form: str) -> str:
+    value, error = row[measure], row[f"{measure}_error"]
+    if value != value:
         return "–"
-    text = f"{row[measure]:{form}} ± {row[f'{measure}_error']:{form}}"
+    text = f"{value:{form}}" if error != error else f"{value:{form}} ± {error:{form}}"
     return f"[bold]{text}[/bold]" if measure in row["best_in"] else text
 
 
