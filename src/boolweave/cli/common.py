@@ -39,7 +39,7 @@ def command_line() -> str:
 
 def read_input(
     source: str | list[str], how: ReadingOptions, quiet: bool, absent: Absent = "zero",
-    max_memory: str | None = None,
+    max_memory: str | None = None, times: str | None = None,
 ) -> Reading:  # fmt: skip
     """Read the input and say how it was understood."""
     from boolweave import io
@@ -63,6 +63,7 @@ def read_input(
             absent=how.absent,
             absent_default=absent,
             duplicates=how.duplicates,
+            times=times,
             max_memory=None if max_memory is None else in_bytes(max_memory),
         )
     talk(f"{contents.name}: {contents.guess}", quiet)

@@ -6,7 +6,7 @@ import sys
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from boolweave.baselines.comparison import OnFold
+    from boolweave.data.observations import Split
+    from boolweave.io import Reading
 
 # Heading and format of each measure.
 COLUMNS = {
@@ -44,8 +46,33 @@ def compare(
     *,
     writing: Writing,
     folds: Annotated[
-        int, typer.Option(min=2, help="Parts of the entries; each is predicted from the rest.")
-    ] = 5,
+        int | None,
+        typer.Option(
+            min=2,
+            show_default="5",
+            help="Parts of the entries; each is predicted from the rest, or from those before it.",
+        ),
+    ] = None,
+    split: Annotated[
+        Literal["entries", "last", "time"],
+        typer.Option(
+            help="What is predicted: entries at random; the last ones of each row; or periods of "
+            "time, each from all that came before it."
+        ),
+    ] = "entries",
+    times: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="For last and time: the column of times of triples, by name or number from 1.",
+        ),
+    ] = None,
+    per_row: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", show_default="1", help="Entries of a row that last hides."
+        ),
+    ] = None,
     only: Annotated[
         str | None, typer.Option(metavar="A,B", help="Some of the methods, by name, with commas.")
     ] = None,
@@ -67,7 +94,8 @@ def compare(
 ) -> None:
     """Compare with other methods, each on all folds of this table.
 
-    Every entry is predicted once, from those of the other folds. The table shows means over the
+    Every entry is predicted once, from those of the other folds; --split chooses entries by time
+    instead. The table shows means over the
     folds and their standard errors, the best of each column in bold. ECE, the expected calibration
     error, is the mean gap between probability and frequency; MB is what a method took on top of the
     data. --ranking adds precision, recall, nDCG and MAP of the held-out entries of each row, those
@@ -78,7 +106,7 @@ def compare(
     import polars as pl
 
     from boolweave.baselines import compare as compare_all
-    from boolweave.baselines.comparison import METHODS
+    from boolweave.baselines.comparison import METHODS, N_FOLDS
 
     kind = check_output(writing)
     if picture is not None:
@@ -89,12 +117,16 @@ def compare(
     given = fitting.parameters()
     if {"method", "checkpoint"} & set(given):
         raise ValueError("compare runs every method: --method and --checkpoint have no place here")
-    contents = read_input(source, reading, writing.quiet, absent="missing")
-    with _progress(len(methods) * folds, writing.quiet or writing.json) as on_fold:
+    _check_split(split, times, folds, per_row)
+    contents = read_input(source, reading, writing.quiet, absent="missing", times=times)
+    splits, what = _splits(contents, split, folds or N_FOLDS, per_row or 1)
+    n_splits = 1 if split == "last" else folds or N_FOLDS
+    with _progress(len(methods) * n_splits, writing.quiet or writing.json) as on_fold:
         found = compare_all(
             contents.observations,
             methods=methods,
-            n_folds=folds,
+            n_folds=n_splits if splits is None else None,
+            splits=splits,
             top=top,
             on_fold=on_fold,
             **given,
@@ -104,19 +136,51 @@ def compare(
     rows = found.rows()
     if writing.json or writing.output is not None or writing.format is not None:
         table = pl.DataFrame([{k: v for k, v in row.items() if k != "best_in"} for row in rows])
-        answer = {"folds": folds, "top": top, "methods": rows, "failures": found.failures}
+        answer = {
+            "split": split, "folds": n_splits, "top": top, "methods": rows,
+            "failures": found.failures,
+        }  # fmt: skip
         put_table(writing, kind, table, answer)
     else:
-        _print_table(rows, COLUMNS, f"{contents.name}, {folds} folds")
+        _print_table(rows, COLUMNS, f"{contents.name}, {what}")
         if ranking:
             headed = {key: (heading.format(top=top), f) for key, (heading, f) in RANKING.items()}
             _print_table(rows, headed, "\nhow the held-out entries of each row are ranked")
     if picture is not None:
-        title = f"{contents.name}: {folds} folds, best first by log-loss"
+        title = f"{contents.name}: {what}, best first by log-loss"
         save_picture(found.plot(title), picture)
         talk(f"picture: {picture}", writing.quiet)
     if not found.folds:
         raise ValueError("no method finished; see above")
+
+
+def _check_split(split: str, times: str | None, folds: int | None, per_row: int | None) -> None:
+    """Refuse options that do not fit together, before anything is read."""
+    if split == "entries" and times is not None:
+        raise ValueError("--times is for --split last and --split time; add one or leave it out")
+    if split != "entries" and times is None:
+        raise ValueError(f"--split {split} needs the column of times: name it with --times")
+    if split == "last" and folds is not None:
+        raise ValueError("--split last is a single split: leave out --folds")
+    if split != "last" and per_row is not None:
+        raise ValueError("--per-row is for --split last; add it or leave it out")
+
+
+def _splits(
+    contents: Reading, split: str, folds: int, per_row: int
+) -> tuple[list[Split] | None, str]:
+    """What is hidden in turn, None for folds at random; and what to call it."""
+    from boolweave.data.splits import folds_by_time, hide_last
+
+    seen, times = contents.observations, contents.times
+    if times is None:
+        return None, f"{folds} folds"
+    if split == "time":
+        return list(
+            folds_by_time(seen, times, folds)
+        ), f"{folds} periods, each from those before it"
+    hidden = "entry" if per_row == 1 else f"{per_row} entries"
+    return [hide_last(seen, times, per_row)], f"the last {hidden} of each row"
 
 
 def _print_table(

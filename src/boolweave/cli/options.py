@@ -62,7 +62,8 @@ def as_options(message: str) -> str:
         return " ".join([*(["say"] if verb else []), *words])
 
     groups = ReadingOptions, Fitting
-    names = "|".join(field.name for group in groups for field in dataclasses.fields(group))
+    fields = [field.name for group in groups for field in dataclasses.fields(group)]
+    names = "|".join([*fields, "times"])
     return re.sub(rf'(pass )?`({names})(?:="?(\w+)"?)?`', option, message)
 
 

@@ -136,6 +136,11 @@ def hide_last(observations: Observations, times: ArrayLike, per_row: int = 1) ->
         raise ValueError(f"per_row must be a whole number >= 1, but got {per_row!r}")
     when = _checked_times(times, observations.n_observed, "observed entries")
     n_entries = np.diff(observations.indptr)
+    if not (n_entries > per_row).any():
+        raise ValueError(
+            f"per_row must be less than the entries of some row, of which no row has more than "
+            f"{n_entries.max(initial=0)}, but got {per_row}; hide fewer"
+        )
     order = np.lexsort((when, observations.rows_of_entries()))  # stable: columns stay in order
     is_last = np.arange(len(when)) >= np.repeat(observations.indptr[1:] - per_row, n_entries)
     hidden = np.empty(len(when), dtype=bool)

@@ -34,6 +34,7 @@ class Ratings:
     ratings: NDArray[np.float64]  # (n_ratings,)
     users: NDArray[np.str_]  # (M,) their numbers in the file
     films: NDArray[np.str_]  # (N,) titles where known, else their numbers
+    times: NDArray[np.int64]  # (n_ratings,) in seconds since 1970
 
 
 def read_movielens(path: str | PathLike[str]) -> Ratings:
@@ -70,6 +71,7 @@ def read_movielens(path: str | PathLike[str]) -> Ratings:
         ratings=frame["rating"].to_numpy().astype(np.float64),
         users=user_ids.astype(np.str_),
         films=_film_labels(film_ids, titles),
+        times=frame["time"].to_numpy(),
     )
 
 

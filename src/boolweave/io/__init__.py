@@ -8,7 +8,7 @@ here; options of the command line, and models, which `boolweave.saving` reads, d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from boolweave.data.observations import Absent, Duplicates, Observations
     from boolweave.io.dialect import Dialect
     from boolweave.io.options import Above, Options
+    from boolweave.runtime.types import Array
 
 __all__ = ["FORMATS", "FileError", "Reading", "read", "replacing"]
 
@@ -47,12 +48,15 @@ class Reading:
         One of `FORMATS`.
     guess : str
         How it was read, in words.
+    times : array of shape (n_observed,), optional
+        The time of each entry, if asked for: numbers or ``datetime64``.
     """
 
     observations: Observations
     name: str
     format: str
     guess: str
+    times: Array | None = None
 
 
 def read(
@@ -64,6 +68,7 @@ def read(
     absent: Absent | None = None,
     absent_default: Absent = "zero",
     duplicates: Duplicates = "error",
+    times: str | None = None,
     max_memory: int | None = None,
 ) -> Reading:
     r"""Read a Boolean matrix from a file.
@@ -89,6 +94,9 @@ def read(
         What the others mean if `absent` is left out.
     duplicates : {"error", "majority"}
         What to do where one entry is given as both 0 and 1.
+    times : str, optional
+        Triples: the column that tells when each was recorded, by name or by number from 1; numbers
+        or dates such as 2024-12-31. `Reading.times` has them in the order of the entries.
     max_memory : int, optional
         Several files: entries that would take more bytes are kept in files and read from there.
 
@@ -109,7 +117,7 @@ def read(
     from boolweave.io.options import Options
 
     asked = dialect or Dialect()
-    options = Options(asked, above, absent, absent_default, duplicates)
+    options = Options(asked, above, absent, absent_default, duplicates, times)
     if format is not None and format not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {format!r}")
     if not isinstance(source, str | Path):
@@ -117,21 +125,37 @@ def read(
             return _parts(source, format, options, max_memory)
         (source,) = source
     if str(source) != "-" and Path(source).is_dir() and format in (None, "movielens"):
-        observations, guess = _movielens(Path(source), str(source), options)
-        return Reading(observations, str(source), "movielens", guess)
+        found = _movielens(Path(source), str(source), options)
+        return Reading(found[0], str(source), "movielens", *found[1:])
     with files.local_copy(source) as (path, name), files.without_panic(name):
         kind = format or _format_of(path, Path(name), asked)
         own_name = Path(name).name in _MOVIELENS and path == Path(name)
         if kind == "movielens" and not own_name:
-            options.check(name, "MovieLens files", "above")
-            options = Options(Dialect(layout="triples"), "mean" if above is None else above)
+            options.check(name, "MovieLens files", "above", "times")
+            limit = "mean" if above is None else above
+            options = Options(Dialect(layout="triples"), limit, times=times)
             kind = "csv"
-        observations, guess = _read_one(path, name, kind, options)
-        return Reading(observations, name, kind, guess)
+        if times is not None and kind in ("csv", "parquet", "arrow"):
+            options = _with_times(options, name)
+        observations, guess, when = _read_one(path, name, kind, options)
+        return Reading(observations, name, kind, guess, when)
 
 
-def _read_one(path: Path, name: str, kind: str, options: Options) -> tuple[Observations, str]:
-    """What a file of a known kind holds, and how it was read."""
+def _with_times(options: Options, name: str) -> Options:
+    """The options of a file whose triples have times, and each entry one of them."""
+    if options.absent == "zero":
+        raise FileError(
+            name, "`times` has no meaning for zeros that the file does not name; say "
+            '`absent="missing"`, or leave it out'
+        )  # fmt: skip
+    asked = options.dialect
+    return replace(options, dialect=replace(asked, layout=asked.layout or "triples"))
+
+
+def _read_one(
+    path: Path, name: str, kind: str, options: Options
+) -> tuple[Observations, str, Array | None]:
+    """What a file of a known kind holds, how it was read, and the times of its entries, if any."""
     if kind == "movielens":
         return _movielens(path, name, options)
     if kind == "csv":
@@ -150,7 +174,7 @@ def _read_one(path: Path, name: str, kind: str, options: Options) -> tuple[Obser
         "mtx": formats.read_matrix_market,
         "npz": formats.read_numpy,
     }
-    return readers[kind](path, name, options)
+    return *readers[kind](path, name, options), None
 
 
 def _parts(
@@ -203,12 +227,17 @@ def _looks_like_transactions(path: Path) -> bool:
     return longest >= 3 and largest > files.by_value("1")
 
 
-def _movielens(path: Path, name: str, options: Options) -> tuple[Observations, str]:
+def _movielens(path: Path, name: str, options: Options) -> tuple[Observations, str, Array | None]:
     """A file of the MovieLens sets by its own name, or the folder that holds it."""
+    from boolweave.data.splits import in_entry_order
     from boolweave.datasets.movielens import read_movielens
     from boolweave.io.cells import codes_above, observe
 
-    options.check(name, "MovieLens files", "above")
+    options.check(name, "MovieLens files", "above", "times")
+    if options.times not in (None, "timestamp", "4"):
+        raise FileError(
+            name, f"`times`: expected timestamp, the fourth column, got {options.times!r}"
+        )
     try:
         found = read_movielens(path)
     except (ValueError, FileNotFoundError) as error:
@@ -216,4 +245,7 @@ def _movielens(path: Path, name: str, options: Options) -> tuple[Observations, s
     limit = "mean" if options.above is None else options.above
     codes = codes_above(found.ratings, limit)
     seen = observe(found.rows, found.columns, codes, found.users, found.films, name)
-    return seen, f"MovieLens, ones are ratings above {limit}"
+    when = None
+    if options.times is not None:
+        when = in_entry_order(seen, found.rows, found.columns, found.times)
+    return seen, f"MovieLens, ones are ratings above {limit}", when

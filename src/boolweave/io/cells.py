@@ -12,6 +12,7 @@ from boolweave.data.cells import MISSING
 from boolweave.data.convert import from_coded_triples
 from boolweave.data.observations import Absent, Duplicates, Observations
 from boolweave.data.sparse import check_room
+from boolweave.data.splits import in_entry_order
 from boolweave.io.files import FileError
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from boolweave.data.labels import Labels
-    from boolweave.runtime.types import Integers
+    from boolweave.runtime.types import Array, Integers
 
 Above = str | float  # "mean", "median" or a number
 
@@ -77,6 +78,38 @@ def codes_above(ratings: NDArray[np.float64], above: Above) -> NDArray[np.uint8]
     return codes
 
 
+# ---------------------------------------------------------------- times
+
+
+def times_of_column(column: pl.Series, name: str) -> Array:
+    """The times in a column: numbers, dates, or texts of numbers or of ISO dates, (n,)."""
+    import polars as pl
+
+    times = column.cast(pl.Datetime("us"), strict=False) if column.dtype.is_temporal() else column
+    if column.dtype == pl.String:
+        times = column.str.strip_chars().cast(pl.Float64, strict=False)
+        if times.null_count() and (dates := _dates(column)).null_count() < times.null_count():
+            times = dates
+    elif not (column.dtype.is_temporal() or column.dtype.is_numeric()):
+        times = pl.Series([None] * len(column), dtype=pl.Float64)
+    if times.dtype.is_float():
+        times = times.fill_nan(None)
+    if times.null_count():
+        at = int(times.is_null().arg_max() or 0)
+        raise FileError(
+            name, "expected a number or a date such as 2024-12-31 as the time of entry "
+            f"{at + 1}, got {column[at]!r}; correct it", column=repr(column.name),
+        )  # fmt: skip
+    return times.to_numpy()
+
+
+def _dates(texts: pl.Series) -> pl.Series:
+    """ISO dates, with or without a time of day after a blank or a T; null where a text is none."""
+    plain = texts.str.strip_chars().str.replace(" ", "T").str.strip_suffix("Z")
+    plain = plain.str.replace(r"^([0-9-]+)$", "${1}T00:00").str.replace(r"(T\d+:\d+)$", "${1}:00")
+    return plain.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f", time_unit="us", strict=False)
+
+
 # ---------------------------------------------------------------- observations
 
 
@@ -116,6 +149,15 @@ def observe(
                 duplicates=duplicates, absent=absent,
             )
         )  # fmt: skip
+
+
+def observe_times(
+    observations: Observations, row: Integers, column: Integers, times: list[pl.Series], name: str
+) -> Array:
+    """The times of coded triples, in pieces, in the order of the observations made of them."""
+    import polars as pl
+
+    return in_entry_order(observations, row, column, times_of_column(pl.concat(times), name))
 
 
 def check_size(shape: tuple[int, int], name: str) -> None:

@@ -17,6 +17,7 @@ from boolweave.io.cells import (
     codes_of_column,
     is_cell,
     observe,
+    observe_times,
     speaking_of,
     threshold,
 )
@@ -29,9 +30,13 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
+    from boolweave.runtime.types import Array
 
-def read_columnar(path: Path, name: str, kind: str, options: Options) -> tuple[Observations, str]:
-    """Read a Parquet or Arrow table; also say which layout it had."""
+
+def read_columnar(
+    path: Path, name: str, kind: str, options: Options
+) -> tuple[Observations, str, Array | None]:
+    """Read a Parquet or Arrow table; also say which layout it had, and give its times."""
     import polars as pl
 
     with expecting(name, f"a {kind} file", pl.exceptions.PolarsError, OSError):
@@ -42,7 +47,8 @@ def read_columnar(path: Path, name: str, kind: str, options: Options) -> tuple[O
         layout = options.dialect.layout or _layout_of(frame, options)
         options.check(name, f"a {kind} file of {layout} layout", *BY_LAYOUT[layout])
         read = _wide if layout == "wide" else _long
-        return read(frame, name, layout, options), f"{kind}, {layout}"
+        observations, times = read(frame, name, layout, options)
+        return observations, f"{kind}, {layout}", times
 
 
 def _layout_of(frame: pl.DataFrame, options: Options) -> Layout:
@@ -71,8 +77,10 @@ def _all_cells(series: pl.Series) -> bool:
     return False
 
 
-def _long(frame: pl.DataFrame, name: str, layout: Layout, options: Options) -> Observations:
-    """Triples or pairs."""
+def _long(
+    frame: pl.DataFrame, name: str, layout: Layout, options: Options
+) -> tuple[Observations, Array | None]:
+    """Triples, with their times if any, or pairs."""
     asked = Dialect(layout=layout, columns=options.dialect.columns, names=tuple(frame.columns))
     at = asked.picked(name)
     axes = Numbering(), Numbering()
@@ -83,13 +91,19 @@ def _long(frame: pl.DataFrame, name: str, layout: Layout, options: Options) -> O
     if layout == "triples":
         codes = codes_of_cells(frame.to_series(at[2]), name, options.above)
         absent = options.absent or "missing"
-    return observe(
+    observations = observe(
         row, column, codes, axes[0].labels(), axes[1].labels(), name,
         duplicates=options.duplicates, absent=absent,
     )  # fmt: skip
+    if options.times is None:
+        return observations, None
+    times = frame.to_series(asked.position(options.times, name, "times"))
+    return observations, observe_times(observations, row, column, [times], name)
 
 
-def _wide(frame: pl.DataFrame, name: str, layout: Layout, options: Options) -> Observations:
+def _wide(
+    frame: pl.DataFrame, name: str, layout: Layout, options: Options
+) -> tuple[Observations, None]:
     """A row of the matrix for each row of the table."""
     import polars as pl
 
@@ -106,7 +120,7 @@ def _wide(frame: pl.DataFrame, name: str, layout: Layout, options: Options) -> O
     for j, column in enumerate(frame.iter_columns()):
         codes[:, j] = codes_of_cells(column, name, above)
     with speaking_of(name):
-        return Observations(*from_codes(codes, row_labels, frame.columns))
+        return Observations(*from_codes(codes, row_labels, frame.columns)), None
 
 
 # ---------------------------------------------------------------- columns

@@ -103,15 +103,16 @@ class Dialect:
             raise FileError(name, f"{problem}; {remedy}")
         if not self.columns:
             return tuple(range(len(wanted)))
-        return tuple(self._position(column, name) for column in self.columns)
+        return tuple(self.position(column, name) for column in self.columns)
 
-    def _position(self, column: str, name: str) -> int:
+    def position(self, column: str, name: str, option: str = "columns") -> int:
+        """Position of a column in a line of the file `name`, by its name or its number from 1."""
         if column in self.names:
             return self.names.index(column)
         if column.isdigit() and 1 <= int(column) <= self.n_fields:
             return int(column) - 1
         known = listed(self.names)
-        raise FileError(name, f"`columns`: there is no column {column!r}; there are {known}")
+        raise FileError(name, f"`{option}`: there is no column {column!r}; there are {known}")
 
 
 def is_value(text: str) -> bool:

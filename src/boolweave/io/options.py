@@ -10,10 +10,10 @@ from boolweave.io.dialect import Dialect
 from boolweave.io.files import FileError
 
 _OF_DIALECT = ("delimiter", "layout", "header", "labels", "columns")
-_OF_DATA = ("above", "absent", "duplicates")
+_OF_DATA = ("above", "absent", "duplicates", "times")
 BY_LAYOUT = {
     "wide": ("layout", "labels", "above"),
-    "triples": ("layout", "columns", "above", "absent", "duplicates"),
+    "triples": ("layout", "columns", "above", "absent", "duplicates", "times"),
     "pairs": ("layout", "columns", "absent", "duplicates"),
 }
 
@@ -27,6 +27,7 @@ class Options:
     absent: Absent | None = None
     absent_default: Absent = "zero"
     duplicates: Duplicates = "error"
+    times: str | None = None
 
     @property
     def unnamed(self) -> Absent:

@@ -22,6 +22,7 @@ from boolweave.io.cells import (
     codes_above,
     codes_of_column,
     observe,
+    observe_times,
     ratings_of_texts,
 )
 from boolweave.io.delimited import NotPlain, checked_chunks, parse
@@ -41,22 +42,22 @@ CELLS = "expected 0/1, true/false, yes/no, y/n or nothing (empty, NA, NaN, ?)"
 NUMERIC_BLANKS = ["", "NA", "NaN", "nan", "?", "na", "N/A", "null", "None", "none"]
 
 
-def read_text(path: Path, name: str, options: Options) -> tuple[Observations, str]:
-    """A text table, and how it was read; what nobody says about it is guessed."""
+def read_text(path: Path, name: str, options: Options) -> tuple[Observations, str, Array | None]:
+    """A text table, how it was read, and its times; what nobody says about it is guessed."""
     found = guess(path, name, options.dialect, options.above is not None)
     kind = f"a table of {'wide layout' if found.layout == 'wide' else found.layout}"
     options.check(name, kind, "delimiter", "header", *BY_LAYOUT[found.layout or "wide"])
     read = _read_wide if found.layout == "wide" else _read_long
     try:
-        observations = read(path, name, found, options, plain=True)
+        observations, times = read(path, name, found, options, plain=True)
     except NotPlain:
-        observations = read(path, name, found, options, plain=False)
-    return observations, found.in_words()
+        observations, times = read(path, name, found, options, plain=False)
+    return observations, found.in_words(), times
 
 
 def _read_wide(
     path: Path, name: str, dialect: Dialect, options: Options, plain: bool
-) -> Observations:
+) -> tuple[Observations, None]:
     """A line for each row of the matrix."""
     first, above = dialect.n_labels, options.above
     labelled = dialect.labels == "yes"
@@ -76,14 +77,16 @@ def _read_wide(
         codes = codes_above(codes, above)
     _check_row_labels(labels, lines, name)
     names = dialect.names[first:] if dialect.header else None
-    return Observations(*from_codes(codes, labels if labelled else None, names))
+    return Observations(*from_codes(codes, labels if labelled else None, names)), None
 
 
 def _read_long(
     path: Path, name: str, dialect: Dialect, options: Options, plain: bool
-) -> Observations:
-    """Row, column and value in each line; or row and column of the ones."""
+) -> tuple[Observations, Array | None]:
+    """Row, column and value in each line; or row and column of the ones. And the times, if any."""
     at, above = dialect.picked(), options.above
+    timed = None if options.times is None else dialect.position(options.times, name, "times")
+    times: list[pl.Series] = []
     axes = _Keys(), _Keys()
     values: list[Array] = [np.empty(0, np.uint8 if above is None else np.float64)]
     for lines, frame, table in _parsed(path, name, dialect, above, at[:2], at[2:], plain):
@@ -99,15 +102,19 @@ def _read_long(
                 )  # fmt: skip
             keys.add(series)
         values.append(table[:, 0] if at[2:] else np.ones(len(frame), np.uint8))
+        if timed is not None:
+            times.append(frame[f"f{timed}"].alias(dialect.names[timed]))
     (row, row_labels), (column, column_labels) = (keys.numbered() for keys in axes)
     codes = np.concatenate(values)
     if above is not None:
         codes = codes_above(codes, above)
     absent = options.unnamed if dialect.layout == "pairs" else options.absent or "missing"
-    return observe(
+    observations = observe(
         row, column, codes, row_labels, column_labels, name,
         duplicates=options.duplicates, absent=absent,
     )  # fmt: skip
+    when = observe_times(observations, row, column, times, name) if times else None
+    return observations, when
 
 
 class _Keys:

@@ -1,0 +1,66 @@
+"""`boolweave compare` by time, as a process."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shop")
+    rng = np.random.default_rng(0)
+    users, films = np.divmod(rng.permutation(20 * 15)[:200], 15)
+    likes = (users % 3 == films % 3) ^ (rng.random(200) < 0.1)
+    days = np.datetime64("2024-01-01") + rng.integers(0, 365, 200)
+    lines = (
+        f"u{a},f{b},{int(c)},{d}\n" for a, b, c, d in zip(users, films, likes, days, strict=True)
+    )
+    (folder / "likes.csv").write_text("user,film,like,date\n" + "".join(lines))
+    return folder
+
+
+def run(folder, *options):
+    command = ["compare", "likes.csv", "--only", "majority", *map(str, options)]
+    return subprocess.run(
+        [sys.executable, "-m", "boolweave", *command], cwd=folder, capture_output=True, text=True
+    )
+
+
+def test_the_last_of_each_row(shop):
+    done = run(shop, "--split", "last", "--times", "date", "--per-row", 3, "--ranking", "-q")
+    assert done.returncode == 0 and done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert lines[0] == "likes.csv, the last 3 entries of each row"
+    # Error bars for what is predicted, none for what was measured once.
+    assert lines[2].count("±") == 4 and lines[-1].count("±") == 4
+
+
+def test_periods(shop):
+    done = run(shop, "--split", "time", "--times", 4, "--folds", 2, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["split"], found["folds"]) == ("time", 2)
+    (row,) = found["methods"]
+    assert 0 < row["accuracy"] < 1 and row["seconds_error"] is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--split", "last"], "--split last needs the column of times"),
+        (["--times", "date"], "--times is for --split last"),
+        (["--split", "last", "--times", "date", "--folds", "2"], "leave out --folds"),
+        (["--per-row", "2"], "--per-row is for --split last"),
+        (["--split", "time", "--times", "day"], "--times: there is no column 'day'"),
+        (["--split", "time", "--times", "date", "--folds", "150"], "ask for fewer folds"),
+        (["--split", "last", "--times", "date", "--per-row", "99"], "per_row must be less"),
+    ],
+)
+def test_bad_splits(shop, options, words):
+    done = run(shop, *options)
+    assert (done.returncode, done.stdout) == (2, "")
+    said = [line for line in done.stderr.splitlines() if line.startswith("boolweave: ")]
+    assert len(said) == 1 and words in said[0]
