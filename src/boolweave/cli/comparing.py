@@ -95,11 +95,11 @@ def compare(
     """Compare with other methods, each on all folds of this table.
 
     Every entry is predicted once, from those of the other folds; --split chooses entries by time
-    instead. The table shows means over the
-    folds and their standard errors, the best of each column in bold. ECE, the expected calibration
-    error, is the mean gap between probability and frequency; MB is what a method took on top of the
-    data. --ranking adds precision, recall, nDCG and MAP of the held-out entries of each row, those
-    with the N highest probabilities; files and --json always have them.
+    instead. The table shows means over the folds and their standard errors, the best of each column
+    in bold. ECE, the expected calibration error, is the mean gap between probability and frequency;
+    MB is what a method took on top of the data. --ranking adds precision, recall, nDCG and MAP of
+    the N held-out entries of each row with the highest probabilities; files and --json always have
+    them. With --split last, standard errors come from leaving out groups of rows.
 
     Example: boolweave compare votes.csv --folds 5 --picture votes.png
     """
