@@ -20,7 +20,7 @@ demo: .venv/demo.stamp  ## complete the hidden votes of the 107th Senate
 # What every answer goes through, from model to estimator, and the stored answers. Kernels
 # are compiled once and kept; after a change of theirs the first run takes longer.
 QUICK := tests/model tests/engine/test_*.py tests/estimator/test_estimator.py tests/golden \
-    tests/stored tests/test_*.py
+    tests/stored tests/metrics tests/test_*.py
 
 quick: .venv/dev.stamp  ## the core in less than a minute (kernels compiled): no browser, no cluster
 	$(BIN)/python -m pytest $(QUICK) -n 2 --dist loadfile -q -m "not slow and not browser" -k "not cluster"
