@@ -61,7 +61,8 @@ def step(
     quantise(problem, state)
     field = None if state.field is None else state.field.faded(damping)
     setting = (*code.levels.tolist(), damping)
-    if sums.last_setting != setting:  # with other evidence nothing is settled
+    # With other evidence nothing is settled.
+    if sums.last_setting != setting or problem.per_entry is not None:
         for side in (*sums.rows, sums.columns):
             side.changed[:] = True
         sums.last_setting = setting
@@ -69,7 +70,7 @@ def step(
         problem.model.product == "xor", state.semiring, code, damping,
         int((sums.n_steps + 1) * GOLDEN % 1.0 * kernels.DAMPING_STEPS),
         scale_of(code, state.semiring), sums.columns,
-        problem.quantised_row_prior, field,
+        problem.quantised_row_prior, field, problem.per_entry,
     )  # fmt: skip
 
     def one_group(numbers: list[int]) -> Updated:
@@ -127,6 +128,7 @@ class Iteration:
     columns: Variables
     row_prior: Prior
     field: Field | None  # as it is after the step
+    per_entry: tuple[sum_product_kernels.PerEntry, ...] | None = None  # by block
 
 
 def update(
@@ -167,8 +169,9 @@ def update(
         if max_sum:
             moved = kernels.max_sum(*arguments, iteration.code.bounds, damping, scratch)
         else:
+            own = None if iteration.per_entry is None else iteration.per_entry[i]
             moved = sum_product_kernels.sum_product(
-                *arguments, iteration.code.small, by, sums.ones[i], *more
+                *arguments, iteration.code.small, by, sums.ones[i], *more, own
             )
         change = max(change, float(moved))
         of_field = None if iteration.field is None else iteration.field.of_rows(block.rows)

@@ -85,11 +85,13 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class IntegerProblem(Problem):
-    """A problem whose entries weigh the same wherever they are."""
+    """A problem whose entries weigh the same wherever they are, or as `per_entry` says."""
 
     code: Code
     blocks: tuple[IntegerBlock, ...]
     most_in_column: int  # no column of the whole matrix has more entries than this
+    # By block, where evidence differs from entry to entry; sum-product only
+    per_entry: tuple[sum_product_kernels.PerEntry, ...] | None = None
 
     @cached_property
     def quantised_row_prior(self) -> Prior:

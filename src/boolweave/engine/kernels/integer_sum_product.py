@@ -48,6 +48,7 @@ from boolweave.engine.kernels.vectors import (
     largest,
     load,
     maximum,
+    minimum,
     pointer,
     prefetch,
     splat,
@@ -67,6 +68,9 @@ SUM_PRODUCT_LIMIT = 21800
 
 # Expected ones are counted in whole numbers of this, for sums that do not depend on their order.
 ONES_STEPS = 1 << 20
+
+# Chances of entries are written in whole numbers of this.
+CHANCE_STEPS = 32767
 
 # Two irrational numbers in 2⁻³², by which what is added before rounding goes on from row to row and
 # from column to column.
@@ -93,6 +97,13 @@ class Chances(NamedTuple):
     column_one: Floats  # (K, LANES) float32, likewise P(y = 1)
     others: Floats  # (K + 1, LANES) float32: see `_read_chances` and `_find_gains`
     numbers: Integers  # (2, LANES) int32: 0 … 15, and room for columns
+
+
+class PerEntry(NamedTuple):
+    """What differs from entry to entry, flat arrays laid out as groups are, 16 numbers each."""
+
+    evidence: Integers  # int16: log₂ p(o | z = 1) / p(o | z = 0) in steps, 0 behind the last entry
+    chance: Integers  # int16, written: P(z = 1) without what the entry says, in 32767ths
 
 
 def scratch_for(n_factors: int) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
@@ -310,18 +321,21 @@ def sum_product(
     xor: Literal[True] | None, block: Block, rows: Variables, columns: Variables,
     messages: Messages, resting: Array, likelihoods: Floats, damping: Damping,
     expected_ones: Array, scratch: tuple[Array, ...], chances: tuple[Array, ...],
+    per_entry: PerEntry | None,
 ) -> np.int16:  # fmt: skip
     """One iteration of sum-product over one block of rows.
 
     As `integer_max_sum.max_sum`, but messages are int16, log₂-odds in steps of 1/512; likelihoods
     (2,) float32 are the smaller likelihood of a 0 and of a 1 with the larger set to 1. Updated:
     expected_ones (chunks, 2) int64, the sum of P(z = 1 | o) over the entries of a chunk seen as 1,
-    and as 0, in steps of 2⁻²⁰. Returns the largest gap between an old message and a new one.
+    and as 0, in steps of 2⁻²⁰. With `per_entry` each entry has evidence of its own and the two
+    likelihoods are not used. Returns the largest gap between an old message and a new one.
     """
     n_factors, n_columns, n_entries = rows.stride, columns.stride, block.codes.shape[0]
     n_groups = count_groups(block, n_columns)
     entries, of_rows, of_columns = pointer(block), pointer(rows), pointer(columns)
     sent, own, shares = pointer(messages), pointer(Scratch(*scratch)), pointer(Chances(*chances))
+    by_entry = None if per_entry is None else pointer(per_entry)
     zero = splat(_i16(0))
     one = splat(_f32(1))
     none = splat(_i32(0))
@@ -347,8 +361,13 @@ def sum_product(
             code = in_upper_halves(read_codes(entries, group, own)) >> splat(_i32(16))
             as_one = code == splat(_i32(1))
             as_zero = code == none
-            like_one = where(as_zero, splat(likelihoods[0]), one)
-            like_zero = where(as_one, splat(likelihoods[1]), one)
+            if by_entry is None:
+                like_one = where(as_zero, splat(likelihoods[0]), one)
+                like_zero = where(as_one, splat(likelihoods[1]), one)
+            else:
+                told = load(by_entry.evidence, g * LANES)
+                like_one = _power(minimum(told, zero))
+                like_zero = _power(minimum(zero - told, zero))
             at = g * n_factors * LANES
             _read_chances(xor, n_factors, at, sent, own, shares)
             _prefetch_sums(entries, n_factors, of_columns, own)
@@ -359,6 +378,9 @@ def sum_product(
             prior = one - all_zero
             if xor is not None:
                 prior = prior * splat(_f32(0.5))
+            if by_entry is not None:
+                parts = as_int32(prior * splat(_f32(CHANCE_STEPS << 16)))
+                store(by_entry.chance, g * LANES, from_upper_halves(parts))
             joint = prior * like_one
             share = joint / (joint + (one - prior) * like_zero)
             counted = as_int32(share * splat(_f32(ONES_STEPS)))

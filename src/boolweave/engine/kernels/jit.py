@@ -27,6 +27,7 @@ SOURCES = (
     "decoding/*.py",
     "baselines/*.py",
     "search/kernels/*.py",
+    "completion/kernels/*.py",
 )
 
 

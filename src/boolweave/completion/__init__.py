@@ -1,0 +1,1 @@
+"""Completion: probabilities of entries that were not seen."""

@@ -1,0 +1,296 @@
+"""A Markov chain over offsets and directions, with Boolean layers that are passed messages.
+
+The mean of an entry is s = a_m + b_n + u_m · v_n + what Boolean layers add; a one is seen where s
+plus standard normal noise is above 0. Offsets a, b and directions u, v are drawn in turns from
+their distributions given the rest. Their priors are normal, with variances and regressions on
+features that are drawn, too; so directions that the data do not support shrink by themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from boolweave.completion.kernels.channels import log_normal_table
+from boolweave.completion.kernels.drawing import (
+    Draws,
+    Link,
+    Mixed,
+    Prior,
+    draw_lines,
+    entry_means,
+    slope_table,
+)
+from boolweave.completion.layers import BooleanLayer, LayerEntries, LayerFactors
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from boolweave.completion.table import Features, Table
+
+    Doubles = NDArray[np.float64]
+
+BINARY_CUTS = np.array([-np.inf, 0.0, np.inf])
+SLOPES, LOGS = slope_table(), log_normal_table()
+
+# First variance of offsets and directions.
+FIRST_VARIANCE = 0.3
+
+# Prior of a variance: as much as this many lines with this variance would say.
+PRIOR_LINES, PRIOR_VARIANCE = 2.0, 0.5
+
+# Prior variance of a coefficient: of the constant, which is free, and of features.
+FREE, SMALL = 100.0, 0.25
+
+# Steps of messages for a layer that is new, and for each layer after another was added.
+FIRST_STEPS, MORE_STEPS = 15, 3
+
+
+@dataclass(eq=False)
+class Side:
+    """The parameters of all rows, or of all columns."""
+
+    lines: Doubles  # (lines, D): directions and, last, the offset
+    variance: Doubles  # (D,)
+    coefficients: Doubles  # (F, D), of the regression on features
+    centers: Doubles  # (lines, D), where the next draw of a line begins
+
+    @classmethod
+    def random(
+        cls, n: int, n_features: int, n_directions: int, random: np.random.Generator
+    ) -> Side:
+        """Small random directions, no offsets."""
+        lines = np.zeros((n, n_directions + 1))
+        lines[:, :-1] = random.normal(size=(n, n_directions)) * np.sqrt(FIRST_VARIANCE)
+        variance = np.full(n_directions + 1, FIRST_VARIANCE)
+        return cls(lines, variance, np.zeros((n_features, n_directions + 1)), lines.copy())
+
+    def copy(self) -> Side:
+        """An independent copy."""
+        return Side(*(part.copy() for part in vars(self).values()))
+
+    def learn(
+        self, features: Features, filled: NDArray[np.bool_], constant: bool,
+        random: np.random.Generator,
+    ) -> None:  # fmt: skip
+        """Draw coefficients and variances, given the lines that have entries."""
+        known, lines = features.here[filled], self.lines[filled]
+        last = lines.shape[1] - 1
+        for d in range(last + 1):
+            # the constant and the number of entries are for the offset alone
+            used = np.arange(2, known.shape[1])
+            if d == last:
+                used = np.concatenate([[0, 1] if constant else [1], used])
+            used = used.astype(np.intp)
+            if len(used):
+                x = known[:, used]
+                spread = np.where(used == 0, FREE, SMALL)
+                precision = x.T @ x / self.variance[d] + np.diag(1 / spread)
+                root = np.linalg.cholesky(precision)
+                right = np.linalg.solve(root, x.T @ lines[:, d] / self.variance[d])
+                noise = random.normal(size=len(used))
+                self.coefficients[used, d] = np.linalg.solve(root.T, right + noise)
+        gaps = lines - known @ self.coefficients
+        shape = (PRIOR_LINES + len(lines)) / 2
+        scale = (PRIOR_LINES * PRIOR_VARIANCE + (gaps**2).sum(axis=0)) / 2
+        self.variance = scale / random.gamma(shape, size=len(scale))
+
+
+class Member(NamedTuple):
+    """Means and variances over a stretch of a chain: all that predictions need."""
+
+    rows: NDArray[np.float32]  # (M, D): directions and, last, the offset
+    row_variance: NDArray[np.float32]  # (M, D)
+    columns: NDArray[np.float32]  # (N, D)
+    column_variance: NDArray[np.float32]  # (N, D)
+    layers: tuple[LayerFactors, ...]
+    cuts: Doubles  # (levels + 1,)
+    # What is needed for new rows: coefficients (F, D) and variances (D,) of rows and of columns
+    priors: tuple[Doubles, Doubles, Doubles, Doubles]
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What a model is made of.
+
+    Attributes
+    ----------
+    n_directions : int
+        Real directions that each row has a position on and each column a slope along.
+    n_layers, n_components : int
+        Boolean layers, and factors of each.
+    strength : float
+        How far a layer moves the mean of an entry, up or down.
+    """
+
+    n_directions: int = 0
+    n_layers: int = 0
+    n_components: int = 4
+    strength: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """In words."""
+        parts = ["offsets"]
+        if self.n_directions:
+            parts.append(f"{self.n_directions} direction{'s' * (self.n_directions > 1)}")
+        if self.n_layers:
+            parts.append(
+                f"{self.n_layers} layer{'s' * (self.n_layers > 1)} of {self.n_components} factors "
+                f"(strength {self.strength:.2g})"
+            )
+        return " + ".join(parts)
+
+
+@dataclass(eq=False)
+class Chain:
+    """The present draw."""
+
+    table: Table
+    structure: Structure
+    random: np.random.Generator
+    rows: Side
+    columns: Side
+    cuts: Doubles = field(default_factory=lambda: BINARY_CUTS.copy())
+    layers: list[BooleanLayer] = field(default_factory=list)
+
+    @classmethod
+    def start(cls, table: Table, structure: Structure, random: np.random.Generator) -> Chain:
+        """Begin with random directions."""
+        rows, columns = (
+            Side.random(n, features.n_features, structure.n_directions, random)
+            for n, features in zip(
+                table.shape, (table.row_features, table.column_features), strict=True
+            )
+        )
+        return cls(table, structure, random, rows, columns)
+
+    def continued(self, table: Table, random: np.random.Generator) -> Chain:
+        """Begin with this draw, without layers, on another table of the same shape."""
+        return Chain(
+            table, self.structure, random, self.rows.copy(), self.columns.copy(), self.cuts.copy()
+        )
+
+    def sweep(self) -> None:
+        """Draw all rows, all columns, and then what is above them."""
+        table, mixed = self.table, self._mixed()
+        sides = (self.rows, self.columns)
+        features = (table.row_features, table.column_features)
+        for i, lines in enumerate((table.by_row, table.by_column)):
+            own, other = sides[i], sides[1 - i]
+            prior = Prior(features[i].here @ own.coefficients, own.variance)
+            seed = int(self.random.integers(2**63))
+            draw_lines(
+                lines, Link(self.cuts, SLOPES, LOGS), mixed, table.weights, prior,
+                Draws(own.centers, own.lines), other.lines, seed, 0, len(own.lines),
+            )  # fmt: skip
+        for i, lines in enumerate((table.by_row, table.by_column)):
+            filled = np.diff(lines.indptr) > 0
+            sides[i].learn(features[i], filled, i == 0, self.random)
+
+    # ------------------------------------------------------------ layers
+
+    def add_layer(self, entries: LayerEntries) -> None:
+        """Add a layer with random beliefs, then let all layers and the chain settle a little."""
+        sign = 1 if len(self.layers) % 2 == 0 else -1
+        layer = BooleanLayer(
+            entries, self.structure.n_components, sign * self.structure.strength, self.random
+        )
+        self._update(layer, FIRST_STEPS)
+        self.layers.append(layer)
+        self.update_layers(MORE_STEPS)
+
+    def update_layers(self, n_steps: int) -> None:
+        """Pass messages in each layer in turn."""
+        for layer in self.layers:
+            self._update(layer, n_steps)
+
+    def _update(self, layer: BooleanLayer, n_steps: int) -> None:
+        mean = np.empty(self.table.n_entries, dtype=np.float32)
+        entry_means(self.table.by_row, self.rows.lines, self.columns.lines, mean)
+        variance = np.zeros_like(mean)
+        for other in self.layers:
+            if other is not layer:
+                mean += other.shift
+                variance += other.variance
+        layer.update(mean, variance, self.cuts, n_steps)
+
+    def _mixed(self) -> Mixed | None:
+        if not self.layers:
+            return None
+        shift = np.zeros(self.table.n_entries, dtype=np.float32)
+        variance = np.zeros_like(shift)
+        for layer in self.layers:
+            shift += layer.shift
+            variance += layer.variance
+        return Mixed(shift, variance)
+
+    # ------------------------------------------------------------ a member
+
+    def member(self, burn_in: int, length: int) -> Member:
+        """Go on for some sweeps, add the layers, and keep means over a stretch of sweeps."""
+        for _ in range(burn_in):
+            self.sweep()
+        if self.structure.n_layers:
+            entries = LayerEntries(self.table)
+            while len(self.layers) < self.structure.n_layers:
+                self.add_layer(entries)
+                self.sweep()
+        mean = _Mean()
+        for _ in range(length):
+            self.sweep()
+            self.update_layers(1)
+            mean.add(self)
+        return mean.member(self)
+
+
+class _Mean:
+    """Adds up draws."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.sums: list[Doubles] = []
+
+    def add(self, chain: Chain) -> None:
+        """Count the present draw."""
+        parts: list[NDArray[Any]] = []
+        for side, features in (
+            (chain.rows, chain.table.row_features),
+            (chain.columns, chain.table.column_features),
+        ):
+            lines = side.lines + (features.elsewhere - features.here) @ side.coefficients
+            parts += [lines, lines**2, side.coefficients, side.variance]
+        for layer in chain.layers:
+            parts += layer.probabilities()
+        parts.append(chain.cuts)
+        if not self.n:
+            self.sums = [np.zeros_like(part, dtype=np.float64) for part in parts]
+        for total, part in zip(self.sums, parts, strict=True):
+            total += part
+        self.n += 1
+
+    def member(self, chain: Chain) -> Member:
+        """The means of what was counted."""
+        means = [total / self.n for total in self.sums]
+        sides: list[Doubles] = []
+        for i, features in enumerate((chain.table.row_features, chain.table.column_features)):
+            lines, squares, coefficients, variance = means[4 * i : 4 * i + 4]
+            indptr = (chain.table.by_row, chain.table.by_column)[i].indptr
+            empty = np.diff(indptr) == 0
+            spread = np.maximum(squares - lines**2, 0.0)
+            lines[empty] = features.elsewhere[empty] @ coefficients
+            spread[empty] = variance
+            sides += [lines, spread]
+        layers = []
+        for i, layer in enumerate(chain.layers):
+            rows, columns = means[8 + 2 * i : 10 + 2 * i]
+            layers.append(
+                LayerFactors(rows.astype(np.float32), columns.T.astype(np.float32), layer.strength)
+            )
+        compact = [part.astype(np.float32) for part in sides]
+        return Member(
+            compact[0], compact[1], compact[2], compact[3], tuple(layers), means[-1],
+            (means[2], means[3], means[6], means[7]),
+        )  # fmt: skip

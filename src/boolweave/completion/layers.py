@@ -1,0 +1,189 @@
+"""Boolean layers: an OR-product of K factors that moves the mean of every entry up or down.
+
+A layer sees each entry through a channel of its own, which follows from offsets, directions and the
+other layers. Its messages are those of sum-product in small integers (`engine.integers`), with
+evidence quantised for each entry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from boolweave.completion.kernels.channels import evidence_of, log_normal_table
+from boolweave.engine.backend import State, split_rows
+from boolweave.engine.field import Field
+from boolweave.engine.integer_blocks import LARGEST_EVIDENCE, Code, IntegerBlock, make_blocks
+from boolweave.engine.integer_step import step
+from boolweave.engine.integer_sums import IntegerMessages, IntegerProblem, messages_of, no_sums
+from boolweave.engine.kernels.integer_sum_product import CHANCE_STEPS, LOG_ODDS_STEPS, PerEntry
+from boolweave.engine.kernels.vectors import LANES
+from boolweave.model.channel import Channel
+from boolweave.model.model import Model
+from boolweave.model.odds import log_odds, sigmoid
+from boolweave.runtime.storage import Memory
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from boolweave.completion.table import Table
+    from boolweave.runtime.types import Integers
+
+# What a share of ones of a factor is kept within: an empty factor could not come back.
+LEAST_PRIOR = 0.02
+FIRST_PRIOR = 0.3
+
+DAMPING = 0.8
+
+# Standard deviation of the first beliefs of a line, for each root of its number of entries: about
+# what random messages would add up to.
+FIRST_BELIEFS = 1.8
+
+
+class LayerEntries:
+    """Entries cut into blocks of rows for the kernels; shared by all layers of a table."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        seen = table.observations
+        self.blocks: tuple[IntegerBlock, ...] = make_blocks(seen, split_rows(seen.indptr), Memory())
+        self.most_in_column = sum(block.most_in_column for block in self.blocks)
+        self.ends = np.cumsum([0, *(block.n_observed for block in self.blocks)])
+        self.log_normal = log_normal_table()
+        self.observed = [
+            None if len(block.codes) == block.n_observed else block.codes < 2
+            for block in self.blocks
+        ]
+
+    def to_lanes(self, values: NDArray[np.int16]) -> list[NDArray[np.int16]]:
+        """Numbers of the entries as the blocks' groups hold them, flat."""
+        parts = []
+        for i, (block, observed) in enumerate(zip(self.blocks, self.observed, strict=True)):
+            own = values[self.ends[i] : self.ends[i + 1]]
+            if observed is not None:
+                full = np.zeros(len(observed), dtype=values.dtype)
+                full[observed] = own
+                own = full
+            parts.append(np.ascontiguousarray(block.to_lanes(own)).reshape(-1))
+        return parts
+
+    def from_lanes(self, parts: list[NDArray[np.int16]]) -> NDArray[np.float32]:
+        """Chances of the entries, (entries,), from what the kernels wrote."""
+        out = np.empty(self.table.n_entries, dtype=np.float32)
+        for i, (block, observed) in enumerate(zip(self.blocks, self.observed, strict=True)):
+            own = block.from_lanes(parts[i].reshape(-1, 1, LANES))[:, 0]
+            out[self.ends[i] : self.ends[i + 1]] = own if observed is None else own[observed]
+        out *= np.float32(1 / CHANCE_STEPS)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class LayerFactors:
+    """What is kept of a layer: probabilities of its bits, and how far it moves an entry."""
+
+    rows: NDArray[np.float32]  # (M, K) P(x = 1)
+    columns: NDArray[np.float32]  # (K, N) P(y = 1)
+    strength: float  # the mean is moved by +strength where z = 1, by −strength where z = 0
+
+    @property
+    def n_components(self) -> int:
+        """Number of factors K."""
+        return self.rows.shape[1]
+
+
+class BooleanLayer:
+    """The messages of one layer, and its present chances at all entries."""
+
+    def __init__(
+        self,
+        entries: LayerEntries,
+        n_components: int,
+        strength: float,
+        random: np.random.Generator,
+    ) -> None:
+        self.entries, self.strength = entries, strength
+        shape = entries.table.shape
+        first = np.full((1, n_components), log_odds(FIRST_PRIOR), dtype=np.float32)
+        code = Code(np.array([-1.0, 1.0, 0.0]), 255)
+        model = Model(n_components, Channel.symmetric(0.25))
+        self.problem = IntegerProblem(
+            model, shape, first, first.T.copy(), 0.0, code, entries.blocks, entries.most_in_column
+        )
+        shapes = [(block.n_groups, n_components, LANES) for block in entries.blocks]
+        to_row: list[Integers] = [np.zeros(s, dtype=np.int16) for s in shapes]
+        to_column: list[Integers] = [np.zeros(s, dtype=np.int16) for s in shapes]
+        messages = IntegerMessages(to_row, to_column, no_sums(self.problem, "sum-product"))
+        n = entries.table.n_entries
+        by_row, by_column = (FIRST_BELIEFS * np.sqrt(max(1.0, n / max(1, size))) for size in shape)
+        field = Field.random(
+            shape,
+            n_components,
+            (by_row, by_column),
+            1 / LOG_ODDS_STEPS,
+            random,
+        )
+        self.state = State(messages, semiring="sum-product", field=field)
+        self.chances = np.full(n, FIRST_PRIOR, dtype=np.float32)
+
+    @property
+    def shift(self) -> NDArray[np.float32]:
+        """Mean of what the layer adds at each entry, without what the entry says, (entries,)."""
+        return np.float32(self.strength) * (2 * self.chances - 1)
+
+    @property
+    def variance(self) -> NDArray[np.float32]:
+        """Variance of what it adds at each entry, (entries,)."""
+        return np.float32(4 * self.strength**2) * self.chances * (1 - self.chances)
+
+    def update(
+        self, mean: NDArray[np.float32], variance: NDArray[np.float32], cuts: NDArray[np.float64],
+        n_steps: int,
+    ) -> None:  # fmt: skip
+        """Pass messages, given the mean of all else at each entry and its variance."""
+        told = np.empty(len(mean), dtype=np.float32)
+        levels = self.entries.table.levels
+        evidence_of(
+            mean, variance, levels, cuts, self.strength, self.entries.log_normal,
+            LARGEST_EVIDENCE, told,
+        )  # fmt: skip
+        told *= np.float32(LOG_ODDS_STEPS)
+        evidence = self.entries.to_lanes(np.rint(told).astype(np.int16))
+        chance = [np.empty_like(part) for part in evidence]
+        per_entry = tuple(map(PerEntry, evidence, chance))
+        self.problem = replace(self.problem, per_entry=per_entry)
+        for _ in range(n_steps):
+            step(self.problem, self.state, DAMPING, _one_group(len(evidence)), lambda sums: sums)
+        self.chances = self.entries.from_lanes(chance)
+        self._learn_priors()
+
+    def _learn_priors(self) -> None:
+        """Take the mean belief of each factor as its prior."""
+        rows, columns = self.probabilities()
+        odds = [
+            log_odds(np.clip(side.mean(axis=0), LEAST_PRIOR, 1 - LEAST_PRIOR)).astype(np.float32)
+            for side in (rows, columns)
+        ]
+        self.problem = replace(
+            self.problem, row_prior=odds[0][None, :], column_prior=odds[1][:, None]
+        )
+
+    def probabilities(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """P(x = 1), (M, K), and P(y = 1), (N, K)."""
+        sums = messages_of(self.state).sums
+        rows = np.concatenate([side.table(side.sums) for side in sums.rows])
+        columns = sums.columns.table(sums.columns.sums)
+        sides = []
+        for counts, prior in (
+            (rows, self.problem.row_prior),
+            (columns, self.problem.column_prior.T),
+        ):
+            odds = counts * np.float32(1 / LOG_ODDS_STEPS) + prior
+            sides.append(sigmoid(odds).astype(np.float32))
+        return sides[0], sides[1]
+
+
+def _one_group(n_blocks: int):  # type: ignore[no-untyped-def]
+    """All blocks in this thread: members of an ensemble have a thread each."""
+    return lambda update: [update(list(range(n_blocks)))]

@@ -1,0 +1,127 @@
+"""The entries of a table by rows and by columns, and what is known of its lines beforehand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from boolweave.completion.kernels.drawing import Lines
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from boolweave.data.observations import Observations
+    from boolweave.runtime.types import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """What is known of the rows, or of the columns, beside their entries.
+
+    `here` is used for entries that are fitted and `elsewhere` for entries that are predicted. They
+    differ in the number of *other* entries of a line, which is one less for an entry of its own.
+    """
+
+    here: NDArray[np.float64]  # (lines, F)
+    elsewhere: NDArray[np.float64]  # (lines, F)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features F, the constant and the number of entries among them."""
+        return self.here.shape[1]
+
+
+def make_features(
+    counts: NDArray[np.int64], given: Floats | None = None, like: NDArray[np.float64] | None = None
+) -> tuple[Features, NDArray[np.float64]]:
+    """Features of lines: a constant, how many entries they have, and those given (lines, G).
+
+    Also returns mean and standard deviation (2,) by which the numbers of entries were scaled;
+    `like` gives those of an earlier table, for lines that are new.
+    """
+    others = np.log1p(np.maximum(counts - 1, 0))
+    if like is None:
+        seen = others[counts > 0]
+        like = np.array([seen.mean(), seen.std() or 1.0]) if len(seen) else np.array([0.0, 1.0])
+    parts = [(log - like[0]) / like[1] for log in (others, np.log1p(counts))]
+    more = np.zeros((len(counts), 0)) if given is None else np.asarray(given, dtype=np.float64)
+    here, elsewhere = (np.column_stack([np.ones(len(counts)), part, more]) for part in parts)
+    return Features(here, elsewhere), like
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """All that stays fixed while a model is fitted to entries."""
+
+    observations: Observations  # its values are 0 and 1
+    levels: NDArray[np.uint8]  # (entries,) what was seen: values, or numbers of ordered levels
+    row_features: Features
+    column_features: Features
+    n_levels: int = 2
+    weights: NDArray[np.float64] | None = None  # (entries,)
+    # Mean and standard deviation of the logarithms of numbers of entries, of rows and columns
+    count_scales: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        observations: Observations,
+        levels: NDArray[np.uint8] | None = None,
+        weights: NDArray[np.float64] | None = None,
+        row_features: Floats | None = None,
+        column_features: Floats | None = None,
+        n_levels: int = 2,
+    ) -> Table:
+        """Take observations, and what else is known."""
+        n_columns = observations.n_columns
+        by_row = np.diff(observations.indptr)
+        by_column = np.bincount(observations.indices, minlength=n_columns)
+        rows, row_scale = make_features(by_row, row_features)
+        columns, column_scale = make_features(by_column, column_features)
+        seen = observations.values if levels is None else levels
+        scales = (row_scale, column_scale)
+        return cls(observations, seen, rows, columns, n_levels, weights, scales)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and of columns."""
+        return self.observations.shape
+
+    @property
+    def n_entries(self) -> int:
+        """Number of entries."""
+        return self.observations.n_observed
+
+    @cached_property
+    def by_row(self) -> Lines:
+        """The entries row by row."""
+        seen = self.observations
+        place = np.arange(self.n_entries, dtype=np.int64)
+        other = seen.indices.astype(np.int32, copy=False)
+        return Lines(seen.indptr, other, self.levels, place)
+
+    @cached_property
+    def by_column(self) -> Lines:
+        """The entries column by column."""
+        seen = self.observations
+        place = np.argsort(seen.indices, kind="stable").astype(np.int64)
+        counts = np.bincount(seen.indices, minlength=seen.n_columns)
+        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        rows = seen.rows_of_entries()[place].astype(np.int32)
+        return Lines(indptr, rows, self.levels[place], place)
+
+    def part(self, kept: NDArray[np.bool_]) -> Table:
+        """The table with some of its entries only, (entries,)."""
+        from boolweave.data.observations import Observations
+
+        seen = self.observations
+        n_before = np.concatenate([[0], np.cumsum(kept)])
+        fewer = Observations(
+            seen.shape, n_before[seen.indptr], seen.indices[kept], seen.values[kept]
+        )
+        extra = [f.here[:, 2:] for f in (self.row_features, self.column_features)]
+        weights = None if self.weights is None else self.weights[kept]
+        return Table.of(fewer, self.levels[kept], weights, extra[0], extra[1], self.n_levels)
