@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 # Sweeps of a chain that begins at random, of one that goes on from another's draw, and of the
 # stretches of which means are kept.
-FROM_RANDOM, FROM_DRAW = 30, 8
+FROM_RANDOM, FROM_DRAW = 60, 8
 STRETCH = 8
 
 # How many stretches a trial on held-out entries has.
-TRIAL_STRETCHES, MOST_STRETCHES = 3, 8
+TRIAL_STRETCHES, MOST_STRETCHES = 4, 8
 
-# With fewer entries than this a chain needs more sweeps, and they cost less.
-MANY, MOST_TIMES = 100_000, 6.0
+# With fewer entries than this a chain needs more sweeps, and they cost less; with more, fewer.
+USUAL, LEAST_TIMES, MOST_TIMES = 100_000, 0.5, 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,12 +98,12 @@ def _begin(table: Table, structure: Structure, seed: int, start: Draw | None) ->
         chain = Chain.start(table, structure, random)
     else:
         chain = Chain.resume(table, structure, start, random)
-    for _ in range(_longer(FROM_RANDOM if start is None else FROM_DRAW, table)):
+    for _ in range(_longer(FROM_RANDOM, table) if start is None else FROM_DRAW):
         chain.sweep()
     return chain
 
 
 def _longer(n: int, table: Table) -> int:
     """A number of sweeps or stretches, raised where entries are few."""
-    times = np.sqrt(MANY / max(1, table.n_entries))
-    return round(n * float(np.clip(times, 1.0, MOST_TIMES)))
+    times = np.sqrt(USUAL / max(1, table.n_entries))
+    return round(n * float(np.clip(times, LEAST_TIMES, MOST_TIMES)))
