@@ -157,7 +157,7 @@ class Selection:
         }
         most = max(losses)
         gain = min((loss for n, loss in losses.items() if n < most), default=0.0) - losses[most]
-        if wanted is None and MORE_DIRECTIONS < smaller and gain * len(self.values) > LEAST_GAIN:
+        if wanted is None and smaller > MORE_DIRECTIONS and gain * len(self.values) > LEAST_GAIN:
             self._try("directions", Structure(MORE_DIRECTIONS), try_directions, 1)
 
     def _try_layers(self) -> None:
