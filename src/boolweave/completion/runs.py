@@ -54,7 +54,9 @@ class Tried:
 
 def try_directions(trial: Trial) -> Tried:
     """Run a chain without layers."""
-    chain = _begin(trial.table, trial.structure, trial.seed, trial.start)
+    chain, burn_in = _begin(trial.table, trial.structure, trial.seed, trial.start)
+    for _ in range(burn_in):
+        chain.sweep()
     n_stretches = min(_longer(TRIAL_STRETCHES, trial.table), MOST_STRETCHES)
     members = [chain.stretch(STRETCH) for _ in range(n_stretches)]
     chances = [probabilities(member, trial.rows, trial.columns, trial.cut) for member in members]
@@ -63,7 +65,9 @@ def try_directions(trial: Trial) -> Tried:
 
 def try_layers(trial: Trial) -> Tried:
     """Add layers one by one, and predict after each."""
-    chain = _begin(trial.table, trial.structure, trial.seed, trial.start)
+    chain, burn_in = _begin(trial.table, trial.structure, trial.seed, trial.start)
+    for _ in range(burn_in):
+        chain.sweep()
     entries = LayerEntries(trial.table)
     chances = []
     for n_layers in range(1, trial.structure.n_layers + 1):
@@ -85,22 +89,16 @@ class MemberTask:
 
 def make_member(task: MemberTask) -> Member:
     """Run a chain and keep its last stretch."""
-    chain = _begin(task.table, task.structure, task.seed, task.start)
-    if task.structure.n_layers:
-        chain.grow(LayerEntries(task.table), task.structure.n_layers)
-    return chain.stretch(STRETCH)
+    chain, burn_in = _begin(task.table, task.structure, task.seed, task.start)
+    return chain.member(burn_in, STRETCH)
 
 
-def _begin(table: Table, structure: Structure, seed: int, start: Draw | None) -> Chain:
-    """A chain after its first sweeps."""
+def _begin(table: Table, structure: Structure, seed: int, start: Draw | None) -> tuple[Chain, int]:
+    """A chain, and how many sweeps it should take before it is used."""
     random = np.random.default_rng(seed)
     if start is None:
-        chain = Chain.start(table, structure, random)
-    else:
-        chain = Chain.resume(table, structure, start, random)
-    for _ in range(_longer(FROM_RANDOM, table) if start is None else FROM_DRAW):
-        chain.sweep()
-    return chain
+        return Chain.start(table, structure, random), _longer(FROM_RANDOM, table)
+    return Chain.resume(table, structure, start, random), FROM_DRAW
 
 
 def _longer(n: int, table: Table) -> int:
