@@ -199,7 +199,7 @@ def wanted(
 
 def is_done(result: dict | None, limit: float) -> bool:
     """Whether there is an answer, or was none within as much time; what failed is tried again."""
-    return result is not None and ("left_out" not in result or result.get("limit", 0) >= limit)
+    return result is not None and ("left_out" not in result or result.get("limit", -1) >= limit)
 
 
 def key(result: dict) -> tuple:

@@ -369,6 +369,25 @@ def my_fm(task: Task) -> Fitted:
     return tuned(task, grid(rank=(2, 8)), fit, scores=False)
 
 
+def of_factors(
+    entries: Entries, mean: float, of_row: np.ndarray, of_column: np.ndarray, U: np.ndarray,
+    V: np.ndarray,
+) -> Predict:  # fmt: skip
+    """Scores from offsets (M,) and (N,) and factors (M, K) and (N, K).
+
+    Rows and columns without an entry have neither: some programs leave there what they began with.
+    """
+    row_seen, column_seen = (
+        np.bincount(where, minlength=size) > 0
+        for where, size in zip((entries.rows, entries.columns), entries.shape, strict=True)
+    )
+    a, b = of_row * row_seen, of_column * column_seen
+    U, V = U * row_seen[:, None], V * column_seen[:, None]
+    return lambda rows, columns: (
+        mean + a[rows] + b[columns] + np.einsum("ij,ij->i", U[rows], V[columns])
+    )
+
+
 def cmfrec(task: Task) -> Fitted:
     """Least squares on −1 and 1 with offsets, by alternating least squares; scores."""
     from cmfrec import CMF
@@ -380,9 +399,10 @@ def cmfrec(task: Task) -> Fitted:
         model = CMF(
             k=rank, lambda_=strength, use_float=False, nthreads=threads, random_state=seed + 1,
         ).fit(table)  # fmt: skip
-        return lambda rows, columns: np.asarray(model.predict(rows, columns))
+        offsets = model.glob_mean_, model.user_bias_, model.item_bias_
+        return of_factors(entries, *offsets, model.A_, model.B_)
 
-    return tuned(task, grid(rank=(1, 2, 4, 8), strength=(0.3, 1, 3, 10, 30)), fit, scores=True)
+    return tuned(task, grid(rank=(1, 2, 8), strength=(1, 3, 10, 30)), fit, scores=True)
 
 
 def implicit_lmf(task: Task) -> Fitted:
@@ -409,10 +429,7 @@ def implicit_lmf(task: Task) -> Fitted:
 
 
 def surprise_svd(task: Task) -> Fitted:
-    """Least squares on 0 and 1 with offsets, by gradient descent; predictions clipped; scores.
-
-    As in its own `estimate`, rows and columns without entries have neither offset nor factors.
-    """
+    """Least squares on 0 and 1 with offsets, by gradient descent; predictions clipped; scores."""
     from surprise import SVD, Trainset
 
     def fit(
@@ -428,14 +445,8 @@ def surprise_svd(task: Task) -> Fitted:
         model = SVD(
             n_factors=rank, n_epochs=epochs, reg_all=strength, lr_all=0.01, random_state=seed
         ).fit(given)
-        U = model.pu * (np.bincount(entries.rows, minlength=M) > 0)[:, None]
-        V = model.qi * (np.bincount(entries.columns, minlength=N) > 0)[:, None]
-
-        def predict(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-            offset = given.global_mean + model.bu[rows] + model.bi[columns]
-            return np.clip(offset + np.einsum("ij,ij->i", U[rows], V[columns]), 0, 1)
-
-        return predict
+        score = of_factors(entries, given.global_mean, model.bu, model.bi, model.pu, model.qi)
+        return lambda rows, columns: np.clip(score(rows, columns), 0, 1)
 
     settings = grid(rank=(2, 8, 30), strength=(0.02, 0.1), epochs=(20, 100))
     return tuned(task, settings, fit, scores=True)
@@ -456,12 +467,8 @@ def light_fm(task: Task) -> Fitted:
             random_state=seed,
         )  # fmt: skip
         model.fit(table, epochs=epochs, num_threads=threads)
-
-        def predict(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-            given = (rows.astype(np.int32), columns.astype(np.int32))
-            return np.asarray(model.predict(*given, num_threads=threads), dtype=float)
-
-        return predict
+        row, column = model.get_user_representations(), model.get_item_representations()
+        return of_factors(entries, 0.0, row[0], column[0], row[1], column[1])
 
     settings = grid(rank=(1, 4, 16), strength=(0, 1e-4, 1e-3), epochs=(20, 100))
     return tuned(task, settings, fit, scores=True)

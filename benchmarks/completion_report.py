@@ -148,8 +148,9 @@ def text(results: list[dict]) -> list[str]:
             )
             n = len(cell.results[method])
             note = "" if method in cell.comparable() else f"  only {n} split{'s' * (n > 1)}"
-            seconds = cell.mean(method, "seconds")
-            lines.append(f"  {method:28}{shown} {seconds:7.1f} s{note}")
+            if cell.kind == "planted":
+                note = f"  {cell.mean(method, 'from_truth'):.2%} wrong against the truth{note}"
+            lines.append(f"  {method:28}{shown} {cell.mean(method, 'seconds'):7.1f} s{note}")
         lines += [f"  {m:28}{why}" for m, why in cell.left_out.items() if m not in cell.results]
     return [*lines, "", *summary(results)]
 

@@ -78,6 +78,23 @@ def by_cell(report: dict, figure: str) -> str:
     return markdown([*head, "ours"] if figure in JUDGED else head, rows)
 
 
+def from_truth(report: dict) -> str:
+    """Wrong decisions on planted tables against the matrix before flips, in percent."""
+    cells = [cell for cell in cells_of(report["results"]) if cell.kind == "planted"]
+    methods = methods_of(cells)
+    rows = [
+        [
+            cell.name,
+            *(
+                f"{100 * cell.mean(method, 'from_truth'):.2f}" if method in cell.results else "–"
+                for method in methods
+            ),
+        ]
+        for cell in cells
+    ]
+    return markdown(["", *(SHORT.get(method, method) for method in methods)], rows)
+
+
 def shown(cell: Cell, method: str, figure: str) -> str:
     if method not in cell.results:
         return "–"
@@ -109,7 +126,7 @@ def picture(report: dict) -> str:
 
 
 TABLES = {
-    "summary": said, "picture": picture, "seconds": seconds,
+    "summary": said, "picture": picture, "from_truth": from_truth, "seconds": seconds,
     **{figure: partial(by_cell, figure=figure) for figure in FIGURES},
 }  # fmt: skip
 
