@@ -470,7 +470,7 @@ def light_fm(task: Task) -> Fitted:
         row, column = model.get_user_representations(), model.get_item_representations()
         return of_factors(entries, 0.0, row[0], column[0], row[1], column[1])
 
-    settings = grid(rank=(1, 4, 16), strength=(0, 1e-4, 1e-3), epochs=(20, 100))
+    settings = grid(rank=(1, 16), strength=(0, 1e-4, 1e-3), epochs=(10, 30, 100))
     return tuned(task, settings, fit, scores=True)
 
 

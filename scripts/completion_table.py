@@ -52,7 +52,7 @@ def said(report: dict) -> str:
     threads = {result["threads"] for result in report["results"]}
     head = (
         f"Measured until {report['date'][:10]} with boolweave {report['versions']['boolweave']}: "
-        f"{span(counts)} splits of each cell, {span(threads)} threads, at most "
+        f"splits of each cell: {span(counts)}, threads: {span(threads)}, at most "
         f"{report['limit']:g} s a fit."
     )
     return "\n".join([head, "", *(f"- {line}" for line in summary(report["results"]))])
