@@ -169,7 +169,7 @@ def test_random_numbers():
         state, x = normal(np.uint64(state))
         uniforms.append(u)
         normals.append(x)
-    assert 0 < min(uniforms) and max(uniforms) < 1
+    assert min(uniforms) > 0 and max(uniforms) < 1
     assert abs(np.mean(uniforms) - 0.5) < 0.02 and abs(np.std(uniforms) - 12**-0.5) < 0.02
     assert abs(np.mean(normals)) < 0.07 and abs(np.std(normals) - 1) < 0.05
     states = {int(seeded(seed, line)) for seed in range(40) for line in range(40)}
