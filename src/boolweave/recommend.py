@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from boolweave.data.labels import positions
+from boolweave.data.labels import name_of, positions
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -179,7 +179,7 @@ def explain(model: Fitted, row: int | str, column: int | str) -> Explanation:
         for k in np.argsort(-shares, kind="stable")
         if shares[k] > 0
     )
-    row_name, column_name = name_of(model, m, "row"), name_of(model, n, "column")
+    row_name, column_name = name_of(seen, m, "row"), name_of(seen, n, "column")
     own = seen.take_rows([m])
     observed = int(own.values[own.indices == n][0]) if n in own.indices else None
     if value and reasons:
@@ -207,14 +207,7 @@ def members(model: Fitted, k: int, axis: str) -> tuple[str, ...]:
     odds = result.row_log_odds[:, k] if axis == "row" else result.column_log_odds[k]
     inside = np.flatnonzero(odds > 0)
     order = inside[np.argsort(-odds[inside], kind="stable")]
-    return tuple(name_of(model, int(i), axis) for i in order)
-
-
-def name_of(model: Fitted, position: int, axis: str) -> str:
-    """The label of a row or column, or its number from 1."""
-    seen = model.result_.observations
-    labels = seen.row_labels if axis == "row" else seen.column_labels
-    return f"{axis} {position + 1}" if labels is None else str(labels[position])
+    return tuple(name_of(result.observations, int(i), axis) for i in order)
 
 
 def some_names(names: tuple[str, ...]) -> str:

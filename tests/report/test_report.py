@@ -14,14 +14,13 @@ from boolweave import BooleanMatrixFactorization, Observations
 from boolweave.datasets import load_senate, make_boolean
 from boolweave.report import page as page_module
 from boolweave.report.contents import (
-    FULL,
     N_BINS,
-    NOTHING,
     calibration,
     factor_facts,
+    factor_grid,
     histogram,
-    make_grid,
 )
+from boolweave.report.grid import FULL, NOTHING
 from boolweave.report.page import render_report, write_report
 
 CHROMIUM = "/usr/bin/chromium"
@@ -58,7 +57,7 @@ def hostile():
 
 def test_grid_holds_the_matrix_in_another_order():
     planted = make_boolean(30, 20, 3, flip=0.05, observed=0.7, random_state=0).observations
-    grid = make_grid(fitted(planted, 3))
+    grid = factor_grid(fitted(planted, 3))
     dense = planted.to_dense()
     rows = [int(label.split()[1]) - 1 for label in grid.row_labels]
     columns = [int(label.split()[1]) - 1 for label in grid.column_labels]
@@ -69,10 +68,10 @@ def test_grid_holds_the_matrix_in_another_order():
 
 
 def test_large_matrices_are_summarised(monkeypatch):
-    monkeypatch.setattr("boolweave.report.contents.MOST_CELLS", 100)
-    monkeypatch.setattr("boolweave.report.contents.GRID_SIDE", 5)
+    monkeypatch.setattr("boolweave.report.grid.MOST_CELLS", 100)
+    monkeypatch.setattr("boolweave.report.grid.GRID_SIDE", 5)
     planted = make_boolean(33, 21, 2, random_state=0).observations
-    grid = make_grid(fitted(planted))
+    grid = factor_grid(fitted(planted))
     assert grid.summarised and grid.observed.shape == grid.probability.shape == (5, 5)
     assert "(6 rows)" in grid.row_labels[0]
     sizes = np.outer(np.diff([0, 6, 13, 19, 26, 33]), np.diff([0, 4, 8, 12, 16, 21]))
@@ -96,10 +95,10 @@ def test_numbers_of_a_report_are_counted_in_pieces(monkeypatch):
     """Before: 28 bytes for each entry and more."""
     planted = make_boolean(2000, 400, 3, flip=0.05, random_state=0).observations
     model = fitted(planted.take_rows(slice(100)), 3)
-    monkeypatch.setattr("boolweave.report.contents.MOST_CELLS", 100)
+    monkeypatch.setattr("boolweave.report.grid.MOST_CELLS", 100)
     rows = np.resize(model.row_log_odds_, (2000, 3))
     model.result_ = replace(model.result_, observations=planted, row_log_odds=rows)
-    for numbers in (factor_facts, make_grid, lambda model: page_module._summary(model, None)):
+    for numbers in (factor_facts, factor_grid, lambda model: page_module._summary(model, None)):
         expected = numbers(model)
         tracemalloc.start()
         assert str(numbers(model)) == str(expected)
@@ -110,10 +109,10 @@ def test_numbers_of_a_report_are_counted_in_pieces(monkeypatch):
 
 def test_facts_of_factors_in_pieces(monkeypatch):
     model = fitted(make_boolean(40, 30, 3, flip=0.1, observed=0.7, random_state=0).observations, 3)
-    facts, grid = factor_facts(model), make_grid(model)
+    facts, grid = factor_facts(model), factor_grid(model)
     monkeypatch.setattr("boolweave.data.observations.ENTRIES_PER_CHUNK", 50)
     assert factor_facts(model) == facts
-    np.testing.assert_array_equal(make_grid(model).observed, grid.observed)
+    np.testing.assert_array_equal(factor_grid(model).observed, grid.observed)
 
 
 def test_calibration_counts_everything():

@@ -23,8 +23,8 @@ from boolweave.plot import FACTOR_COLOURS
 from boolweave.report.contents import (
     calibration,
     factor_facts,
+    factor_grid,
     histogram,
-    make_grid,
     noise_in_words,
 )
 from boolweave.runtime.atomic import replacing
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from boolweave.estimator import BooleanMatrixFactorization
-    from boolweave.report.contents import Grid, HeldOut
+    from boolweave.report.contents import HeldOut
+    from boolweave.report.grid import Grid
 
 # Members of a factor that its card shows at once; the others unfold.
 MEMBERS_SHOWN = 12
@@ -72,18 +73,20 @@ def render_report(
     import jinja2
     from markupsafe import Markup
 
-    grid = make_grid(model)
+    grid = factor_grid(model)
     data = _data(model, grid, held_out)
     # In a script element nothing but "</script" and "<!--" could end or change the text.
     payload = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
     scripts = {"plotly": _plotly(), "script": _text("report.js")}
     environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
-    return environment.from_string(_text("report.html.j2")).render(
+        loader=jinja2.FunctionLoader(_text), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )  # fmt: skip
+    return environment.get_template("report.html.j2").render(
         title=title or "Boolean factors",
         summary=_summary(model, held_out),
         grid=grid,
+        says="factors say",
         factors=factor_facts(model),
         shown=MEMBERS_SHOWN,
         has=data,
