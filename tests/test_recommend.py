@@ -27,6 +27,12 @@ def test_only_unseen_columns_best_first(model):
     assert np.isnan(found.probabilities[2]).all()
 
 
+def test_a_row_asked_for_twice(model):
+    found = model.recommend(["Ed", "Bo", "Ed"], n=1)
+    assert found.rows.tolist() == [4, 1, 4]
+    assert found.columns.tolist() == [[4], [2], [4]]
+
+
 def test_agrees_with_the_slow_way():
     planted = make_boolean(30, 20, 3, flip=0.05, observed=0.5, random_state=1).observations
     model = BooleanMatrixFactorization(3, method="max-sum", random_state=0).fit(planted)

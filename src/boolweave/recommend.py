@@ -10,8 +10,11 @@ import numpy as np
 from boolweave.data.labels import name_of, positions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from numpy.typing import ArrayLike, NDArray
 
+    from boolweave.data.observed import ObservedEntries
     from boolweave.engine.result import Result
 
 # How many members of a factor its sentence names.
@@ -71,17 +74,32 @@ def recommend(model: Fitted, rows: ArrayLike, n: int = 10) -> Recommendations:
         raise ValueError(f"n must be at least 1, got {n}")
     seen = model.result_.observations
     wanted = positions(rows, seen, "row")
-    columns = np.full((len(wanted), n), -1, dtype=np.intp)
-    probabilities = np.full((len(wanted), n), np.nan)
-    for some, chances in model.result_.predict_proba_rows(wanted):
-        own = seen.take_rows(wanted[some])
+    return Recommendations(wanted, *best_unseen(model.result_.predict_proba_rows, seen, wanted, n))
+
+
+def best_unseen(
+    predict: Callable[[NDArray[np.intp]], Iterable[tuple[slice, NDArray[np.float64]]]],
+    seen: ObservedEntries,
+    wanted: NDArray[np.intp],
+    n: int,
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Columns (R, n) and probabilities (R, n) of `Recommendations` for R wanted rows.
+
+    `predict` gives the probabilities of rows at all columns, some rows at a time: which of them,
+    and an array (some, N), which is overwritten.
+    """
+    rows, place = np.unique(wanted, return_inverse=True)
+    columns = np.full((len(rows), n), -1, dtype=np.intp)
+    probabilities = np.full((len(rows), n), np.nan)
+    for some, chances in predict(rows):
+        own = seen.take_rows(rows[some])
         chances[own.rows_of_entries(), own.indices] = -1  # observed: below all that was not
         for i, chance in enumerate(chances, some.start):
             best = _largest(chance, n)
             best = best[chance[best] >= 0]
             columns[i, : len(best)] = best
             probabilities[i, : len(best)] = chance[best]
-    return Recommendations(wanted, columns, probabilities)
+    return columns[place], probabilities[place]
 
 
 def _largest(values: NDArray[np.float64], n: int) -> NDArray[np.intp]:

@@ -1,0 +1,382 @@
+"""Why a pair has its probability: the log-odds as a sum of parts, in words and by name.
+
+Log-odds of an ensemble are an intercept plus the weighted log-odds of its families, and those are
+no sum over offsets, directions and layers: the probability is a mean over members, each with a
+normal distribution function around its sum. So the share of each part is that of Aumann and
+Shapley. All parts of all members grow from 0 to what they are at the same pace, and each is given
+what the log-odds gain by it on the way. The shares add up to the log-odds, and where there is one
+member they are in the ratio of the parts. What an average row and an average column would get is
+the base; row, column, directions and layers tell how the pair differs from that.
+
+Members of a family have different factors. Those named are of the one member whose probability is
+nearest to that of its family.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from boolweave.completion.answers.explanation import (
+    Alike,
+    CompletionExplanation,
+    ExplanationPart,
+    FactorPart,
+    Kind,
+)
+from boolweave.completion.ensemble import limited_log_odds
+from boolweave.completion.member import moments
+from boolweave.data.labels import positions
+from boolweave.model.odds import sigmoid
+from boolweave.recommend import NAMES_IN_SENTENCE, some_names
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from boolweave.completion.chain import Member
+    from boolweave.completion.ensemble import Ensemble, Family, PlainBoolean
+    from boolweave.data.observations import Observations
+
+    Doubles = NDArray[np.float64]
+    Axis = Literal["row", "column"]
+
+# Points of the rule of Gauss and Legendre along the way from 0 to the parts.
+N_POINTS = 24
+
+# A row and a column both belong to a factor if that is at least so probable.
+BELONGS = 0.5
+
+# Lines that are most alike are named up to this number.
+MOST_ALIKE = NAMES_IN_SENTENCE
+
+
+def explain(
+    ensemble: Ensemble, observations: Observations, row: int | str, column: int | str,
+    trained: Ensemble | None = None,
+) -> CompletionExplanation:  # fmt: skip
+    """Split the log-odds of a pair into base, offsets, directions and Boolean factors.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+        Of M rows and N columns.
+    observations : Observations, shape (M, N)
+        What it was fitted to, with labels if there are any.
+    row, column : position or label
+    trained : Ensemble, optional
+        That of the fit, if `ensemble` is of new rows: the average row is one of the fit then.
+
+    Returns
+    -------
+    CompletionExplanation
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from boolweave import Observations
+    >>> from boolweave.completion.answers.explaining import explain
+    >>> from boolweave.completion.chain import Chain, Structure
+    >>> from boolweave.completion.ensemble import Ensemble, Family
+    >>> from boolweave.completion.table import Table
+    >>> votes = Observations.from_dense(
+    ...     [[1, 1, 0], [1, np.nan, 0], [0, 1, np.nan]], row_labels=["Ann", "Bo", "Cy"]
+    ... )
+    >>> chain = Chain.start(Table.of(votes), Structure(), np.random.default_rng(0))
+    >>> family = Family(Structure(), (chain.member(10, 20),), 1.0)
+    >>> found = explain(Ensemble(votes.shape, (family,), None, 0.0), votes, "Bo", 1)
+    >>> [part.kind for part in found.parts]
+    ['base', 'row', 'column']
+    >>> bool(np.isclose(sum(part.log_odds for part in found.parts), found.log_odds))
+    True
+    """
+    return Explainer(ensemble, observations, trained).explain(row, column)
+
+
+class Averages(NamedTuple):
+    """An average row and column of a member."""
+
+    row: Doubles  # (D,)
+    column: Doubles  # (D,)
+    layers: tuple[float, ...]  # what each layer adds to a pair of them
+
+
+class Shares(NamedTuple):
+    """What the parts of a family add to its log-odds."""
+
+    base: float
+    row: float
+    column: float
+    directions: float
+    layers: float
+
+
+class Explainer:
+    """Explains pairs of an ensemble; what all pairs need is worked out once."""
+
+    def __init__(
+        self, ensemble: Ensemble, observations: Observations, trained: Ensemble | None = None
+    ) -> None:
+        if observations.shape != ensemble.shape:
+            raise ValueError(
+                f"expected observations of the shape of the ensemble, {ensemble.shape}, but got "
+                f"{observations.shape}; pass those that it was fitted to"
+            )
+        self.ensemble, self.observations = ensemble, observations
+        self.trained = ensemble if trained is None else trained
+
+    @cached_property
+    def averages(self) -> list[list[Averages]]:
+        """Those of each member of each family."""
+        return [list(map(_averages, family.members)) for family in self.trained.families]
+
+    @cached_property
+    def metrics(self) -> list[list[tuple[Doubles, Doubles]]]:
+        """Of each member: what directions of rows are measured by, and those of columns."""
+        return [list(map(_metrics, family.members)) for family in self.trained.families]
+
+    def explain(self, row: int | str, column: int | str) -> CompletionExplanation:
+        """Split the log-odds of a pair."""
+        seen, ensemble = self.observations, self.ensemble
+        at = positions([row], seen, "row"), positions([column], seen, "column")
+        m, n = int(at[0][0]), int(at[1][0])
+        names = self.name(m, "row"), self.name(n, "column")
+        total = float(ensemble.log_odds(*at)[0])
+        sums = np.zeros(3)
+        parts: list[ExplanationPart] = []
+        for i, family in enumerate(ensemble.families):
+            shares = _shares(family, self.averages[i], m, n, ensemble.cut)
+            weighted = family.weight * np.array(shares)
+            sums += weighted[:3]
+            if family.structure.n_directions:
+                parts.append(self._directions(i, m, n, float(weighted[3])))
+            if family.structure.n_layers:
+                parts.append(self._layers(i, m, n, float(weighted[4])))
+        if ensemble.plain is not None:
+            parts.append(self._plain(ensemble.plain, m, n))
+        counts = len(seen.take_rows([m]).values), int(np.sum(seen.indices == n))
+        axes: tuple[Axis, Axis] = ("row", "column")
+        sides = [
+            ExplanationPart(axis, 0, share, sentence=_offset(share, name, axis, count))
+            for axis, share, name, count in zip(axes, sums[1:].tolist(), names, counts, strict=True)
+        ]
+        rest = sides + parts
+        base = total - sum(part.log_odds for part in rest)
+        parts = [
+            ExplanationPart(
+                "base", 0, base, sentence=f"{base:+.2f} base: an average row and column have it"
+            ),
+            *rest,
+        ]
+        chance = float(sigmoid(total))
+        value = int(chance > 0.5)
+        notes = tuple(
+            f"{name} has no entries: it gets the prior of its offset"
+            for name, count in zip(names, counts, strict=True)
+            if not count
+        )
+        strongest = sorted(rest, key=lambda part: -abs(part.log_odds))[:3]
+        why = "; ".join([*(part.sentence for part in strongest), *notes])
+        sentence = f"{names[0]}, {names[1]}: {value} with P(observing 1) = {chance:.2f}: {why}"
+        observed = self.observed(m, n)
+        return CompletionExplanation(
+            *names, value, chance, total, observed, tuple(parts), notes, sentence
+        )
+
+    # ------------------------------------------------------------ names and entries
+
+    def name(self, position: int, axis: Axis) -> str:
+        """The label of a row or column, or its number from 1."""
+        seen = self.observations
+        labels = seen.row_labels if axis == "row" else seen.column_labels
+        return f"{axis} {position + 1}" if labels is None else str(labels[position])
+
+    def observed(self, row: int, column: int) -> int | None:
+        """What was seen at a pair, if anything."""
+        start, stop = self.observations.indptr[[row, row + 1]]
+        columns = self.observations.indices[start:stop]
+        place = int(np.searchsorted(columns, column))
+        if place == len(columns) or columns[place] != column:
+            return None
+        return int(self.observations.values[start + place])
+
+    def _typical(self, chances: NDArray[np.float32], axis: Axis) -> tuple[str, ...]:
+        """Names of the members of a factor, the surest first; of the surest one if none is sure."""
+        order = np.argsort(-chances, kind="stable")[: max(1, int(np.sum(chances >= BELONGS)))]
+        return tuple(self.name(int(i), axis) for i in order)
+
+    # ------------------------------------------------------------ parts
+
+    def _directions(self, i: int, m: int, n: int, share: float) -> ExplanationPart:
+        seen = self.observations
+        in_column = np.flatnonzero(seen.indices == n)
+        candidates = (
+            np.searchsorted(seen.indptr, in_column, side="right") - 1,
+            seen.indices[seen.indptr[m] : seen.indptr[m + 1]],
+        )
+        rows = self._alike(i, "row", m, candidates[0], n)
+        columns = self._alike(i, "column", n, candidates[1], m)
+        told = [
+            f"{', '.join(map(_with_value, found))} {'is' if len(found) == 1 else 'are'} like {own}"
+            for found, own in ((columns, self.name(n, "column")), (rows, self.name(m, "row")))
+            if found
+        ]
+        what = " and ".join(told) or "nothing alike has an entry here"
+        sentence = f"{share:+.2f} directions: {what}"
+        return ExplanationPart(
+            "directions", i + 1, share, rows=rows, columns=columns, sentence=sentence
+        )
+
+    def _alike(
+        self, i: int, axis: Axis, own: int, candidates: NDArray[np.integer], crossing: int
+    ) -> tuple[Alike, ...]:
+        """Those of the candidates that are most like a row or column, on the whole alike."""
+        candidates = candidates[candidates != own]
+        if not len(candidates):
+            return ()
+        side = 0 if axis == "row" else 1
+        total = np.zeros(len(candidates))
+        members = self.ensemble.families[i].members
+        for member, metrics in zip(members, self.metrics[i], strict=True):
+            lines = (member.rows, member.columns)[side][:, :-1]
+            others, line = lines[candidates].astype(np.float64), lines[own].astype(np.float64)
+            metric = metrics[side]
+            lengths = np.einsum("nd,de,ne->n", others, metric, others) * (line @ metric @ line)
+            total += others @ metric @ line / np.sqrt(np.maximum(lengths, np.finfo(float).tiny))
+        likeness = np.clip(total / len(members), -1.0, 1.0)
+        order = np.argsort(-likeness, kind="stable")[:MOST_ALIKE]
+        found = []
+        for j in order[likeness[order] > 0]:
+            place = int(candidates[j])
+            pair = (place, crossing) if axis == "row" else (crossing, place)
+            found.append(Alike(self.name(place, axis), float(likeness[j]), self.observed(*pair)))
+        return tuple(found)
+
+    def _layers(self, i: int, m: int, n: int, share: float) -> ExplanationPart:
+        family = self.ensemble.families[i]
+        at = np.array([m]), np.array([n])
+        by_member = family.by_member(*at, self.ensemble.cut)[:, 0]
+        member = family.members[int(np.argmin(np.abs(by_member - by_member.mean())))]
+        factors: list[FactorPart] = []
+        for j, layer in enumerate(member.layers):
+            factors += self._factors(layer.rows, layer.columns, m, n, j + 1, layer.strength > 0)
+        return self._with_factors("layers", i + 1, share, factors)
+
+    def _plain(self, plain: PlainBoolean, m: int, n: int) -> ExplanationPart:
+        odds = limited_log_odds(plain.probabilities(np.array([m]), np.array([n])))[0]
+        odds -= _average_odds(self.trained.plain or plain)
+        factors = self._factors(plain.rows, plain.columns, m, n, 0, True)
+        return self._with_factors("boolean", 0, plain.weight * float(odds), factors)
+
+    def _factors(
+        self, rows: NDArray[np.float32], columns: NDArray[np.float32], m: int, n: int,
+        layer: int, raises: bool,
+    ) -> list[FactorPart]:  # fmt: skip
+        both = rows[m].astype(np.float64) * columns[:, n]
+        found = []
+        for k in np.flatnonzero(both >= BELONGS):
+            own = self._typical(rows[:, k], "row"), self._typical(columns[k], "column")
+            of_layer = f" of layer {layer}" if layer else ""
+            sentence = (
+                f"factor {k + 1}{of_layer}: {{{some_names(own[0])}}} × {{{some_names(own[1])}}}, "
+                f"which makes ones {'more' if raises else 'less'} probable"
+            )
+            found.append(FactorPart(layer, int(k) + 1, float(both[k]), raises, *own, sentence))
+        return found
+
+    def _with_factors(
+        self, kind: Kind, family: int, share: float, factors: list[FactorPart]
+    ) -> ExplanationPart:
+        factors = sorted(factors, key=lambda factor: -factor.probability)
+        named = "; ".join(factor.sentence for factor in factors)
+        what = f"{named or 'no factor has both the row and the column'}"
+        title = "Boolean layers" if kind == "layers" else "Boolean model"
+        return ExplanationPart(
+            kind, family, share, tuple(factors), sentence=f"{share:+.2f} {title}: {what}"
+        )
+
+
+# ---------------------------------------------------------------- sums
+
+
+def _shares(family: Family, averages: list[Averages], m: int, n: int, cut: int) -> Shares:
+    """Base, row, column, directions and layers of a family; they add up to its log-odds.
+
+    With members i, their sums s_i = Σ parts, standard deviations d_i and t_i = s_i / d_i, and all
+    parts multiplied by α, L(α) = logit P(α), P = mean of Φ(α t_i). A part x of member i has the
+    share x / d_i · ∫ φ(α t_i) / (members · P (1 − P)) dα from 0 to 1; all shares add up to L(1).
+    """
+    from scipy.special import ndtr
+
+    at = np.array([m]), np.array([n])
+    parts, deviations = [], []
+    for member, average in zip(family.members, averages, strict=True):
+        mean, variance = moments(member, *at)
+        u, v = member.rows[m].astype(np.float64), member.columns[n].astype(np.float64)
+        base = average.row @ average.column - average.row[-1] * average.column[-1]
+        directions = u[:-1] @ v[:-1] - base
+        base += average.row[-1] + average.column[-1] + sum(average.layers) - member.cuts[cut]
+        row, column = u[-1] - average.row[-1], v[-1] - average.column[-1]
+        layers = mean[0] - member.cuts[cut] - (base + row + column + directions)
+        parts.append((base, row, column, directions, layers))
+        deviations.append(np.sqrt(1 + variance[0]))
+    added, deviation = np.array(parts), np.array(deviations)
+    t = added.sum(axis=1) / deviation
+    points, weights = np.polynomial.legendre.leggauss(N_POINTS)
+    way = np.multiply.outer((points + 1) / 2, t)
+    chance = ndtr(way).mean(axis=1)
+    density = np.exp(-(way**2) / 2) / np.sqrt(2 * np.pi) / len(t)
+    slope = density / (chance * ndtr(-way).mean(axis=1))[:, None]
+    shares = (weights / 2 @ slope / deviation) @ added
+    # Log-odds have a limit, and the rule is not quite exact.
+    exact = float(limited_log_odds(family.by_member(*at, cut).mean(axis=0))[0])
+    if abs(shares.sum()) > 1e-6:
+        shares *= exact / shares.sum()
+    return Shares(*shares.tolist())
+
+
+def _averages(member: Member) -> Averages:
+    """Means over rows and columns, and what layers add to a pair of them."""
+    layers = []
+    for layer in member.layers:
+        both = layer.rows.mean(axis=0, dtype=np.float64) * layer.columns.mean(axis=1)
+        chance = 1 - np.prod(1 - both)
+        layers.append(float(layer.strength * (2 * chance - 1)))
+    row, column = (lines.mean(axis=0, dtype=np.float64) for lines in (member.rows, member.columns))
+    return Averages(row, column, tuple(layers))
+
+
+def _average_odds(plain: PlainBoolean) -> float:
+    """Log-odds of a pair of an average row and an average column, by the plain Boolean model."""
+    both = plain.rows.mean(axis=0, dtype=np.float64) * plain.columns.mean(axis=1)
+    if plain.product == "or":
+        chance = 1 - np.prod(1 - both)
+    else:
+        chance = (1 - np.prod(1 - 2 * both)) / 2
+    seen = plain.one_given_zero + (plain.one_given_one - plain.one_given_zero) * chance
+    return float(limited_log_odds(np.asarray(seen)))
+
+
+def _metrics(member: Member) -> tuple[Doubles, Doubles]:
+    """Mean squares of the directions of columns, for rows, and those of rows, for columns."""
+    rows, columns = (lines[:, :-1].astype(np.float64) for lines in (member.rows, member.columns))
+    return columns.T @ columns / len(columns), rows.T @ rows / len(rows)
+
+
+# ---------------------------------------------------------------- words
+
+
+def _offset(share: float, name: str, axis: Axis, n_entries: int) -> str:
+    if not n_entries:
+        return f"{share:+.2f} {axis} offset: {name} has no entries and gets the prior"
+    rather = "more" if share >= 0 else "less"
+    entries = f"{n_entries} entr{'y' if n_entries == 1 else 'ies'}"
+    return (
+        f"{share:+.2f} {axis} offset: ones are {rather} common in {name} than in an average "
+        f"{axis} ({entries})"
+    )
+
+
+def _with_value(alike: Alike) -> str:
+    return alike.name if alike.observed is None else f"{alike.name} ({alike.observed})"

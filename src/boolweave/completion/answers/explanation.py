@@ -1,0 +1,145 @@
+"""The log-odds of a pair as a sum of parts: plain data, and what it says in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["base", "row", "column", "directions", "layers", "boolean"]
+
+
+@dataclass(frozen=True)
+class Alike:
+    """A row or a column that is like another one.
+
+    Attributes
+    ----------
+    name : str
+    likeness : float
+        From −1 to 1: the correlation of what directions add to both, mean over members.
+    observed : int or None
+        What was seen where it meets the pair: for a row in the same column, for a column in the
+        same row.
+    """
+
+    name: str
+    likeness: float
+    observed: int | None
+
+
+@dataclass(frozen=True)
+class FactorPart:
+    """A Boolean factor that both the row and the column belong to.
+
+    Attributes
+    ----------
+    layer : int
+        Number of its layer, from 1; 0 in the plain Boolean model.
+    factor : int
+        Its number in the layer, from 1.
+    probability : float
+        That both belong to it.
+    raises : bool
+        Whether it makes a one more probable, or less.
+    rows, columns : tuples of str
+        Names of the most typical members, the surest first.
+    sentence : str
+    """
+
+    layer: int
+    factor: int
+    probability: float
+    raises: bool
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    sentence: str
+
+
+@dataclass(frozen=True)
+class ExplanationPart:
+    """What one thing adds to the log-odds of a pair.
+
+    Attributes
+    ----------
+    kind : {"base", "row", "column", "directions", "layers", "boolean"}
+        "base" is what an average row and column have; "boolean" is the plain Boolean model.
+    family : int
+        Number of the family of models, from 1; 0 for what belongs to no single one.
+    log_odds : float
+        Its share of the log-odds.
+    factors : tuple of FactorPart
+        Of layers and of the plain Boolean model: the factors with both the row and the column.
+    rows, columns : tuples of Alike
+        Of directions: the most similar rows that have an entry in the column, and the most similar
+        columns that have one in the row.
+    sentence : str
+    """
+
+    kind: Kind
+    family: int
+    log_odds: float
+    factors: tuple[FactorPart, ...] = ()
+    rows: tuple[Alike, ...] = ()
+    columns: tuple[Alike, ...] = ()
+    sentence: str = ""
+
+
+@dataclass(frozen=True, repr=False)
+class CompletionExplanation:
+    """The log-odds of a pair as a sum of parts.
+
+    All fields are plain data: ``dataclasses.asdict`` of it goes to JSON.
+
+    Attributes
+    ----------
+    row, column : str
+        Names.
+    value : int
+        The more probable value, 0 or 1.
+    probability : float
+        P(o = 1), that a 1 would be observed.
+    log_odds : float
+        log P(o = 1) / P(o = 0), the sum of the parts.
+    observed : int or None
+        What was observed, if anything.
+    parts : tuple of ExplanationPart
+        The base first, then row and column, then each family.
+    notes : tuple of str
+        Said if the row or the column has no entries.
+    sentence : str
+        All in one line.
+    """
+
+    row: str
+    column: str
+    value: int
+    probability: float
+    log_odds: float
+    observed: int | None
+    parts: tuple[ExplanationPart, ...]
+    notes: tuple[str, ...]
+    sentence: str
+
+    def __repr__(self) -> str:
+        parts = " ".join(f"{part.log_odds:+.2f} {part.kind}" for part in self.parts)
+        return (
+            f"CompletionExplanation({self.row}, {self.column}: P(1) = {self.probability:.2f}, "
+            f"log-odds {self.log_odds:+.2f} = {parts})"
+        )
+
+    def sentences(self) -> tuple[str, ...]:
+        """The probability, each part and each note, one sentence each."""
+        return (
+            f"{self.row}, {self.column}: {self.value} with P(observing 1) = "
+            f"{self.probability:.2f}, log-odds {self.log_odds:+.2f}",
+            *(part.sentence for part in self.parts),
+            *self.notes,
+        )
+
+    def reason(self) -> str:
+        """In one line, what speaks most for a one in this column rather than in others."""
+        own = [part for part in self.parts if part.kind not in ("base", "row")]
+        best = max(own, key=lambda part: part.log_odds)
+        if best.log_odds > 0:
+            return f"because {best.sentence.partition(': ')[2]}"
+        return "because nothing speaks much against it"
