@@ -24,6 +24,7 @@ from boolweave.completion.kernels.drawing import (
     slope_table,
 )
 from boolweave.completion.layers import BooleanLayer, LayerEntries, LayerFactors
+from boolweave.completion.thresholds import BINARY_CUTS, first_cuts, moved_cuts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     Doubles = NDArray[np.float64]
 
-BINARY_CUTS = np.array([-np.inf, 0.0, np.inf])
 SLOPES, LOGS = slope_table(), log_normal_table()
 
 # First variance of offsets and directions.
@@ -46,6 +46,9 @@ FREE, SMALL = 100.0, 0.25
 
 # Steps of messages for a layer that is new, and for each layer after another was added.
 FIRST_STEPS, MORE_STEPS = 15, 3
+
+# Sweeps after a layer was added.
+SETTLING = 2
 
 
 @dataclass(eq=False)
@@ -96,6 +99,14 @@ class Side:
         shape = (PRIOR_LINES + len(lines)) / 2
         scale = (PRIOR_LINES * PRIOR_VARIANCE + (gaps**2).sum(axis=0)) / 2
         self.variance = scale / random.gamma(shape, size=len(scale))
+
+
+class Draw(NamedTuple):
+    """From where a chain may go on."""
+
+    rows: Side
+    columns: Side
+    cuts: Doubles
 
 
 class Member(NamedTuple):
@@ -165,13 +176,21 @@ class Chain:
                 table.shape, (table.row_features, table.column_features), strict=True
             )
         )
-        return cls(table, structure, random, rows, columns)
+        return cls(table, structure, random, rows, columns, first_cuts(table))
 
-    def continued(self, table: Table, random: np.random.Generator) -> Chain:
-        """Begin with this draw, without layers, on another table of the same shape."""
-        return Chain(
-            table, self.structure, random, self.rows.copy(), self.columns.copy(), self.cuts.copy()
+    @classmethod
+    def resume(
+        cls, table: Table, structure: Structure, draw: Draw, random: np.random.Generator
+    ) -> Chain:
+        """Begin with a draw of another chain, on a table of the same shape, without layers."""
+        return cls(
+            table, structure, random, draw.rows.copy(), draw.columns.copy(), draw.cuts.copy()
         )
+
+    @property
+    def draw(self) -> Draw:
+        """A copy of the present draw."""
+        return Draw(self.rows.copy(), self.columns.copy(), self.cuts.copy())
 
     def sweep(self) -> None:
         """Draw all rows, all columns, and then what is above them."""
@@ -186,9 +205,21 @@ class Chain:
                 lines, Link(self.cuts, SLOPES, LOGS), mixed, table.weights, prior,
                 Draws(own.centers, own.lines), other.lines, seed, 0, len(own.lines),
             )  # fmt: skip
+        if len(self.cuts) > len(BINARY_CUTS):
+            self._move_cuts()
         for i, lines in enumerate((table.by_row, table.by_column)):
             filled = np.diff(lines.indptr) > 0
             sides[i].learn(features[i], filled, i == 0, self.random)
+
+    def _move_cuts(self) -> None:
+        """Newton's step of the thresholds between levels; the one that is 0 stays."""
+        mean = np.empty(self.table.n_entries)
+        entry_means(self.table.by_row, self.rows.lines, self.columns.lines, mean)
+        mixed = self._mixed()
+        scale = 1.0 if mixed is None else 1 / np.sqrt(1.0 + mixed.variance)
+        if mixed is not None:
+            mean += mixed.shift
+        self.cuts = moved_cuts(self.cuts, mean, scale, self.table.levels)
 
     # ------------------------------------------------------------ layers
 
@@ -229,15 +260,16 @@ class Chain:
 
     # ------------------------------------------------------------ a member
 
-    def member(self, burn_in: int, length: int) -> Member:
-        """Go on for some sweeps, add the layers, and keep means over a stretch of sweeps."""
-        for _ in range(burn_in):
-            self.sweep()
-        if self.structure.n_layers:
-            entries = LayerEntries(self.table)
-            while len(self.layers) < self.structure.n_layers:
-                self.add_layer(entries)
+    def grow(self, entries: LayerEntries, n_layers: int) -> None:
+        """Add layers until there are so many."""
+        while len(self.layers) < n_layers:
+            self.add_layer(entries)
+            for _ in range(SETTLING):
                 self.sweep()
+                self.update_layers(1)
+
+    def stretch(self, length: int) -> Member:
+        """Go on for some sweeps and keep their means and variances."""
         mean = _Mean()
         for _ in range(length):
             self.sweep()

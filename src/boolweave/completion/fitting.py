@@ -1,0 +1,171 @@
+"""From a table to an ensemble: the choice of a model, then its members on all entries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from boolweave.completion.chain import Draw, Member, Side, Structure
+from boolweave.completion.ensemble import Ensemble, Family, PlainBoolean
+from boolweave.completion.plain import fit_plain, without_labels
+from boolweave.completion.runs import MemberTask, make_member
+from boolweave.completion.selection import Selection, Wanted, make_folds
+from boolweave.completion.thresholds import cut_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from boolweave.completion.selection import Candidate
+    from boolweave.completion.table import Table
+    from boolweave.completion.tasks import Runner
+
+# The share of `max_time` that the choice may take.
+CHOOSING = 0.6
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What a fit found."""
+
+    ensemble: Ensemble
+    selection: list[dict[str, Any]]
+    interrupted: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A family that is to be made: its structure, its weight and where its chains begin."""
+
+    structure: Structure
+    weight: float
+    starts: list[Draw]
+
+
+def fit(
+    table: Table,
+    wanted: Wanted,
+    n_members: int,
+    seed: int,
+    runner: Runner,
+    max_time: float | None,
+    say: Callable[[str], None],
+) -> Fitted:
+    """Choose a model by held-out entries and fit its members to all entries."""
+    random = np.random.default_rng(seed)
+    cut = cut_of(table.levels, table.observations.values) if table.n_levels > 2 else 1
+    folds = make_folds(table, random)
+    interrupted = False
+    if folds:
+        runner.limit(None if max_time is None else CHOOSING * max_time)
+        search = Selection(folds, wanted, cut, random, runner, say)
+        choice = search.choose()
+        interrupted = search.interrupted
+        weights, chosen, tried = choice.weights, choice.chosen, choice.table
+        plans = [_plan(candidate, w) for candidate, w in zip(chosen, weights[1:], strict=True)]
+        intercept = float(weights[0])
+    else:
+        tried, intercept = [], 0.0
+        plans = [Plan(Structure(n_directions=wanted.n_directions or 0), 1.0, [])]
+        chosen = []
+    kinds = [candidate.kind for candidate in chosen]
+    with_plain = plans[kinds.index("plain")] if "plain" in kinds else None
+    plain = None
+    if with_plain is not None:
+        say("plain Boolean model on all entries")
+        bare = without_labels(table.observations)
+        plain = fit_plain(
+            bare, wanted.n_components, int(random.integers(2**31)), with_plain.weight,
+            wanted.n_jobs,
+        )  # fmt: skip
+        plans = [plan for plan in plans if plan is not with_plain]
+    runner.limit(None if max_time is None else (1 - CHOOSING) * max_time)
+    families, stopped = make_families(table, plans, n_members, random, runner, say)
+    ensemble = Ensemble(table.shape, families, plain, intercept, cut)
+    return Fitted(ensemble, tried, interrupted or stopped)
+
+
+def make_families(
+    table: Table,
+    plans: list[Plan],
+    n_members: int,
+    random: np.random.Generator,
+    runner: Runner,
+    say: Callable[[str], None],
+) -> tuple[tuple[Family, ...], bool]:
+    """Make the members of all families; also whether that was interrupted.
+
+    Members are shared out evenly, and made in turns, so that an interrupted fit has some of each.
+    """
+    if not plans:
+        return (), False
+    order = [i % len(plans) for i in range(max(n_members, len(plans)))]
+    tasks = []
+    for number, i in enumerate(order):
+        plan = plans[i]
+        start = plan.starts[number // len(plans) % len(plan.starts)] if plan.starts else None
+        tasks.append(MemberTask(table, plan.structure, int(random.integers(2**63)), start))
+    members: list[Member] = []
+    stopped = False
+    try:
+        for member in runner(make_member, tasks):
+            members.append(member)
+            say(f"member {len(members)} of {len(tasks)}")
+    except KeyboardInterrupt:
+        stopped = True
+        members += [make_member(task) for task in tasks[len(members) : len(plans)]]
+    families = tuple(
+        Family(
+            plan.structure,
+            tuple(member for member, own in zip(members, order, strict=False) if own == i),
+            plan.weight,
+        )
+        for i, plan in enumerate(plans)
+    )
+    return families, stopped
+
+
+def refit(
+    table: Table,
+    before: Ensemble,
+    wanted: Wanted,
+    seed: int,
+    runner: Runner,
+    max_time: float | None,
+    say: Callable[[str], None],
+) -> tuple[Ensemble, bool]:
+    """Go on from an ensemble with more entries; the choice of the model and its weights stay."""
+    random = np.random.default_rng(seed)
+    runner.limit(max_time)
+    plans = []
+    n_members = 0
+    for family in before.families:
+        starts = [_draw_of(member, table) for member in family.members]
+        plans.append(Plan(family.structure, family.weight, starts))
+        n_members += len(family.members)
+    plain: PlainBoolean | None = None
+    if before.plain is not None:
+        n_components = wanted.n_components or max(1, before.plain.rows.shape[1])
+        plain = fit_plain(
+            without_labels(table.observations), n_components, int(random.integers(2**31)),
+            before.plain.weight, wanted.n_jobs,
+        )  # fmt: skip
+    families, stopped = make_families(table, plans, n_members, random, runner, say)
+    return Ensemble(table.shape, families, plain, before.intercept, before.cut), stopped
+
+
+def _plan(candidate: Candidate, weight: float) -> Plan:
+    return Plan(candidate.structure, float(weight), candidate.draws)
+
+
+def _draw_of(member: Member, table: Table) -> Draw:
+    """From where a chain goes on: the means of a member, priors for lines that are new."""
+    sides = []
+    for i, features in enumerate((table.row_features, table.column_features)):
+        known = (member.rows, member.columns)[i].astype(np.float64)
+        coefficients, variance = member.priors[2 * i : 2 * i + 2]
+        lines = features.here @ coefficients
+        lines[: len(known)] = known
+        sides.append(Side(lines, variance.copy(), coefficients.copy(), lines.copy()))
+    return Draw(sides[0], sides[1], member.cuts.copy())

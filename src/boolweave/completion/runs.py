@@ -1,0 +1,109 @@
+"""Single runs of a chain, each a task of its own: for threads, and for the workers of a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from boolweave.completion.chain import Chain, Draw, Member, Structure
+from boolweave.completion.layers import LayerEntries
+from boolweave.completion.member import probabilities
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from boolweave.completion.table import Table
+
+    Doubles = NDArray[np.float64]
+    Positions = NDArray[np.intp]
+
+# Sweeps of a chain that begins at random, of one that goes on from another's draw, and of the
+# stretches of which means are kept.
+FROM_RANDOM, FROM_DRAW = 30, 8
+STRETCH = 8
+
+# How many stretches a trial on held-out entries has.
+TRIAL_STRETCHES = 3
+
+# With fewer entries than this a chain needs more sweeps, and they cost less.
+MANY, MOST_TIMES = 100_000, 6.0
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A structure to be tried: fitted to a table, it predicts entries that were held out."""
+
+    table: Table
+    structure: Structure
+    seed: int
+    rows: Positions  # of the entries held out
+    columns: Positions
+    cut: int
+    start: Draw | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """What a trial predicted, and where its chain ended."""
+
+    chances: Doubles  # (steps, held out): without layers one step, else after each layer
+    draw: Draw
+
+
+def try_directions(trial: Trial) -> Tried:
+    """Run a chain without layers."""
+    chain = _begin(trial.table, trial.structure, trial.seed, trial.start)
+    n_stretches = _longer(TRIAL_STRETCHES, trial.table)
+    members = [chain.stretch(STRETCH) for _ in range(n_stretches)]
+    chances = [probabilities(member, trial.rows, trial.columns, trial.cut) for member in members]
+    return Tried(np.mean(chances, axis=0)[None], chain.draw)
+
+
+def try_layers(trial: Trial) -> Tried:
+    """Add layers one by one, and predict after each."""
+    chain = _begin(trial.table, trial.structure, trial.seed, trial.start)
+    entries = LayerEntries(trial.table)
+    chances = []
+    for n_layers in range(1, trial.structure.n_layers + 1):
+        chain.grow(entries, n_layers)
+        member = chain.stretch(STRETCH // 2)
+        chances.append(probabilities(member, trial.rows, trial.columns, trial.cut))
+    return Tried(np.array(chances), chain.draw)
+
+
+@dataclass(frozen=True, eq=False)
+class MemberTask:
+    """A member to be made."""
+
+    table: Table
+    structure: Structure
+    seed: int
+    start: Draw | None = None
+
+
+def make_member(task: MemberTask) -> Member:
+    """Run a chain and keep its last stretch."""
+    chain = _begin(task.table, task.structure, task.seed, task.start)
+    if task.structure.n_layers:
+        chain.grow(LayerEntries(task.table), task.structure.n_layers)
+    return chain.stretch(STRETCH)
+
+
+def _begin(table: Table, structure: Structure, seed: int, start: Draw | None) -> Chain:
+    """A chain after its first sweeps."""
+    random = np.random.default_rng(seed)
+    if start is None:
+        chain = Chain.start(table, structure, random)
+    else:
+        chain = Chain.resume(table, structure, start, random)
+    for _ in range(_longer(FROM_RANDOM if start is None else FROM_DRAW, table)):
+        chain.sweep()
+    return chain
+
+
+def _longer(n: int, table: Table) -> int:
+    """A number of sweeps or stretches, raised where entries are few."""
+    times = np.sqrt(MANY / max(1, table.n_entries))
+    return round(n * float(np.clip(times, 1.0, MOST_TIMES)))

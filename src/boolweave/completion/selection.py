@@ -1,0 +1,306 @@
+"""The choice of a model by entries held out.
+
+Folds of the entries are held out in turns. Chains with several numbers of directions predict them;
+then chains with Boolean layers, whose strength is walked up and down; then the plain Boolean model.
+The log-odds of the best of each kind are blended, and a kind that the blend can do without is left
+out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from boolweave.completion import plain
+from boolweave.completion.blending import LEAST_WEIGHT, blend
+from boolweave.completion.chain import Draw, Structure
+from boolweave.completion.ensemble import limited_log_odds
+from boolweave.completion.runs import Trial, Tried, try_directions, try_layers
+from boolweave.metrics import log_loss
+from boolweave.model.odds import sigmoid
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from boolweave.completion.table import Table
+
+    Doubles = NDArray[np.float64]
+
+# What "auto" tries.
+DIRECTIONS = (0, 2, 8)
+MOST_LAYERS, MOST_LAYERS_OF_FEW = 6, 3
+COMPONENTS, OTHER_COMPONENTS = 4, 8
+
+# The strength of layers is walked by this factor, from the first on, at most so many times.
+FIRST_STRENGTH, STRENGTH_STEP, MOST_STRENGTHS = 0.8, 2**0.5, 5
+# Starts of layers on each fold, where there are one or two folds; with more folds one will do.
+LAYER_STARTS = 2
+
+# A tenth of the entries is held out, in as many folds as it takes for this many of them; where
+# entries are few, all of them in ten folds.
+HELD_OUT, ENOUGH, FEW = 0.1, 5000, 10_000
+FEW_FOLDS = 10
+
+# A kind of model must lower the total log-loss of the held-out entries by this much.
+LEAST_GAIN = 2.0
+
+Map = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
+
+
+class Fold(NamedTuple):
+    """Entries that are held out, and the table without them."""
+
+    table: Table
+    rows: NDArray[np.intp]
+    columns: NDArray[np.intp]
+    values: NDArray[np.uint8]
+    weights: Doubles
+
+
+@dataclass(eq=False)
+class Candidate:
+    """A model that was tried."""
+
+    name: str
+    kind: Literal["directions", "layers", "plain"]
+    structure: Structure
+    odds: Doubles  # (held out,) log-odds
+    seconds: float
+    draws: list[Draw] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What was chosen."""
+
+    chosen: list[Candidate]
+    weights: Doubles  # (1 + kinds,) intercept and weights of log-odds
+    table: list[dict[str, Any]]  # what was tried
+
+
+class Wanted(NamedTuple):
+    """What the user has asked for; None is chosen here."""
+
+    n_directions: int | None
+    n_layers: int | None
+    n_components: int | None
+    n_jobs: int | None
+
+
+def make_folds(table: Table, random: np.random.Generator) -> list[Fold]:
+    """Hold out parts of the entries; none where there are too few."""
+    n = table.n_entries
+    if n < 2 * FEW_FOLDS:
+        return []
+    n_parts = FEW_FOLDS if n < FEW else round(1 / HELD_OUT)
+    n_folds = FEW_FOLDS if n < FEW else max(1, min(n_parts, -(-ENOUGH * n_parts // n)))
+    part = random.permutation(n) % n_parts
+    rows = table.observations.rows_of_entries()
+    folds = []
+    for i in range(n_folds):
+        hidden = part == i
+        weights = np.ones(hidden.sum()) if table.weights is None else table.weights[hidden]
+        columns = table.observations.indices[hidden].astype(np.intp)
+        values = table.observations.values[hidden]
+        folds.append(Fold(table.part(~hidden), rows[hidden], columns, values, weights))
+    return folds
+
+
+class Selection:
+    """Tries models on held-out entries, one kind after another."""
+
+    def __init__(
+        self,
+        folds: list[Fold],
+        wanted: Wanted,
+        cut: int,
+        random: np.random.Generator,
+        run: Map,
+        say: Callable[[str], None],
+    ) -> None:
+        self.folds, self.wanted, self.cut = folds, wanted, cut
+        self.random, self.run, self.say = random, run, say
+        self.values = np.concatenate([fold.values for fold in folds])
+        self.weights = np.concatenate([fold.weights for fold in folds])
+        self.tried: list[Candidate] = []
+        self.interrupted = False
+
+    # ------------------------------------------------------------ trials
+
+    def choose(self) -> Choice:
+        """Try all kinds and blend the best ones; Ctrl-C ends it with what was tried so far."""
+        try:
+            self._try_directions()
+            self._try_plain()
+            if self.wanted.n_layers != 0:
+                self._try_layers()
+        except KeyboardInterrupt:
+            if not self.tried:
+                raise
+            self.interrupted = True
+        return self._blended()
+
+    def _try_directions(self) -> None:
+        wanted = self.wanted.n_directions
+        numbers = set(DIRECTIONS) if wanted is None else {0, wanted}
+        smaller = max(2, min(self.folds[0].table.shape))
+        for n in sorted(n for n in numbers if n < smaller or n == wanted):
+            self._try("directions", Structure(n_directions=n), try_directions, 1)
+
+    def _try_layers(self) -> None:
+        wanted, components = self.wanted.n_layers, self.wanted.n_components
+        few = self.folds[0].table.n_entries < FEW
+        most = MOST_LAYERS_OF_FEW if few else MOST_LAYERS
+        structure = Structure(
+            0, most if wanted is None else wanted, components or COMPONENTS, FIRST_STRENGTH
+        )
+        starts = [c for c in self.tried if c.structure.n_directions == 0 and c.kind == "directions"]
+        draws = starts[0].draws
+        losses: dict[float, float] = {}
+
+        def loss_at(strength: float, n_components: int = structure.n_components) -> float:
+            tried = replace(structure, strength=strength, n_components=n_components)
+            n_starts = LAYER_STARTS if len(self.folds) <= LAYER_STARTS else 1
+            return self._try("layers", tried, try_layers, n_starts, draws)
+
+        strength = FIRST_STRENGTH
+        losses[strength] = loss_at(strength)
+        for step in (STRENGTH_STEP, 1 / STRENGTH_STEP):
+            while len(losses) < MOST_STRENGTHS:
+                last = min(losses, key=losses.__getitem__)
+                following = last * step
+                if any(abs(following / known - 1) < 1e-6 for known in losses):
+                    break
+                losses[following] = loss_at(following)
+                if losses[following] >= losses[last]:
+                    break
+        if components is None and not few:
+            loss_at(min(losses, key=losses.__getitem__), OTHER_COMPONENTS)
+
+    def _try(
+        self, kind: Literal["directions", "layers"], structure: Structure,
+        function: Callable[[Trial], Tried], n_starts: int, draws: list[Draw] | None = None,
+    ) -> float:  # fmt: skip
+        """Try a structure on all folds; its loss, blended with the best of the others."""
+        begun = time.perf_counter()
+        trials = []
+        for i, fold in enumerate(self.folds):
+            for _ in range(n_starts):
+                trials.append(
+                    Trial(
+                        fold.table, structure, int(self.random.integers(2**63)), fold.rows,
+                        fold.columns, self.cut, None if draws is None else draws[i],
+                    )
+                )  # fmt: skip
+        done = list(self.run(function, trials))
+        seconds = time.perf_counter() - begun
+        by_fold = [
+            np.mean([tried.chances for tried in done[i : i + n_starts]], axis=0)
+            for i in range(0, len(done), n_starts)
+        ]
+        # Members with layers begin as the trials did, from offsets that know of no layers.
+        ends = draws or [done[i].draw for i in range(0, len(done), n_starts)]
+        odds = limited_log_odds(np.concatenate(by_fold, axis=1))
+        best = np.inf
+        for step, each in enumerate(odds):
+            made = structure if kind == "directions" else replace(structure, n_layers=step + 1)
+            if kind == "layers" and self.wanted.n_layers not in (None, step + 1):
+                continue
+            candidate = Candidate(made.name, kind, made, each, seconds / len(odds), ends)
+            self.tried.append(candidate)
+            best = min(best, self._loss_of([*self._best_without(kind), candidate]))
+        self.say(f"{structure.name}: held-out log-loss {best:.4f}")
+        return best
+
+    def _try_plain(self) -> None:
+        begun = time.perf_counter()
+        sizes = np.cumsum([0, *(len(fold.values) for fold in self.folds)])
+        best = self._best("directions")
+        n_components = self.wanted.n_components
+        odds: list[Doubles] = []
+        for i, fold in enumerate(self.folds):
+            seed = int(self.random.integers(2**31))
+            known = best.odds[sizes[i] : sizes[i + 1]]
+            if i == 0 and plain.is_far_behind(fold, sigmoid(known), seed, self.wanted.n_jobs):
+                self.say("plain Boolean model: far behind on held-out entries")
+                return
+            seen = plain.without_labels(fold.table.observations)
+            found = plain.fit_plain(seen, n_components, seed, 1.0, self.wanted.n_jobs)
+            n_components = max(1, found.rows.shape[1])
+            odds.append(limited_log_odds(found.probabilities(fold.rows, fold.columns)))
+        seconds = time.perf_counter() - begun
+        structure = Structure(n_components=self.wanted.n_components or 0)
+        everything = np.concatenate(odds)
+        self.tried.append(Candidate("plain Boolean model", "plain", structure, everything, seconds))
+        self.say(f"plain Boolean model: held-out log-loss {self._loss_of([self.tried[-1]]):.4f}")
+
+    # ------------------------------------------------------------ judging
+
+    def _loss(self, odds: Doubles) -> float:
+        """Mean log-loss of the held-out entries."""
+        losses = np.logaddexp(0, odds) - self.values * odds
+        return float(np.average(losses, weights=self.weights))
+
+    def _loss_of(self, candidates: list[Candidate]) -> float:
+        odds = np.column_stack([candidate.odds for candidate in candidates])
+        weights = blend(odds, self.values, self.weights)
+        return self._loss(weights[0] + odds @ weights[1:])
+
+    def _best(self, kind: str) -> Candidate:
+        """The best by itself; of layers the best in a blend."""
+        rest = self._best_without("layers") if kind == "layers" else []
+        of_kind = [candidate for candidate in self.tried if candidate.kind == kind]
+        return min(of_kind, key=lambda candidate: self._loss_of([*rest, candidate]))
+
+    def _best_without(self, kind: str) -> list[Candidate]:
+        kinds = dict.fromkeys(candidate.kind for candidate in self.tried)
+        return [self._best(other) for other in kinds if other not in (kind, "layers")]
+
+    def _blended(self) -> Choice:
+        """The best of each kind, less those that the blend does not need."""
+        kinds = dict.fromkeys(candidate.kind for candidate in self.tried)
+        chosen = [self._best(kind) for kind in kinds]
+        total = float(self.weights.sum())
+        while len(chosen) > 1:
+            loss = self._loss_of(chosen)
+            without = [
+                self._loss_of([other for other in chosen if other is not candidate])
+                for candidate in chosen
+            ]
+            least = int(np.argmin(without))
+            odds = np.column_stack([candidate.odds for candidate in chosen])
+            weights = blend(odds, self.values, self.weights)
+            if (without[least] - loss) * total >= LEAST_GAIN and weights[1 + least] >= LEAST_WEIGHT:
+                break
+            del chosen[least]
+        odds = np.column_stack([candidate.odds for candidate in chosen])
+        weights = blend(odds, self.values, self.weights)
+        return Choice(chosen, weights, self._table(chosen, weights))
+
+    def _table(self, chosen: list[Candidate], weights: Doubles) -> list[dict[str, Any]]:
+        """What was tried, best first, and the blend."""
+        rows = [
+            self._row(candidate.name, candidate.odds, candidate.seconds, 0.0)
+            for candidate in self.tried
+        ]
+        for candidate, weight in zip(chosen, weights[1:].tolist(), strict=True):
+            rows[self.tried.index(candidate)]["weight"] = weight
+        rows.sort(key=lambda row: row["log_loss"])
+        odds = weights[0] + np.column_stack([candidate.odds for candidate in chosen]) @ weights[1:]
+        seconds = sum(candidate.seconds for candidate in self.tried)
+        return [self._row("blend", odds, seconds, 1.0), *rows]
+
+    def _row(self, name: str, odds: Doubles, seconds: float, weight: float) -> dict[str, Any]:
+        losses = np.logaddexp(0, odds) - self.values * odds
+        return {
+            "model": name,
+            "log_loss": log_loss(self.values, sigmoid(odds)),
+            "standard_error": float(losses.std() / np.sqrt(len(losses))),
+            "accuracy": float(np.mean((odds > 0) == self.values)),
+            "weight": weight,
+            "seconds": round(seconds, 3),
+        }
