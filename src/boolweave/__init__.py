@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from boolweave.completion import BooleanCompletion
     from boolweave.data.observations import Observations
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.functions import complete, factorize, load, select_rank
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "BooleanCompletion": "boolweave.completion",
     "BooleanMatrixFactorization": "boolweave.estimator",
     "Channel": "boolweave.model.channel",
     "Observations": "boolweave.data.observations",
@@ -30,6 +32,7 @@ _HOME = {
 _MODULES = ("baselines", "datasets", "decoding", "metrics", "plot")
 
 __all__ = [
+    "BooleanCompletion",
     "BooleanMatrixFactorization",
     "Channel",
     "Observations",

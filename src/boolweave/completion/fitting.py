@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from boolweave.completion.chain import Draw, Member, Side, Structure
+from boolweave.completion.choice.plain import fit_plain, without_labels
+from boolweave.completion.choice.selection import Selection, Wanted, make_folds
 from boolweave.completion.ensemble import Ensemble, Family, PlainBoolean
-from boolweave.completion.plain import fit_plain, without_labels
 from boolweave.completion.runs import MemberTask, make_member
-from boolweave.completion.selection import Selection, Wanted, make_folds
 from boolweave.completion.thresholds import cut_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from boolweave.completion.selection import Candidate
+    from boolweave.completion.choice.selection import Candidate
     from boolweave.completion.table import Table
     from boolweave.completion.tasks import Runner
 

@@ -25,7 +25,7 @@ FROM_RANDOM, FROM_DRAW = 30, 8
 STRETCH = 8
 
 # How many stretches a trial on held-out entries has.
-TRIAL_STRETCHES = 3
+TRIAL_STRETCHES, MOST_STRETCHES = 3, 8
 
 # With fewer entries than this a chain needs more sweeps, and they cost less.
 MANY, MOST_TIMES = 100_000, 6.0
@@ -55,7 +55,7 @@ class Tried:
 def try_directions(trial: Trial) -> Tried:
     """Run a chain without layers."""
     chain = _begin(trial.table, trial.structure, trial.seed, trial.start)
-    n_stretches = _longer(TRIAL_STRETCHES, trial.table)
+    n_stretches = min(_longer(TRIAL_STRETCHES, trial.table), MOST_STRETCHES)
     members = [chain.stretch(STRETCH) for _ in range(n_stretches)]
     chances = [probabilities(member, trial.rows, trial.columns, trial.cut) for member in members]
     return Tried(np.mean(chances, axis=0)[None], chain.draw)

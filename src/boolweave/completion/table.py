@@ -113,6 +113,12 @@ class Table:
         rows = seen.rows_of_entries()[place].astype(np.int32)
         return Lines(indptr, rows, self.levels[place], place)
 
+    def without_weight_zero(self) -> Table:
+        """The table without entries that count for nothing."""
+        if self.weights is None or self.weights.all():
+            return self
+        return self.part(self.weights > 0)
+
     def part(self, kept: NDArray[np.bool_]) -> Table:
         """The table with some of its entries only, (entries,)."""
         from boolweave.data.observations import Observations
@@ -120,8 +126,9 @@ class Table:
         seen = self.observations
         n_before = np.concatenate([[0], np.cumsum(kept)])
         fewer = Observations(
-            seen.shape, n_before[seen.indptr], seen.indices[kept], seen.values[kept]
-        )
+            seen.shape, n_before[seen.indptr], seen.indices[kept], seen.values[kept],
+            seen.row_labels, seen.column_labels,
+        )  # fmt: skip
         extra = [f.here[:, 2:] for f in (self.row_features, self.column_features)]
         weights = None if self.weights is None else self.weights[kept]
         return Table.of(fewer, self.levels[kept], weights, extra[0], extra[1], self.n_levels)

@@ -111,3 +111,35 @@ def search_progress(max_time: float | None, verbose: int | bool = True) -> Itera
             line.update(task, completed=number, error=error, factors=factors)
 
         yield on_round
+
+
+@contextmanager
+def task_progress(verbose: int | bool = True) -> Iterator[Callable[[str], None]]:
+    """Show what is being done, and for how long, on standard error.
+
+    Parameters
+    ----------
+    verbose : int or bool
+        Nothing is shown where this is 0, nor where standard error is not a terminal.
+
+    Yields
+    ------
+    callback
+        To be called with a line of text about what was done last.
+
+    Examples
+    --------
+    >>> with task_progress(verbose=0) as say:
+    ...     say("nothing is shown")
+    """
+    if not verbose or not sys.stderr.isatty():
+        yield lambda text: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    line = Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=5)
+    with line:
+        task = line.add_task("starting", total=None)
+        yield lambda text: line.update(task, description=text)

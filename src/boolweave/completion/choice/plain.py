@@ -16,7 +16,7 @@ from boolweave.model.odds import sigmoid
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from boolweave.completion.selection import Fold
+    from boolweave.completion.choice.selection import Fold
 
     Doubles = NDArray[np.float64]
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from boolweave.completion import plain
-from boolweave.completion.blending import LEAST_WEIGHT, blend
 from boolweave.completion.chain import Draw, Structure
+from boolweave.completion.choice import plain
+from boolweave.completion.choice.blending import LEAST_WEIGHT, blend
 from boolweave.completion.ensemble import limited_log_odds
 from boolweave.completion.runs import Trial, Tried, try_directions, try_layers
 from boolweave.metrics import log_loss
@@ -41,9 +41,9 @@ FIRST_STRENGTH, STRENGTH_STEP, MOST_STRENGTHS = 0.8, 2**0.5, 5
 LAYER_STARTS = 2
 
 # A tenth of the entries is held out, in as many folds as it takes for this many of them; where
-# entries are few, all of them in ten folds.
+# entries are few, all of them in ten folds, or in four.
 HELD_OUT, ENOUGH, FEW = 0.1, 5000, 10_000
-FEW_FOLDS = 10
+FEW_FOLDS, VERY_FEW, VERY_FEW_FOLDS = 10, 1000, 4
 
 # A kind of model must lower the total log-loss of the held-out entries by this much.
 LEAST_GAIN = 2.0
@@ -96,8 +96,11 @@ def make_folds(table: Table, random: np.random.Generator) -> list[Fold]:
     n = table.n_entries
     if n < 2 * FEW_FOLDS:
         return []
-    n_parts = FEW_FOLDS if n < FEW else round(1 / HELD_OUT)
-    n_folds = FEW_FOLDS if n < FEW else max(1, min(n_parts, -(-ENOUGH * n_parts // n)))
+    if n < FEW:
+        n_parts = n_folds = FEW_FOLDS if n >= VERY_FEW else VERY_FEW_FOLDS
+    else:
+        n_parts = round(1 / HELD_OUT)
+        n_folds = max(1, min(n_parts, -(-ENOUGH * n_parts // n)))
     part = random.permutation(n) % n_parts
     rows = table.observations.rows_of_entries()
     folds = []

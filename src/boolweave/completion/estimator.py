@@ -1,0 +1,439 @@
+"""BooleanCompletion: the estimator."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from boolweave.completion.answers import dense, explaining, recommending
+from boolweave.completion.choice.selection import Wanted
+from boolweave.completion.features import encoded_features, levels_of
+from boolweave.completion.fitting import Fitted, fit, refit
+from boolweave.completion.growing import joined
+from boolweave.completion.table import Table
+from boolweave.completion.tasks import Runner
+from boolweave.data.labels import check_order, pairs
+from boolweave.data.observations import Observations
+from boolweave.data.weights import entry_weights
+from boolweave.model.odds import sigmoid
+from boolweave.runtime.progress import task_progress
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from boolweave.completion.answers.explanation import CompletionExplanation
+    from boolweave.completion.answers.recommending import CompletionRecommendations
+    from boolweave.completion.chain import Member
+    from boolweave.completion.ensemble import Ensemble
+
+    Doubles = NDArray[np.float64]
+
+
+class BooleanCompletion(BaseEstimator):  # type: ignore[misc]
+    """Probabilities of the entries of a 0/1 table that were not seen.
+
+    Every row and every column has an offset; rows have positions, and columns slopes, along a few
+    real directions; Boolean layers, found by message passing, move entries further up or down. How
+    many of each, entries held out decide, and so do they whether the plain Boolean model of
+    `BooleanMatrixFactorization` is better. What predicts best is blended and averaged over members.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default="auto"
+        Boolean factors of a layer, and of the plain Boolean model.
+    n_layers : int or "auto", default="auto"
+        Boolean layers; 0 for none.
+    n_directions : int or "auto", default="auto"
+        Real directions; 0 for none.
+    n_members : int, default=16
+        How many fits are averaged.
+    absent : {"missing", "zero"}, default="missing"
+        What the entries are that a sparse matrix does not store.
+    n_jobs : int, optional
+        Threads; −1 for all cores. The answer does not depend on it.
+    random_state : int, RandomState or None
+        Which entries are held out, and all draws.
+    verbose : int, default=0
+        1 shows progress on a terminal.
+    max_time : float, optional
+        Seconds after which the fit ends with what it has.
+    client : dask.distributed.Client, optional
+        Runs trials and members on the workers of a cluster.
+
+    Attributes
+    ----------
+    selection_ : list of dict
+        What was tried on entries held out: "model", "log_loss", its "standard_error", "accuracy",
+        "weight" in the blend, "seconds". The first line is the blend. Empty where there were too
+        few entries to hold any out.
+    row_bias_, column_bias_ : (M,) and (N,) arrays
+        Mean offsets over all members, in standard deviations of the noise of an entry.
+    members_ : tuple of Member
+        Means and variances of all parameters over stretches of the chains.
+    ensemble_ : Ensemble
+        Members with their weights: what predictions are made from.
+    observations_ : Observations
+        What the model was fitted to.
+    interrupted_ : bool
+        Whether Ctrl-C or `max_time` ended the fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from boolweave import BooleanCompletion
+    >>> table = np.kron(np.eye(2), np.ones((6, 6)))
+    >>> table[0, 11], table[7, 8] = np.nan, np.nan
+    >>> model = BooleanCompletion(n_members=4, random_state=0).fit(table)
+    >>> model.predict([0, 7], [11, 8])
+    array([0, 1], dtype=uint8)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "n_layers": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
+        "n_directions": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
+        "n_members": [Interval(Integral, 1, None, closed="left")],
+        "absent": [StrOptions({"zero", "missing"})],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "max_time": [Interval(Real, 0, None, closed="neither"), None],
+        "client": "no_validation",  # type: ignore[dict-item]
+    }
+
+    def __init__(
+        self,
+        n_components: int | Literal["auto"] = "auto",
+        n_layers: int | Literal["auto"] = "auto",
+        n_members: int = 16,
+        *,
+        n_directions: int | Literal["auto"] = "auto",
+        absent: Literal["missing", "zero"] = "missing",
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+        max_time: float | None = None,
+        client: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_layers = n_layers
+        self.n_members = n_members
+        self.n_directions = n_directions
+        self.absent = absent
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.max_time = max_time
+        self.client = client
+
+    # ------------------------------------------------------------ fitting
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        ratings: ArrayLike | None = None,
+        sample_weight: Any = None,
+        row_features: Any = None,
+        column_features: Any = None,
+    ) -> Self:
+        """Choose a model by entries held out, and fit it to all.
+
+        Parameters
+        ----------
+        X : array, table, sparse matrix or Observations, shape (M, N)
+            Zeros and ones; NaN or null where nothing was observed.
+        y : ignored
+        ratings : (n_observed,) array, optional
+            The rating behind each observed entry, by rows and then columns: ones are those from
+            some rating on. Levels say more than bits; predictions are still those of a one.
+        sample_weight : array or sparse matrix, shape (M,) or (M, N), optional
+            How often a row or an entry counts. An entry of weight 0 counts as missing.
+        row_features, column_features : array or table, M or N lines, optional
+            What else is known of rows and columns: numbers, or categories as text. It helps most
+            where a row or column has few entries.
+
+        Returns
+        -------
+        self
+        """
+        self._validate_params()
+        seen = self._observe(X, reset=True)
+        weights = None
+        if sample_weight is not None:
+            weights = entry_weights(sample_weight, seen)
+        given = [
+            encoded_features(features, size, name)
+            for features, size, name in zip(
+                (row_features, column_features),
+                seen.shape,
+                ("row_features", "column_features"),
+                strict=True,
+            )
+        ]
+        levels, n_levels = levels_of(ratings, seen)
+        table = Table.of(seen, levels, weights, given[0], given[1], n_levels).without_weight_zero()
+        if table.n_entries == 0:
+            raise ValueError(
+                f"BooleanCompletion needs at least one observed entry, got a matrix of shape "
+                f"{seen.shape} without any"
+            )
+        with task_progress(self.verbose) as say:
+            found = fit(
+                table, self._wanted(), self.n_members, self._seed(), self._runner(),
+                self.max_time, say,
+            )  # fmt: skip
+        return self._keep(table, found)
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        row_features: Any = None,
+        column_features: Any = None,
+    ) -> Self:
+        """Go on with more entries, rows and columns; the choice of the model stays.
+
+        Parameters
+        ----------
+        X : array, table, sparse matrix or Observations
+            The new entries. With labels on both sides, rows and columns are found by them, and
+            labels that are new are appended; otherwise positions count, and a larger table has new
+            rows and columns at its ends. Where an entry was known already, the new value counts.
+        y : ignored
+        row_features, column_features : array or table, optional
+            For all rows and columns, those of before included; needed again if `fit` had them.
+
+        Returns
+        -------
+        self
+        """
+        if not hasattr(self, "ensemble_"):
+            return self.fit(X, row_features=row_features, column_features=column_features)
+        self._validate_params()
+        if self.table_.n_levels > 2 or self.table_.weights is not None:
+            raise ValueError(
+                "partial_fit has neither ratings nor weights, which this model was fitted with: "
+                "call fit with all entries"
+            )
+        new = Observations.from_data(X, absent=self.absent)
+        seen = joined(self.observations_, new)
+        features = []
+        for given, size, name, before in (
+            (row_features, seen.n_rows, "row_features", self.table_.row_features),
+            (column_features, seen.n_columns, "column_features", self.table_.column_features),
+        ):
+            encoded = encoded_features(given, size, name)
+            n_before, n_now = before.n_features - 2, 0 if encoded is None else encoded.shape[1]
+            if n_before != n_now:
+                raise ValueError(
+                    f"{name} must have {n_before} columns, as in fit, but there are {n_now}; give "
+                    "those of all lines, in the same form"
+                )
+            features.append(encoded)
+        table = Table.of(seen, None, None, features[0], features[1])
+        with task_progress(self.verbose) as say:
+            ensemble, stopped = refit(
+                table, self.ensemble_, self._wanted(), self._seed(), self._runner(),
+                self.max_time, say,
+            )  # fmt: skip
+        self.n_features_in_ = seen.n_columns
+        return self._keep(table, Fitted(ensemble, self.selection_, stopped))
+
+    def _keep(self, table: Table, found: Fitted) -> Self:
+        self.table_ = table
+        self.observations_ = table.observations
+        self.ensemble_: Ensemble = found.ensemble
+        self.selection_ = found.selection
+        self.interrupted_ = found.interrupted
+        return self
+
+    def _wanted(self) -> Wanted:
+        chosen = [
+            None if value == "auto" else int(value)
+            for value in (self.n_directions, self.n_layers, self.n_components)
+        ]
+        return Wanted(chosen[0], chosen[1], chosen[2], self.n_jobs)
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31))
+
+    def _runner(self) -> Runner:
+        return Runner(self.n_jobs, self.client)
+
+    def _observe(self, X: Any, *, reset: bool) -> Observations:
+        """Convert at the door; check the number and the names of columns as scikit-learn does."""
+        seen = Observations.from_data(X, absent=self.absent)
+        for size, (name, side) in zip(
+            seen.shape, (("sample", "row"), ("feature", "column")), strict=True
+        ):
+            if reset and size < 1:
+                raise ValueError(
+                    f"Found array with 0 {name}(s) (shape={seen.shape}) while a minimum of 1 is "
+                    f"required: give a matrix with at least one {side}"
+                )
+        plain = not isinstance(X, Observations) and seen.shape == getattr(X, "shape", None)
+        plain = plain and (reset or hasattr(self, "feature_names_in_"))
+        named = X if plain else np.broadcast_to(np.zeros(()), seen.shape)
+        validate_data(self, named, reset=reset, skip_check_array=True)
+        if not reset:
+            check_order(seen.column_labels, self.observations_.column_labels)
+        return seen
+
+    # ------------------------------------------------------------ views
+
+    @property
+    def members_(self) -> tuple[Member, ...]:
+        """All members, family by family."""
+        return tuple(member for family in self.ensemble_.families for member in family.members)
+
+    @property
+    def row_bias_(self) -> Doubles:
+        """Mean offsets of the rows, (M,)."""
+        return self._bias("rows", self.ensemble_.shape[0])
+
+    @property
+    def column_bias_(self) -> Doubles:
+        """Mean offsets of the columns, (N,)."""
+        return self._bias("columns", self.ensemble_.shape[1])
+
+    def _bias(self, side: str, n: int) -> Doubles:
+        offsets = [getattr(member, side)[:, -1] for member in self.members_]
+        return np.mean(offsets, axis=0, dtype=np.float64) if offsets else np.zeros(n)
+
+    # ------------------------------------------------------------ using the fit
+
+    def predict_proba(self, rows: Any, cols: ArrayLike | None = None) -> Doubles:
+        """P(o = 1), the probability that a one would be seen.
+
+        Parameters
+        ----------
+        rows, cols : arrays of equal length
+            Pairs of positions, or of labels where the fitted data had them. Without `cols`, `rows`
+            is a matrix as in `fit` whose rows are new; they are folded in.
+
+        Returns
+        -------
+        (len,) array, or (rows, N) without `cols`
+        """
+        check_is_fitted(self)
+        if cols is None:
+            new = self._fold_in(rows)
+            return dense.row_probabilities(new, np.arange(new.shape[0]))
+        return self.ensemble_.probabilities(*pairs(rows, cols, self.observations_))
+
+    def predict(self, rows: Any, cols: ArrayLike | None = None) -> NDArray[np.uint8]:
+        """The more probable value, 0 or 1, with arguments as in `predict_proba`."""
+        return (self.predict_proba(rows, cols) > 0.5).astype(np.uint8)
+
+    def predict_interval(
+        self, rows: ArrayLike, cols: ArrayLike, coverage: float = 0.9
+    ) -> tuple[Doubles, Doubles]:
+        """Between which probabilities the members lie.
+
+        The log-odds of the members are taken to be normal; an interval says how sure the model is
+        of a probability, given few or many entries, not how sure one can be of the entry.
+
+        Parameters
+        ----------
+        rows, cols : arrays of equal length, positions or labels
+        coverage : float between 0 and 1
+            Share of the members' distribution within the interval.
+
+        Returns
+        -------
+        low, high : (len,) arrays
+        """
+        from scipy.special import ndtri
+
+        check_is_fitted(self)
+        if not 0 < coverage < 1:
+            raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}")
+        at = pairs(rows, cols, self.observations_)
+        odds, spread = self.ensemble_.log_odds(*at), self.ensemble_.spread(*at)
+        width = ndtri((1 + coverage) / 2) * spread
+        return sigmoid(odds - width), sigmoid(odds + width)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Accuracy on the observed entries of X, each predicted from the others of its row.
+
+        The entries of a row are dealt in turn into five parts. Each part is hidden once; the row is
+        folded in with the rest, and the hidden entries are predicted.
+        """
+        from boolweave.completion.answers.scoring import accuracy_of_rows
+
+        check_is_fitted(self)
+        return accuracy_of_rows(self.ensemble_, self.table_, self._observe(X, reset=False))
+
+    def transform(self, X: Any) -> Doubles:
+        """New rows with their holes filled by probabilities, (rows, N); what was seen stays.
+
+        Each row gets an offset, positions and bits of its own from its entries; columns stay.
+        """
+        check_is_fitted(self)
+        seen = self._observe(X, reset=False)
+        new = self._fold_in(seen)
+        filled = dense.row_probabilities(new, np.arange(new.shape[0]))
+        filled[seen.rows_of_entries(), seen.indices] = seen.values
+        return filled
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Doubles:
+        """Fit, and fill the holes of the same rows by probabilities, (M, N)."""
+        self.fit(X, **fit_params)
+        seen = self.observations_
+        filled = dense.row_probabilities(self.ensemble_, np.arange(seen.n_rows))
+        filled[seen.rows_of_entries(), seen.indices] = seen.values
+        return filled
+
+    def recommend(self, rows: ArrayLike, n: int = 10) -> CompletionRecommendations:
+        """The n columns of each row that were not observed and are most probably 1, and why.
+
+        Parameters
+        ----------
+        rows : positions, or labels where the fitted data had them
+        n : int
+            How many columns for each row.
+
+        Returns
+        -------
+        CompletionRecommendations
+            With ``rows`` (R,), ``columns`` (R, n), ``probabilities`` (R, n) and ``reasons``.
+        """
+        check_is_fitted(self)
+        return recommending.recommend(self.ensemble_, self.observations_, rows, n)
+
+    def explain(self, row: Any, col: Any) -> CompletionExplanation:
+        """Split the log-odds of a pair into what offsets, directions and Boolean factors add."""
+        check_is_fitted(self)
+        return explaining.explain(self.ensemble_, self.observations_, row, col)
+
+    def _fold_in(self, X: Any) -> Ensemble:
+        """The ensemble of new rows."""
+        from boolweave.completion.answers.new_rows import fold_in
+
+        return fold_in(self.ensemble_, self.table_, self._observe(X, reset=False))
+
+    # ------------------------------------------------------------ files
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to an .npz file; `boolweave.load` reads it."""
+        from boolweave.completion.answers import saving
+
+        check_is_fitted(self)
+        saving.save(self, path)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        return tags
