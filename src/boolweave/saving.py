@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -29,23 +30,34 @@ if TYPE_CHECKING:
     from boolweave.runtime.types import Array
 
     Arrays: TypeAlias = Mapping[str, Array]
-    Layout: TypeAlias = dict[str, tuple[tuple[type[np.generic], ...], str | None]]
+    Layout: TypeAlias = dict[str, tuple[tuple[type[np.generic], ...], Sequence[str | int] | None]]
 
 FORMAT = "boolweave model"
 # 1: without a checksum. 2: with one. 3: with the ending of a run, and with errors.
 VERSION = 3
 FIRST_SEALED = 2
 
+NO_MODEL = "this is not a boolweave model, or it is damaged; expected a file written by save()"
+
 _BITS, _FLOATS, _INTEGERS = (np.uint8,), (np.float32, np.float64), (np.int32, np.int64)
 _TEXT = (np.str_,)
+ANY_TYPE = (np.generic,)
 
-# The arrays of a file: their types, and their sides as letters, each of which stands for the same
-# number throughout (None: any shape).
-_REQUIRED: Layout = {
-    "observations/shape": (_INTEGERS, "2"),
+# The arrays of a file: their types, and their sides as numbers or as letters, each of which stands
+# for the same number throughout (None: any shape). What was observed comes first: it says what M
+# and N are.
+OBSERVATIONS: Layout = {
+    "observations/shape": (_INTEGERS, (2,)),
     "observations/indptr": (_INTEGERS, "P"),
     "observations/indices": (_INTEGERS, "E"),
     "observations/values": (_BITS, "E"),
+}
+LABELS: Layout = {
+    "observations/row_labels": (_TEXT, "M"),
+    "observations/column_labels": (_TEXT, "N"),
+}
+_REQUIRED: Layout = {
+    **OBSERVATIONS,
     "components_": (_BITS, "KN"),
     "row_log_odds_": (_FLOATS, "MK"),
     "column_log_odds_": (_FLOATS, "KN"),
@@ -62,8 +74,7 @@ _OF_ERRORS: Layout = {
     "redundancy_": (_FLOATS, "K"),
 }
 _OPTIONAL: Layout = {
-    "observations/row_labels": (_TEXT, "M"),
-    "observations/column_labels": (_TEXT, "N"),
+    **LABELS,
     "feature_names_in_": (_TEXT, "N"),
     "factor_stability_": (_FLOATS, "K"),  # a run that was interrupted has none
     "history/changes": (_FLOATS, "I"),  # not in files of version 1
@@ -115,13 +126,13 @@ def save(path: str | Path, estimator: Any) -> None:
             header["parameters"][name] = {"array": True}
             arrays[f"parameter/{name}"] = np.asarray(value, dtype=np.float64)
         else:
-            header["parameters"][name] = {"value": _plain(value)}
+            header["parameters"][name] = {"value": plain(value)}
     for name in {**_required(header), **_optional(header)}:
         prefix, _, attribute = name.rpartition("/")
         value = getattr(sources.get(prefix), attribute, None)
         if value is not None:
             arrays[name] = np.asarray(value, dtype=np.str_ if name == "feature_names_in_" else None)
-    arrays["header"] = np.array(json.dumps(header, default=_plain))
+    arrays["header"] = np.array(json.dumps(header, default=plain))
     with replacing(path) as file:
         write_arrays(file, arrays, compress=True)
 
@@ -131,35 +142,61 @@ def load(path: str | Path, make: type) -> Any:
 
     The file is checked as a whole before anything is made of it; `FileError` says what is wrong.
     """
+    arrays, header, sealed = read_file(path, {FORMAT: VERSION})
+    with naming_damage(path):
+        if header["version"] >= FIRST_SEALED and not sealed:
+            raise KeyError(CHECKSUM)
+        _check_plain(header)
+        check_arrays(arrays, _required(header), _optional(header))
+        return _restore(arrays, header, make, sealed)
+
+
+def read_file(
+    path: str | Path, newest: Mapping[str, int]
+) -> tuple[dict[str, Array], dict[str, Any], bool]:
+    """Arrays and header of a saved model, and whether it has a checksum.
+
+    `newest` holds the formats that are expected, each with the newest version that is read.
+    """
     try:
         with Archive(Path(path)) as stored:
             arrays = {name: stored[name] for name in stored.names}
             sealed = stored.sealed
         header = json.loads(str(arrays.pop("header")))
-        if header["format"] != FORMAT:
-            raise KeyError("format")
+        latest = newest[header["format"]]
         version = header["version"]
         if type(version) is not int or version < 1:
             raise ValueError("version")
     except (FileNotFoundError, PermissionError):
         raise
     except Exception:  # a damaged file fails anywhere: in zip, zlib, the arrays' headers, the JSON
-        raise FileError(
-            str(path),
-            "this is not a boolweave model, or it is damaged; expected a file written by save()",
-        ) from None
-    if version > VERSION:
+        raise FileError(str(path), NO_MODEL) from None
+    if version > latest:
         raise FileError(
             str(path),
             f"written by a newer boolweave (file version {version}, this one reads up to "
-            f"{VERSION}); upgrade boolweave",
+            f"{latest}); upgrade boolweave",
         )
+    return arrays, header, sealed
+
+
+def format_of(path: str | Path) -> str:
+    """Which kind of model a file holds, by the format that its header states."""
     try:
-        if version >= FIRST_SEALED and not sealed:
-            raise KeyError(CHECKSUM)
-        _check_plain(header)
-        _check_arrays(arrays, header)
-        return _restore(arrays, header, make, sealed)
+        with Archive(Path(path)) as stored:
+            return str(json.loads(str(stored["header"]))["format"])
+    except (FileNotFoundError, PermissionError):
+        raise
+    except Exception:
+        raise FileError(str(path), NO_MODEL) from None
+
+
+@contextmanager
+def naming_damage(path: str | Path) -> Iterator[None]:
+    """Turn whatever goes wrong while a model is made of a file into one error that names it."""
+    try:
+        yield
+        return
     except KeyError as missing:
         problem = f"{str(missing.args[0])!r} is missing in it"
     except (TypeError, ValueError, AttributeError) as error:
@@ -179,7 +216,7 @@ def _restore(arrays: dict[str, Array], header: dict[str, Any], make: type, seale
             parameters[name] = kept["value"]
     estimator = make(**parameters)
     estimator._validate_params()
-    fitted, seen = header["fitted"], _part(arrays, "observations")
+    fitted = header["fitted"]
     estimator.result_ = Result(
         model=Model(
             n_components=len(arrays["components_"]),
@@ -188,7 +225,7 @@ def _restore(arrays: dict[str, Array], header: dict[str, Any], make: type, seale
             column_prior=arrays["column_prior_"],
             product=estimator.product,
         ),
-        observations=Observations(**{**seen, "shape": tuple(seen["shape"].tolist())}),
+        observations=restored_observations(arrays),
         row_log_odds=arrays["row_log_odds_"],
         column_log_odds=arrays["column_log_odds_"],
         log_posterior=fitted["log_posterior_"],
@@ -222,6 +259,12 @@ def _restore(arrays: dict[str, Array], header: dict[str, Any], make: type, seale
     return estimator
 
 
+def restored_observations(arrays: Arrays) -> Observations:
+    """What was observed, checked anew."""
+    seen = _part(arrays, "observations")
+    return Observations(**{**seen, "shape": tuple(seen["shape"].tolist())})
+
+
 def _ending(fitted: Mapping[str, Any]) -> Ending:
     """Why the run ended; files before version 3 do not tell time from iterations."""
     ending = Ending.of(fitted["converged_"], fitted["interrupted_"])
@@ -237,7 +280,7 @@ def _part(arrays: Arrays, prefix: str) -> dict[str, Any]:
     return {n.removeprefix(start): array for n, array in arrays.items() if n.startswith(start)}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """The JSON form of a parameter; a random generator is remembered by name only."""
     if isinstance(value, np.generic):
         return value.item()
@@ -272,28 +315,31 @@ def _channels(parameters: Mapping[str, Any]) -> list[str]:
     return ["noise", *(f"parameter/{name}" for name in given)]
 
 
-def _check_arrays(arrays: Arrays, header: Mapping[str, Any]) -> None:
+def check_arrays(arrays: Arrays, required: Layout, optional: Layout) -> None:
     """Raise unless all arrays are there, none is unknown, and types and shapes are right."""
-    required, optional = _required(header), _optional(header)
     missing = [name for name in required if name not in arrays]
     if missing:
         raise KeyError(missing[0])
-    _check_known(arrays, {**required, **optional})
-    sides = {"2": 2}
-    for name, (types, letters) in {**required, **optional}.items():
+    check_known(arrays, {**required, **optional})
+    sides: dict[str | int, int] = {}
+    for name, (types, wanted) in {**required, **optional}.items():
         if name not in arrays:
             continue
         array = arrays[name]
-        if array.dtype not in types and not (types is _TEXT and array.dtype.kind == "U"):
-            wanted = " or ".join(np.dtype(kind).name for kind in types)
-            raise ValueError(f"{name!r} must be of the type {wanted}, but is {array.dtype}")
-        if letters is not None:
-            shape = zip(letters, array.shape, strict=False)
-            expected = tuple(sides.setdefault(letter, size) for letter, size in shape)
-            if array.ndim != len(letters) or array.shape != expected:
-                wanted = " × ".join(str(sides.get(letter, "any")) for letter in letters)
+        if (
+            types != ANY_TYPE
+            and array.dtype not in types
+            and not (types is _TEXT and array.dtype.kind == "U")
+        ):
+            kinds = " or ".join(np.dtype(kind).name for kind in types)
+            raise ValueError(f"{name!r} must be of the type {kinds}, but is {array.dtype}")
+        if wanted is not None:
+            for side, size in zip(wanted, array.shape, strict=False):
+                sides.setdefault(side, side if isinstance(side, int) else size)
+            if array.shape != tuple(sides.get(side, -1) for side in wanted):
+                told = " × ".join(str(sides.get(side, "any")) for side in wanted)
                 raise ValueError(
-                    f"{name!r} must be {wanted or 'one number'}, but its shape is {array.shape}"
+                    f"{name!r} must be {told or 'one number'}, but its shape is {array.shape}"
                 )
         if name == "observations/shape":
             sides["M"], sides["N"] = array.tolist()
@@ -327,24 +373,24 @@ def _check_plain(header: Mapping[str, Any]) -> None:
     for name in _COUNTS:
         value = fitted[name]
         if type(value) is not int or value < 0:
-            raise ValueError(f"{name!r} must be a whole number from 0 up, but is {_cut(value)}")
+            raise ValueError(f"{name!r} must be a whole number from 0 up, but is {cut(value)}")
     for name in _SWITCHES:
         if type(fitted[name]) is not bool:
-            raise ValueError(f"{name!r} must be true or false, but is {_cut(fitted[name])}")
+            raise ValueError(f"{name!r} must be true or false, but is {cut(fitted[name])}")
     score = fitted["log_posterior_"]
     if type(score) not in (int, float) or not math.isfinite(score):
-        raise ValueError(f"'log_posterior_' must be a finite number, but is {_cut(score)}")
+        raise ValueError(f"'log_posterior_' must be a finite number, but is {cut(score)}")
     _check_errors(fitted)
     told = header.get("provenance", {})
     kinds = {"command": str, "hold_out": float}
     if type(told) is not dict or any(type(told[name]) is not kinds.get(name) for name in told):
-        raise ValueError(f"'provenance' must tell command and hold_out, but is {_cut(told)}")
-    _check_known(fitted, (*_PLAIN, *_ERRORS, "ending"))
+        raise ValueError(f"'provenance' must tell command and hold_out, but is {cut(told)}")
+    check_known(fitted, (*_PLAIN, *_ERRORS, "ending"))
     for name, kept in header["parameters"].items():
         if kept in ({"channel": True}, {"array": True}):
             continue
         if list(kept) != ["value"] or not isinstance(kept["value"], str | int | float | None):
-            raise ValueError(f"the parameter {_cut(name)} is not understood")
+            raise ValueError(f"the parameter {cut(name)} is not understood")
 
 
 def _check_errors(fitted: Mapping[str, Any]) -> None:
@@ -354,17 +400,19 @@ def _check_errors(fitted: Mapping[str, Any]) -> None:
         return
     for name, value in zip(_ERRORS, counted, strict=True):
         if type(value) not in (int, float) or not math.isfinite(value) or value < 0:
-            raise ValueError(f"{name!r} must be a number from 0 up, but is {_cut(value)}")
+            raise ValueError(f"{name!r} must be a number from 0 up, but is {cut(value)}")
     if counted[1] > counted[0]:
         raise ValueError("'error_bound_' must not be above 'error_'")
 
 
-def _check_known(found: Iterable[str], known: Iterable[str]) -> None:
+def check_known(found: Iterable[str], known: Iterable[str]) -> None:
+    """Raise if there are names that are not known."""
     unknown = set(found) - set(known)
     if unknown:
-        raise ValueError(f"it holds {_cut(min(unknown))}, which is not known")
+        raise ValueError(f"it holds {cut(min(unknown))}, which is not known")
 
 
-def _cut(value: object) -> str:
+def cut(value: object) -> str:
+    """A value as it is named in an error, not too long."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}…"
