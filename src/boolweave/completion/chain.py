@@ -268,6 +268,14 @@ class Chain:
                 self.sweep()
                 self.update_layers(1)
 
+    def member(self, burn_in: int, length: int) -> Member:
+        """Go on for some sweeps, add the layers, and keep a stretch."""
+        for _ in range(burn_in):
+            self.sweep()
+        if self.structure.n_layers:
+            self.grow(LayerEntries(self.table), self.structure.n_layers)
+        return self.stretch(length)
+
     def stretch(self, length: int) -> Member:
         """Go on for some sweeps and keep their means and variances."""
         mean = _Mean()

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from boolweave.completion.answers.explanation import CompletionExplanation
+    from boolweave.completion.answers.new_rows import FoldIn
     from boolweave.completion.answers.recommending import CompletionRecommendations
     from boolweave.completion.chain import Member
     from boolweave.completion.ensemble import Ensemble
@@ -84,6 +85,8 @@ class BooleanCompletion(BaseEstimator):  # type: ignore[misc]
         What the model was fitted to.
     interrupted_ : bool
         Whether Ctrl-C or `max_time` ended the fit.
+    provenance_ : dict
+        Of a model that the command line made: "command", and "hold_out", the share kept aside.
 
     Examples
     --------
@@ -256,6 +259,7 @@ class BooleanCompletion(BaseEstimator):  # type: ignore[misc]
         self.ensemble_: Ensemble = found.ensemble
         self.selection_ = found.selection
         self.interrupted_ = found.interrupted
+        self.provenance_: dict[str, Any] = {}
         return self
 
     def _wanted(self) -> Wanted:
@@ -373,7 +377,7 @@ class BooleanCompletion(BaseEstimator):  # type: ignore[misc]
         from boolweave.completion.answers.scoring import accuracy_of_rows
 
         check_is_fitted(self)
-        return accuracy_of_rows(self.ensemble_, self.table_, self._observe(X, reset=False))
+        return accuracy_of_rows(self._folding, self._observe(X, reset=False))
 
     def transform(self, X: Any) -> Doubles:
         """New rows with their holes filled by probabilities, (rows, N); what was seen stays.
@@ -419,9 +423,15 @@ class BooleanCompletion(BaseEstimator):  # type: ignore[misc]
 
     def _fold_in(self, X: Any) -> Ensemble:
         """The ensemble of new rows."""
-        from boolweave.completion.answers.new_rows import fold_in
+        return self._folding.fold_in(self._observe(X, reset=False))
 
-        return fold_in(self.ensemble_, self.table_, self._observe(X, reset=False))
+    @property
+    def _folding(self) -> FoldIn:
+        from boolweave.completion.answers.new_rows import FoldIn
+
+        scales = self.table_.count_scales
+        assert scales is not None
+        return FoldIn(self.ensemble_, scales[0], self.n_jobs)
 
     # ------------------------------------------------------------ files
 
@@ -430,7 +440,43 @@ class BooleanCompletion(BaseEstimator):  # type: ignore[misc]
         from boolweave.completion.answers import saving
 
         check_is_fitted(self)
-        saving.save(self, path)
+        table = self.table_
+        fitted: dict[str, Any] = {
+            "interrupted": self.interrupted_,
+            "provenance": self.provenance_,
+            "n_levels": table.n_levels,
+            "row_features": table.row_features.here[:, 2:],
+            "column_features": table.column_features.here[:, 2:],
+        }
+        if table.n_levels > 2:
+            fitted["levels"] = table.levels
+        if table.weights is not None:
+            fitted["weights"] = table.weights
+        if hasattr(self, "feature_names_in_"):
+            fitted["feature_names"] = [str(name) for name in self.feature_names_in_]
+        parameters = {**self.get_params(deep=False), "client": None}
+        saving.save(self.ensemble_, table.observations, parameters, self.selection_, path, fitted)
+
+    @classmethod
+    def _load(cls, path: str | Path) -> BooleanCompletion:
+        """Read what `save` wrote."""
+        from boolweave.completion.answers import saving
+
+        stored = saving.load(path)
+        model = cls(**stored.parameters)
+        seen, fitted = stored.observations, stored.fitted
+        table = Table.of(
+            seen, fitted.get("levels"), fitted.get("weights"), fitted["row_features"],
+            fitted["column_features"], int(fitted["n_levels"]),
+        )  # fmt: skip
+        model.n_features_in_ = seen.n_columns
+        if "feature_names" in fitted:
+            model.feature_names_in_ = np.array(fitted["feature_names"], dtype=object)
+        model._keep(
+            table, Fitted(stored.ensemble, list(stored.selection), bool(fitted["interrupted"]))
+        )
+        model.provenance_ = dict(fitted["provenance"])
+        return model
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 # Sweeps of a chain that begins at random, of one that goes on from another's draw, and of the
 # stretches of which means are kept.
-FROM_RANDOM, FROM_DRAW = 30, 8
+FROM_RANDOM, FROM_DRAW = 60, 8
 STRETCH = 8
 
 # How many stretches a trial on held-out entries has.
-TRIAL_STRETCHES, MOST_STRETCHES = 3, 8
+TRIAL_STRETCHES, MOST_STRETCHES = 4, 8
 
-# With fewer entries than this a chain needs more sweeps, and they cost less.
-MANY, MOST_TIMES = 100_000, 6.0
+# With fewer entries than this a chain needs more sweeps, and they cost less; with more, fewer.
+USUAL, LEAST_TIMES, MOST_TIMES = 100_000, 0.5, 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,9 @@ class Tried:
 
 def try_directions(trial: Trial) -> Tried:
     """Run a chain without layers."""
-    chain = _begin(trial.table, trial.structure, trial.seed, trial.start)
+    chain, burn_in = _begin(trial.table, trial.structure, trial.seed, trial.start)
+    for _ in range(burn_in):
+        chain.sweep()
     n_stretches = min(_longer(TRIAL_STRETCHES, trial.table), MOST_STRETCHES)
     members = [chain.stretch(STRETCH) for _ in range(n_stretches)]
     chances = [probabilities(member, trial.rows, trial.columns, trial.cut) for member in members]
@@ -63,7 +65,9 @@ def try_directions(trial: Trial) -> Tried:
 
 def try_layers(trial: Trial) -> Tried:
     """Add layers one by one, and predict after each."""
-    chain = _begin(trial.table, trial.structure, trial.seed, trial.start)
+    chain, burn_in = _begin(trial.table, trial.structure, trial.seed, trial.start)
+    for _ in range(burn_in):
+        chain.sweep()
     entries = LayerEntries(trial.table)
     chances = []
     for n_layers in range(1, trial.structure.n_layers + 1):
@@ -85,25 +89,19 @@ class MemberTask:
 
 def make_member(task: MemberTask) -> Member:
     """Run a chain and keep its last stretch."""
-    chain = _begin(task.table, task.structure, task.seed, task.start)
-    if task.structure.n_layers:
-        chain.grow(LayerEntries(task.table), task.structure.n_layers)
-    return chain.stretch(STRETCH)
+    chain, burn_in = _begin(task.table, task.structure, task.seed, task.start)
+    return chain.member(burn_in, STRETCH)
 
 
-def _begin(table: Table, structure: Structure, seed: int, start: Draw | None) -> Chain:
-    """A chain after its first sweeps."""
+def _begin(table: Table, structure: Structure, seed: int, start: Draw | None) -> tuple[Chain, int]:
+    """A chain, and how many sweeps it should take before it is used."""
     random = np.random.default_rng(seed)
     if start is None:
-        chain = Chain.start(table, structure, random)
-    else:
-        chain = Chain.resume(table, structure, start, random)
-    for _ in range(_longer(FROM_RANDOM if start is None else FROM_DRAW, table)):
-        chain.sweep()
-    return chain
+        return Chain.start(table, structure, random), _longer(FROM_RANDOM, table)
+    return Chain.resume(table, structure, start, random), FROM_DRAW
 
 
 def _longer(n: int, table: Table) -> int:
     """A number of sweeps or stretches, raised where entries are few."""
-    times = np.sqrt(MANY / max(1, table.n_entries))
-    return round(n * float(np.clip(times, 1.0, MOST_TIMES)))
+    times = np.sqrt(USUAL / max(1, table.n_entries))
+    return round(n * float(np.clip(times, LEAST_TIMES, MOST_TIMES)))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # entries, and given up if its log-loss is worse than what is known by more than this factor.
 SCREENED = 8
 SAMPLE = 100_000
-FAR_BEHIND = 1.15
+FAR_BEHIND = 1.08
 
 
 def fit_plain(

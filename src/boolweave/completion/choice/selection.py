@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Doubles = NDArray[np.float64]
 
 # What "auto" tries.
-DIRECTIONS = (0, 2, 8)
+DIRECTIONS, MORE_DIRECTIONS = (0, 2, 8), 16
 MOST_LAYERS, MOST_LAYERS_OF_FEW = 6, 3
 COMPONENTS, OTHER_COMPONENTS = 4, 8
 
@@ -151,8 +151,14 @@ class Selection:
         wanted = self.wanted.n_directions
         numbers = set(DIRECTIONS) if wanted is None else {0, wanted}
         smaller = max(2, min(self.folds[0].table.shape))
-        for n in sorted(n for n in numbers if n < smaller or n == wanted):
-            self._try("directions", Structure(n_directions=n), try_directions, 1)
+        losses = {
+            n: self._try("directions", Structure(n_directions=n), try_directions, 1)
+            for n in sorted(n for n in numbers if n < smaller or n == wanted)
+        }
+        most = max(losses)
+        gain = min((loss for n, loss in losses.items() if n < most), default=0.0) - losses[most]
+        if wanted is None and smaller > MORE_DIRECTIONS and gain * len(self.values) > LEAST_GAIN:
+            self._try("directions", Structure(MORE_DIRECTIONS), try_directions, 1)
 
     def _try_layers(self) -> None:
         wanted, components = self.wanted.n_layers, self.wanted.n_components
@@ -170,10 +176,12 @@ class Selection:
             n_starts = LAYER_STARTS if len(self.folds) <= LAYER_STARTS else 1
             return self._try("layers", tried, try_layers, n_starts, draws)
 
-        strength = FIRST_STRENGTH
-        losses[strength] = loss_at(strength)
+        least = self._loss_of(self._best_without("layers")) - LEAST_GAIN / len(self.values)
+        losses[FIRST_STRENGTH] = loss_at(FIRST_STRENGTH)
         for step in (STRENGTH_STEP, 1 / STRENGTH_STEP):
             while len(losses) < MOST_STRENGTHS:
+                if len(losses) > 1 and min(losses.values()) > least:
+                    return  # layers bring nothing
                 last = min(losses, key=losses.__getitem__)
                 following = last * step
                 if any(abs(following / known - 1) < 1e-6 for known in losses):

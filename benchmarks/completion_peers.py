@@ -1,0 +1,132 @@
+"""Runs each fit of `completion.py` in a process of its own that can be stopped.
+
+This file is also the program that runs in that process, with a method of `completion_methods.py`.
+Methods of other people run in an environment that is made in .bench/ on first use.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from completion_methods import METHODS, PACKAGES, Entries, Method, Task
+
+ROOT = Path(__file__).resolve().parent.parent
+ENVIRONMENT = ROOT / ".bench" / "completion-venv"
+PEERS_PYTHON = ENVIRONMENT / "bin" / "python"
+
+# Seconds that a process may take for imports and compilation, beyond the limit of its fit.
+GRACE = 60.0
+
+
+# ---------------------------------------------------------------- from outside
+
+
+def install(method: str) -> str | None:
+    """Install what a method needs into the environment; return what went wrong, or None."""
+    pip = [str(PEERS_PYTHON), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    if not PEERS_PYTHON.exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT)], check=True)
+        subprocess.run([*pip, "scipy", "threadpoolctl"], check=True)
+    log = ENVIRONMENT / f"{method}.json"
+    if not log.exists():
+        done = subprocess.run([*pip, PACKAGES[method]], capture_output=True, text=True)
+        lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+        why = None if done.returncode == 0 else (lines or ["no message"])[0]
+        log.write_text(json.dumps(why))
+    why = json.loads(log.read_text())
+    return why if why is None else f"not installed: {why}"
+
+
+def versions() -> dict[str, str]:
+    """Of the methods that are installed."""
+    return {
+        name: package.partition("==")[2]
+        for name, package in PACKAGES.items()
+        if (ENVIRONMENT / f"{name}.json").exists()
+    }
+
+
+def run(method: str, problem: Path, seed: int, limit: float, threads: int) -> dict:
+    """Run a method on a problem in an .npz file.
+
+    Returns
+    -------
+    dict
+        ``probabilities`` and ``decisions`` at the entries asked for, ``seconds`` of the fit with
+        all that it chooses, ``predict_seconds``, and ``how``, what it chose; or ``left_out``, the
+        reason why there is no answer.
+    """
+    python = sys.executable
+    if method in PACKAGES:
+        why = install(method)
+        if why is not None:
+            return {"left_out": why}
+        python = str(PEERS_PYTHON)
+    answer = problem.with_name("answer.npz")
+    command = [python, __file__, method, str(problem), str(answer), str(seed), str(threads)]
+    environment = os.environ | {name: str(threads) for name in (
+        "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}  # fmt: skip
+    with tempfile.TemporaryFile("w+") as printed, tempfile.TemporaryFile("w+") as errors:
+        try:
+            code = subprocess.run(
+                command, env=environment, stdout=printed, stderr=errors, timeout=limit + GRACE
+            ).returncode
+        except subprocess.TimeoutExpired:
+            return {"left_out": f"no answer within {limit:g} s", "limit": limit}
+        printed.seek(0)
+        errors.seek(0)
+        if code != 0:
+            failure = (errors.read().strip().splitlines() or ["no message"])[-1]
+            return {"left_out": f"failed: {failure[:200]}"}
+        said = json.loads(printed.read().splitlines()[-1])
+    if said["seconds"] > limit:
+        return {"left_out": f"no answer within {limit:g} s", "limit": limit}
+    with np.load(answer) as arrays:
+        return said | {name: arrays[name] for name in arrays.files}
+
+
+# ---------------------------------------------------------------- inside
+
+
+def warm_up(method: Method) -> None:
+    """Imports and compilation, so that the fit that is measured does not pay for them."""
+    random = np.random.default_rng(0)
+    where = random.choice(20 * 15, 200, replace=False)
+    values = (random.random(200) < 0.5).astype(np.uint8)
+    fitted = method(Task(Entries((20, 15), where // 15, where % 15, values), 0, 1))
+    fitted.probability(where[:5] // 15, where[:5] % 15)
+
+
+def main() -> None:
+    import warnings
+
+    method, problem, answer, seed, threads = sys.argv[1:]
+    warnings.simplefilter("ignore")
+    with np.load(problem) as given:
+        arrays = {name: given[name] for name in given.files}
+    shape = (int(arrays["shape"][0]), int(arrays["shape"][1]))
+    rows, columns = (arrays[name].astype(np.int64) for name in ("rows", "columns"))
+    entries = Entries(shape, rows, columns, arrays["values"])
+    warm_up(METHODS[method])
+    began = time.perf_counter()
+    model = METHODS[method](Task(entries, int(seed), int(threads)))
+    fitted = time.perf_counter()
+    asked = (arrays["test_rows"].astype(np.int64), arrays["test_columns"].astype(np.int64))
+    p = np.asarray(model.probability(*asked), dtype=np.float64)
+    ended = time.perf_counter()
+    decided = p > 0.5 if model.decision is None else np.asarray(model.decision(*asked)) > 0
+    np.savez(answer, probabilities=p, decisions=decided)
+    said = {"seconds": fitted - began, "predict_seconds": ended - fitted, "how": model.how}
+    print(json.dumps(said))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""Fill docs/completion.md from what `benchmarks/completion.py` measured.
+
+Between ``<!-- table name -->`` and ``<!-- end -->`` whatever stands is replaced, and the picture is
+copied; without results nothing stands there. With --check nothing is written; it fails if the page
+is behind.
+
+    python benchmarks/completion.py && python scripts/completion_table.py
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
+
+from completion_report import (
+    FIGURES,
+    JUDGED,
+    KINDS,
+    Cell,
+    cells_of,
+    methods_of,
+    summary,
+    verdict,
+)
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results" / "completion.json"
+PAGE = ROOT / "docs" / "completion.md"
+PICTURE = ROOT / "docs" / "pictures" / "completion.png"
+BLOCK = re.compile(r"<!-- table (\w+) -->\n.*?<!-- end -->", re.DOTALL)
+
+SHORT = {"BooleanMatrixFactorization": "Boolean MF", "GLRM logistic": "GLRM"}
+
+
+def markdown(head: list[str], rows: list[list[str]]) -> str:
+    """A table; the first column holds words, the others numbers."""
+    rule = ["---" if n == 0 else "---:" for n in range(len(head))]
+    return "\n".join("| " + " | ".join(line) + " |" for line in [head, rule, *rows])
+
+
+def said(report: dict) -> str:
+    """When and how was measured, and the closing lines of the benchmark."""
+    cells = cells_of(report["results"])
+    counts = {len(runs) for cell in cells for runs in cell.results.values()}
+    threads = {result["threads"] for result in report["results"]}
+    head = (
+        f"Measured until {report['date'][:10]} with boolweave {report['versions']['boolweave']}: "
+        f"splits of each cell: {span(counts)}, threads: {span(threads)}, at most "
+        f"{report['limit']:g} s a fit."
+    )
+    return "\n".join([head, "", *(f"- {line}" for line in summary(report["results"]))])
+
+
+def span(numbers: set[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def by_cell(report: dict, figure: str) -> str:
+    """A figure of every method in every cell, means over splits; the best is bold."""
+    cells = cells_of(report["results"])
+    methods = methods_of(cells)
+    rows = []
+    for cell in cells:
+        row = [cell.name, *(shown(cell, method, figure) for method in methods)]
+        if figure in JUDGED:
+            found = verdict(cell, figure)
+            row.append("" if found is None else found.sign)
+        rows.append(row)
+    head = ["", *(SHORT.get(method, method) for method in methods)]
+    return markdown([*head, "ours"] if figure in JUDGED else head, rows)
+
+
+def from_truth(report: dict) -> str:
+    """Wrong decisions on planted tables against the matrix before flips, in percent."""
+    cells = [cell for cell in cells_of(report["results"]) if cell.kind == "planted"]
+    methods = methods_of(cells)
+    rows = [
+        [
+            cell.name,
+            *(
+                f"{100 * cell.mean(method, 'from_truth'):.2f}" if method in cell.results else "–"
+                for method in methods
+            ),
+        ]
+        for cell in cells
+    ]
+    return markdown(["", *(SHORT.get(method, method) for method in methods)], rows)
+
+
+def shown(cell: Cell, method: str, figure: str) -> str:
+    if method not in cell.results:
+        return "–"
+    number = cell.mean(method, figure)
+    text = f"{100 * number:.1f}" if figure == "accuracy" else f"{number:.4f}"
+    return f"**{text}**" if cell.first(figure) == method else text
+
+
+def seconds(report: dict) -> str:
+    """Mean seconds of a fit, with all that a method chooses, by kind of table."""
+    every = cells_of(report["results"])
+    methods = methods_of(every)
+    rows = []
+    for kind, title in KINDS.items():
+        cells = [cell for cell in every if cell.kind == kind]
+        if cells:
+            rows.append([title, *(mean_seconds(cells, method) for method in methods)])
+    return markdown(["", *(SHORT.get(method, method) for method in methods)], rows)
+
+
+def mean_seconds(cells: list[Cell], method: str) -> str:
+    found = [cell.mean(method, "seconds") for cell in cells if method in cell.results]
+    return f"{fmean(found):.1f}" if found else "–"
+
+
+def picture(report: dict) -> str:
+    words = "How far each method is from the best in each cell: log-loss (left) and AUC (right)"
+    return f"![{words}](pictures/{PICTURE.name})"
+
+
+TABLES = {
+    "summary": said, "picture": picture, "from_truth": from_truth, "seconds": seconds,
+    **{figure: partial(by_cell, figure=figure) for figure in FIGURES},
+}  # fmt: skip
+
+
+def filled(page: str) -> str:
+    """The page with the results that there are."""
+    if not RESULTS.exists():
+        return BLOCK.sub(r"<!-- table \1 -->\n<!-- end -->", page)
+    report = json.loads(RESULTS.read_text(encoding="utf-8"))
+    return BLOCK.sub(
+        lambda found: f"<!-- table {found[1]} -->\n\n{TABLES[found[1]](report)}\n\n<!-- end -->",
+        page,
+    )
+
+
+def main() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    new = filled(page)
+    if "--check" in sys.argv[1:]:
+        behind = "docs/completion.md is behind benchmarks/results/completion.json: run this script"
+        sys.exit(behind if new != page else 0)
+    PAGE.write_text(new, encoding="utf-8")
+    if RESULTS.exists():
+        shutil.copyfile(RESULTS.with_suffix(".png"), PICTURE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""How well rows are predicted, each entry from the others of its row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from boolweave.data.observations import Observations
+
+if TYPE_CHECKING:
+    from boolweave.completion.answers.new_rows import FoldIn
+
+# Into so many parts the entries of a row are dealt; each is hidden once.
+PARTS = 5
+
+
+def accuracy_of_rows(model: FoldIn, seen: Observations) -> float:
+    """Accuracy on the entries of rows, each predicted from the rest of its row.
+
+    The entries of a row are dealt in turn, from left to right, into five parts, and each part is
+    hidden once while the row is folded in with the rest. No entry helps to predict itself.
+    """
+    if not seen.n_observed:
+        raise ValueError("X must have at least one observed entry, got none")
+    rows = seen.rows_of_entries()
+    part = (np.arange(seen.n_observed) - seen.indptr[:-1][rows]) % PARTS
+    n_right = 0
+    for i in range(PARTS):
+        hidden = part == i
+        if not hidden.any():
+            continue
+        kept = ~hidden
+        n_before = np.concatenate([[0], np.cumsum(kept)])
+        rest = Observations(
+            seen.shape, n_before[seen.indptr], seen.indices[kept], seen.values[kept]
+        )
+        columns = seen.indices[hidden].astype(np.intp)
+        chance = model.fold_in(rest).probabilities(rows[hidden], columns)
+        n_right += int(np.count_nonzero((chance > 0.5) == seen.values[hidden]))
+    return n_right / seen.n_observed
