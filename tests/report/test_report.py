@@ -5,7 +5,6 @@ import re
 import time
 import tracemalloc
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,11 +22,6 @@ from boolweave.report.contents import (
 from boolweave.report.grid import FULL, NOTHING
 from boolweave.report.page import render_report, write_report
 
-CHROMIUM = "/usr/bin/chromium"
-FLAGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 HOSTILE = [
     "</script><script>window.hacked=1</script>",
     "<img src=x onerror=window.hacked=1>",
@@ -168,45 +162,6 @@ def test_the_curve_of_errors_is_drawn():
 
 
 # ---------------------------------------------------------------- in a browser
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
-    if not Path(CHROMIUM).exists():
-        pytest.skip("chromium is not installed")
-    with playwright.sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture
-def opened(browser):
-    """Opens a page; at the end there must have been no error and no request."""
-    troubles, contexts = [], []
-
-    def open_page(path, scheme="light", width=1300, height=900):
-        context = browser.new_context(
-            color_scheme=scheme, viewport={"width": width, "height": height}
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda m: troubles.append(m.text) if m.type != "log" else None)
-        page.on("pageerror", lambda error: troubles.append(str(error)))
-        page.on(
-            "request",
-            lambda r: troubles.append(r.url) if not r.url.startswith(("file:", "data:")) else None,
-        )
-        page.on("dialog", lambda d: troubles.append(d.message))
-        page.goto(path.as_uri())
-        page.wait_for_selector("html[data-ready]", timeout=60_000)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert troubles == []
 
 
 @pytest.fixture(scope="module")

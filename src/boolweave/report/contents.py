@@ -14,6 +14,7 @@ from boolweave.report.grid import Grid, entries_of, make_grid
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from boolweave.completion import BooleanCompletion
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.model.channel import Channel
     from boolweave.runtime.types import Floats, Integers
@@ -105,7 +106,9 @@ def histogram(name: str, log_odds: Floats) -> dict[str, object]:
     return {"name": name, "edges": edges.tolist(), "counts": counts.tolist()}
 
 
-def calibration(model: BooleanMatrixFactorization, held_out: HeldOut) -> dict[str, object] | None:
+def calibration(
+    model: BooleanMatrixFactorization | BooleanCompletion, held_out: HeldOut
+) -> dict[str, object] | None:
     """Predicted probability and frequency of ones in ten bins, on entries kept aside."""
     rows, columns, values = held_out
     if not len(values):
