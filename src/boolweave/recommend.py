@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -162,6 +162,14 @@ class Explanation:
     reasons: tuple[Reason, ...]
     sentence: str
 
+    def reason(self) -> str:
+        """In one line, why the value is what it is."""
+        if self.value and self.reasons:
+            return "; ".join(reason.sentence for reason in self.reasons)
+        if self.reasons:  # an even number of factors under XOR
+            return f"because its {len(self.reasons)} factors cancel out"
+        return "because no factor has both"
+
 
 def explain(model: Fitted, row: int | str, column: int | str) -> Explanation:
     """Which factors make an entry a one, with their members by name.
@@ -200,14 +208,9 @@ def explain(model: Fitted, row: int | str, column: int | str) -> Explanation:
     row_name, column_name = name_of(seen, m, "row"), name_of(seen, n, "column")
     own = seen.take_rows([m])
     observed = int(own.values[own.indices == n][0]) if n in own.indices else None
-    if value and reasons:
-        why = "; ".join(reason.sentence for reason in reasons)
-    elif reasons:  # an even number of factors under XOR
-        why = f"because its {len(reasons)} factors cancel out"
-    else:
-        why = "because no factor has both"
-    sentence = f"{row_name}, {column_name}: {value} with P(observing 1) = {chance:.2f}, {why}"
-    return Explanation(row_name, column_name, value, chance, observed, reasons, sentence)
+    found = Explanation(row_name, column_name, value, chance, observed, reasons, "")
+    what = f"{row_name}, {column_name}: {value} with P(observing 1) = {chance:.2f}"
+    return replace(found, sentence=f"{what}, {found.reason()}")
 
 
 def _reason(model: Fitted, k: int, both: float, share: float) -> Reason:
