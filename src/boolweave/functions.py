@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from boolweave import saving
+from boolweave.completion import BooleanCompletion
+from boolweave.completion.answers.dense import row_pieces
+from boolweave.completion.answers.saving import is_completion
 from boolweave.estimator import BooleanMatrixFactorization, fewest_errors
 from boolweave.estimator.parameters import check_fit_parameters, settings_of, with_objective
 from boolweave.fit import rank
 from boolweave.runtime.deadline import Deadline
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from numpy.typing import ArrayLike, NDArray
+
+    from boolweave.data.observations import Observations
     from boolweave.engine.result import Result
     from boolweave.fit.rank import RankSelection
 
@@ -99,8 +108,8 @@ def select_rank(
     return selection
 
 
-def load(path: str | Path) -> BooleanMatrixFactorization:
-    """Read a model that `BooleanMatrixFactorization.save` wrote.
+def load(path: str | Path) -> BooleanMatrixFactorization | BooleanCompletion:
+    """Read a model that `BooleanMatrixFactorization.save` or `BooleanCompletion.save` wrote.
 
     Examples
     --------
@@ -110,6 +119,8 @@ def load(path: str | Path) -> BooleanMatrixFactorization:
     >>> boolweave.load(path).components_
     array([[1, 0]], dtype=uint8)
     """
+    if is_completion(path):
+        return BooleanCompletion._load(path)
     return saving.load(path, BooleanMatrixFactorization)
 
 
@@ -150,20 +161,96 @@ def factorize(
     return estimator._find(X, sample_weight=sample_weight)[0]
 
 
-def complete(X: Any, n_components: int | Literal["auto"] = "auto", **parameters: Any) -> Result:
-    """Fill the holes of a Boolean matrix; the answer is `Result.completed`.
+@dataclass(frozen=True, eq=False)
+class Completion:
+    """A Boolean matrix without holes, as `complete` returns it.
 
-    The parameters are those of `BooleanMatrixFactorization`, except that entries which a sparse
-    matrix does not store are missing.
+    Attributes
+    ----------
+    model : BooleanCompletion
+        Fitted; it explains entries, recommends columns and takes new rows.
+    """
+
+    model: BooleanCompletion
+
+    @property
+    def observations(self) -> Observations:
+        """What was observed, (M, N)."""
+        return self.model.observations_
+
+    @property
+    def completed(self) -> NDArray[np.uint8]:
+        """What was observed, and the more probable value where nothing was, (M, N)."""
+        seen = self.observations
+        filled = np.empty(seen.shape, dtype=np.uint8)
+        for some, chance in self._pieces():
+            filled[some] = chance > 0.5
+        filled[seen.rows_of_entries(), seen.indices] = seen.values
+        return filled
+
+    @property
+    def probabilities(self) -> NDArray[np.float64]:
+        """P(o = 1) of every entry, observed or not, (M, N); worked out when asked for."""
+        chances = np.empty(self.observations.shape)
+        for some, chance in self._pieces():
+            chances[some] = chance
+        return chances
+
+    @property
+    def selection(self) -> list[dict[str, Any]]:
+        """What was tried on entries that were held out, a line for each model."""
+        return self.model.selection_
+
+    def predict_proba(self, rows: ArrayLike, cols: ArrayLike) -> NDArray[np.float64]:
+        """P(o = 1) at pairs of rows and columns, (n,)."""
+        return self.model.predict_proba(rows, cols)
+
+    def _pieces(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        return row_pieces(self.model.ensemble_, np.arange(self.observations.n_rows))
+
+
+def complete(
+    X: Any, n_components: int | Literal["auto"] = "auto", **parameters: Any
+) -> Completion | Result:
+    """Fill the holes of a Boolean matrix; the answer is its ``completed``.
+
+    Parameters
+    ----------
+    X : as in `BooleanCompletion.fit`, shape (M, N)
+        Entries that a sparse matrix does not store are missing, unless `absent` says otherwise.
+    n_components : int or "auto", default="auto"
+        Number of factors of a Boolean layer, or of a factorization.
+    **parameters
+        Those of `BooleanCompletion`. Where one is given that only `BooleanMatrixFactorization` has,
+        such as `method`, `noise` or `product`, the holes are filled by that.
+
+    Returns
+    -------
+    Completion
+        With ``completed`` (M, N), in which observed entries stay as they are, ``probabilities``
+        (M, N), ``predict_proba(rows, cols)``, ``selection`` and ``model``. Of a factorization it is
+        a `Result`.
 
     Examples
     --------
     >>> from boolweave import complete
     >>> nan = float("nan")
-    >>> complete([[1, 1, 0], [1, nan, 0], [1, 1, 0]], n_components=1, random_state=0).completed
+    >>> found = complete([[1, 1, 0], [1, nan, 0], [1, 1, 0]], random_state=0)
+    >>> found.completed
     array([[1, 1, 0],
            [1, 1, 0],
            [1, 1, 0]], dtype=uint8)
+    >>> bool(found.predict_proba([1], [1])[0] > 0.5)
+    True
     """
-    estimator = BooleanMatrixFactorization(n_components, **{"absent": "missing", **parameters})
-    return estimator._find(X)[0]
+    chosen = {"absent": "missing", **parameters}
+    if only_in_factorization(parameters):
+        return BooleanMatrixFactorization(n_components, **chosen)._find(X)[0]
+    return Completion(BooleanCompletion(n_components, **chosen).fit(X))
+
+
+def only_in_factorization(parameters: Mapping[str, Any]) -> list[str]:
+    """Names of the parameters given that `BooleanMatrixFactorization` has alone."""
+    own = set(signature(BooleanMatrixFactorization).parameters)
+    own -= set(signature(BooleanCompletion).parameters)
+    return [name for name, value in parameters.items() if name in own and value is not None]
