@@ -27,6 +27,7 @@ SOURCES = (
     "decoding/*.py",
     "baselines/*.py",
     "search/kernels/*.py",
+    "covering/kernels/*.py",
 )
 
 
