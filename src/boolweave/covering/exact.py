@@ -20,8 +20,8 @@ from boolweave.covering.kernels.reducing import (
     no_span,
     reduce,
 )
+from boolweave.covering.matrix import CELLS_AT_ONCE
 from boolweave.search.kernels.bits import n_words, unpack
-from boolweave.search.kernels.descent import n_different
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,6 +42,11 @@ WORK_AT_ONCE = 5e7
 
 # Rounds end when so many have brought nothing, and as many as it took to come so far.
 PATIENCE = 2000
+
+# The most words that the reductions look at, and the counting of neighbours: a nanosecond each or
+# less.
+REDUCING_WORK = 4 * 10**10
+COUNTING_WORK = 1e10
 
 # How many orders are tried for ones of which no two have a factor in common, and the most work.
 N_ORDERS = 64
@@ -87,7 +92,9 @@ def exact_cover(
         return Tiles(np.zeros((0, n_words(merged.shape[0])), dtype=np.uint64), merged.fixed[:0], 0)
     fate = no_fate(len(ones.rows))
     left = active.copy()
-    reduce(merged.allowed, left, ones, no_span(merged.allowed), fate)
+    # Ones with few neighbours dominate others, and it takes less time to look at them.
+    order = np.argsort(search.room(ones), kind="stable")
+    reduce(merged.allowed, left, ones, order, no_span(merged.allowed), fate, REDUCING_WORK)
     n_forced = int(fate.n[0])
     remaining = np.flatnonzero((fate.clique < 0) & (fate.dominator < 0))
     clique, n_left, bound = search.cover(_some(ones, remaining), left)
@@ -103,7 +110,7 @@ def exact_cover(
     else:
         clique, n_cliques = search.split(ones, fate.clique, limits)
         rows, columns = _spanned(merged, ones, clique, n_cliques)
-        bound = max(bound, *_bounds_of_limits(merged, active, limits))
+        bound = max(bound, *_bounds_of_limits(merged, ones, limits))
     return Tiles(rows, columns, bound, search.interrupted)
 
 
@@ -116,8 +123,11 @@ class _Search:
         self.random = np.random.default_rng(seed)
         self.work = 0.0
         self.interrupted = False
-        nothing = np.zeros_like(merged.allowed.rows)
-        self.n_allowed = n_different(merged.allowed.rows, nothing)
+        self.in_row, self.in_column = (_sizes(side) for side in merged.allowed)
+
+    def room(self, ones: Ones) -> Indices:
+        """The cells in the rows and columns where neighbours of each one can be, (E,)."""
+        return self.in_row[ones.rows] * self.in_column[ones.columns]
 
     # ------------------------------------------------------------ without limits
 
@@ -156,11 +166,18 @@ class _Search:
                     return clique, bound, bound
         own = np.zeros_like(active)
         np.bitwise_or.at(own, (ones.rows, ones.columns >> 6), _bit(ones.columns))
-        count = np.zeros(n_ones, dtype=np.int64)
-        count_neighbours(self.merged.allowed, own, ones, count)
-        bound = max(bound, self._independent(ones, own, count))
+        count = self._count(ones, own)
+        if self.most_work:
+            bound = max(bound, self._independent(ones, own, count))
         best, n_cliques = self._improved(ones, *self._first(ones, count), NO_LIMITS, bound)
         return best, n_cliques, bound
+
+    def _count(self, ones: Ones, own: Words) -> Indices:
+        """The number of neighbours of each one, or what is like it where there are too many."""
+        count = self.room(ones)
+        if self.in_column[ones.columns].sum() * float(own.shape[1]) < COUNTING_WORK:
+            count_neighbours(self.merged.allowed, own, ones, count)
+        return count
 
     def _independent(self, ones: Ones, own: Words, count: Indices) -> int:
         """The most ones found of which no two have a factor in common."""
@@ -169,7 +186,7 @@ class _Search:
             noise = self.random.random(len(count)) * (i > 0)
             order = np.argsort(count * (1 + noise), kind="stable")
             most = max(most, independent(self.merged.allowed, own.copy(), ones, order))
-            work += own.size + most * float(self.merged.allowed.rows.shape[1]) * 50
+            work += own.size * (1 + most * float(self.in_column.mean()) / len(own))
             if work > ORDERS_WORK:
                 break
         return most
@@ -219,7 +236,7 @@ class _Search:
 
     def _work_of_round(self, n_ones: int, n_cliques: int) -> float:
         M, N = self.merged.shape
-        lines = n_words(M) + n_words(N) + 4 * self.n_allowed * (1 / M + 1 / N)
+        lines = n_words(M) + n_words(N) + 4 * (self.in_row.mean() + self.in_column.mean())
         return n_ones * (4 + n_cliques / 64) + n_cliques * lines
 
     # ------------------------------------------------------------ with limits
@@ -274,13 +291,18 @@ def _enlarge(merged: Merged, rows: Words, columns: Words) -> None:
         common(merged.allowed.rows, rows[t], columns[t])
 
 
-def _sizes(words: Words) -> NDArray[np.int64]:
+def _sizes(words: Words) -> Indices:
     """The number of ones in each line of words."""
-    return unpack(words, 64 * words.shape[1]).sum(axis=1, dtype=np.int64)
+    step = max(1, CELLS_AT_ONCE // (64 * words.shape[1]))
+    parts = [
+        unpack(words[start : start + step], 64 * words.shape[1]).sum(axis=1, dtype=np.int64)
+        for start in range(0, len(words), step)
+    ]
+    return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
 
 
-def _bounds_of_limits(merged: Merged, active: Words, limits: Limits) -> tuple[int, int]:
+def _bounds_of_limits(merged: Merged, ones: Ones, limits: Limits) -> tuple[int, int]:
     """A row needs a factor for every so many of its ones; a column, too."""
-    bits = unpack(active, merged.shape[1]).astype(np.int64)
-    in_row, in_column = (bits @ merged.column_weight).max(), (merged.row_weight @ bits).max()
+    in_row = np.bincount(ones.rows, merged.column_weight[ones.columns]).max()
+    in_column = np.bincount(ones.columns, merged.row_weight[ones.rows]).max()
     return -(-int(in_row) // limits.columns), -(-int(in_column) // limits.rows)

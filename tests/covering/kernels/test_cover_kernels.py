@@ -77,7 +77,8 @@ def test_reductions_keep_the_least_number(seed):
     """Forced cliques and the least cover of what is left make the least cover of all."""
     ones, allowed, packed, listed = problem(seed, (5, 6), 0.5)
     active, fate = pack(ones), no_fate(len(listed.rows))
-    reduce(packed, active, listed, no_span(packed), fate)
+    order = np.random.default_rng(seed).permutation(len(listed.rows))
+    reduce(packed, active, listed, order, no_span(packed), fate, 10**9)
     left = unpack(active, 6).astype(bool)
     n_forced = int(fate.n[0])
     assert n_forced + least_cover(left, allowed) == least_cover(ones, allowed)
@@ -92,7 +93,8 @@ def test_dominated_ones_find_room(seed):
     """Every clique, with what it dominates, spans a rectangle of allowed entries."""
     ones, allowed, packed, listed = problem(seed, (9, 11), 0.5)
     active, fate = pack(ones), no_fate(len(listed.rows))
-    reduce(packed, active, listed, no_span(packed), fate)
+    order = np.random.default_rng(seed).permutation(len(listed.rows))
+    reduce(packed, active, listed, order, no_span(packed), fate, 10**9)
     left = np.flatnonzero((fate.clique < 0) & (fate.dominator < 0))
     fate.clique[left] = fate.n[0] + np.arange(len(left))
     follow(fate)
@@ -100,6 +102,18 @@ def test_dominated_ones_find_room(seed):
         members = fate.clique == clique
         assert members.any()
         assert allowed[np.ix_(listed.rows[members], listed.columns[members])].all()
+
+
+def test_reductions_end_early():
+    """Whatever they have looked at, what is left and what was found make a cover."""
+    ones, allowed, packed, listed = problem(3, (6, 6), 0.5)
+    for most in range(0, 60, 6):
+        active, fate = pack(ones), no_fate(len(listed.rows))
+        order = np.arange(len(listed.rows))
+        reduce(packed, active, listed, order, no_span(packed), fate, most)
+        left = unpack(active, 6).astype(bool)
+        assert fate.n[0] + least_cover(left, allowed) == least_cover(ones, allowed)
+        assert most or left.sum() == ones.sum()
 
 
 @pytest.mark.parametrize("limits", [NO_LIMITS, Limits(2, 3)])

@@ -120,9 +120,12 @@ def common(lines: Words, members: Words, out: Words) -> None:
 
 
 @njit(cache=True, nogil=True)
-def span(allowed: Allowed, active: Words, row: int, column: int, out: Span) -> None:
-    """Set the rows and columns of the neighbours of a one among the active ones (M, words of N)."""
-    n = active.shape[1]
+def span(allowed: Allowed, active: Words, row: int, column: int, out: Span) -> int:
+    """Set the rows and columns of the neighbours of a one among the active ones (M, words of N).
+
+    Returns how many words were looked at.
+    """
+    n, n_lines = active.shape[1], 0
     own = allowed.rows[row]
     clear(out.rows)
     clear(out.columns)
@@ -131,6 +134,7 @@ def span(allowed: Allowed, active: Words, row: int, column: int, out: Span) -> N
         while left != ZERO:
             line = 64 * j + lowest(left)
             left &= left - ONE
+            n_lines += 1
             found = ZERO
             for w in range(n):
                 shared = active[line, w] & own[w]
@@ -138,6 +142,7 @@ def span(allowed: Allowed, active: Words, row: int, column: int, out: Span) -> N
                 found |= shared
             if found != ZERO:
                 put(out.rows, line)
+    return n_lines * n
 
 
 @njit(cache=True, nogil=True)
@@ -203,24 +208,32 @@ def _take_out(
 
 
 @njit(cache=True, nogil=True)
-def reduce(allowed: Allowed, active: Words, ones: Ones, memory: Span, fate: Fate) -> None:
-    """Apply both rules until nothing changes.
+def reduce(
+    allowed: Allowed, active: Words, ones: Ones, order: Indices, memory: Span, fate: Fate,
+    most_words: int,
+) -> None:  # fmt: skip
+    """Apply both rules until nothing changes, or so many words were looked at.
 
-    `active` (M, words of N) has the ones that are to be covered; in the end, those left over.
+    `active` (M, words of N) has the ones that are to be covered; in the end, those left over. The
+    `order` (E,) in which ones are looked at changes nothing but the time.
     """
+    n_words = 0
     changed = np.zeros(active.shape[0], dtype=np.int64)
     looked = np.full(len(ones.rows), -1, dtype=np.int64)
     now = 0
     again = True
     while again:
         again = False
-        for e in range(len(ones.rows)):
+        for i in range(len(order)):
+            e = order[i]
             row, column = ones.rows[e], ones.columns[e]
             if not has(active[row], column) or not _is_due(allowed, column, changed, looked[e]):
                 continue
             now += 1
             looked[e] = now
-            span(allowed, active, row, column, memory)
+            n_words += span(allowed, active, row, column, memory)
+            if n_words > most_words:
+                return
             common(allowed.columns, memory.columns, memory.all_rows)
             forced = is_within(memory.rows, memory.all_rows)
             if not forced:
