@@ -175,7 +175,8 @@ class _Search:
     def _count(self, ones: Ones, own: Words) -> Indices:
         """The number of neighbours of each one, or what is like it where there are too many."""
         count = self.room(ones)
-        if self.in_column[ones.columns].sum() * float(own.shape[1]) < COUNTING_WORK:
+        n_words = np.minimum(self.in_row[ones.rows], own.shape[1])
+        if (self.in_column[ones.columns] * n_words).sum() < COUNTING_WORK:
             count_neighbours(self.merged.allowed, own, ones, count)
         return count
 
@@ -286,9 +287,10 @@ def _spanned(merged: Merged, ones: Ones, clique: Indices, n: int) -> tuple[Words
 
 def _enlarge(merged: Merged, rows: Words, columns: Words) -> None:
     """Give each tile all rows that allow its columns, then all columns that these allow."""
+    full = no_span(merged.allowed).full
     for t in range(len(rows)):
-        common(merged.allowed.columns, columns[t], rows[t])
-        common(merged.allowed.rows, rows[t], columns[t])
+        common(merged.allowed.columns, columns[t], rows[t], full)
+        common(merged.allowed.rows, rows[t], columns[t], full)
 
 
 def _sizes(words: Words) -> Indices:

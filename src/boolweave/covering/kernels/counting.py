@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boolweave.covering.kernels.reducing import has, position_of
+from boolweave.covering.kernels.reducing import full_words, has, position_of
 from boolweave.engine.kernels.jit import njit
 from boolweave.search.kernels.bits import ONE, ZERO, lowest, popcount
 
@@ -18,16 +18,18 @@ if TYPE_CHECKING:
 @njit(cache=True, nogil=True)
 def count_neighbours(allowed: Allowed, active: Words, ones: Ones, count: Indices) -> None:
     """Count the neighbours of each of the ones among the active ones (M, words of N)."""
+    full = np.zeros(active.shape[1], dtype=np.int64)
     for e in range(len(ones.rows)):
         own = allowed.rows[ones.rows[e]]
+        n_full = full_words(own, full)
         n = 0
         for j in range(allowed.columns.shape[1]):
             left = allowed.columns[ones.columns[e], j]
             while left != ZERO:
                 line = 64 * j + lowest(left)
                 left &= left - ONE
-                for w in range(own.shape[0]):
-                    n += popcount(active[line, w] & own[w])
+                for i in range(n_full):
+                    n += popcount(active[line, full[i]] & own[full[i]])
         count[e] = n
 
 
@@ -39,19 +41,21 @@ def independent(allowed: Allowed, active: Words, ones: Ones, order: Indices) -> 
     nothing when it goes.
     """
     n = 0
+    full = np.zeros(active.shape[1], dtype=np.int64)
     for i in range(len(order)):
         row, column = ones.rows[order[i]], ones.columns[order[i]]
         if not has(active[row], column):
             continue
         n += 1
         own = allowed.rows[row]
+        n_full = full_words(own, full)
         for j in range(allowed.columns.shape[1]):
             left = allowed.columns[column, j]
             while left != ZERO:
                 line = 64 * j + lowest(left)
                 left &= left - ONE
-                for w in range(own.shape[0]):
-                    active[line, w] &= ~own[w]
+                for k in range(n_full):
+                    active[line, full[k]] &= ~own[full[k]]
     return n
 
 

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     Indices = NDArray[np.int64]
 
 
+# A word that is found by its place takes as long as so many in a row.
+SPARSE = 4
+
+
 class Allowed(NamedTuple):
     """Where a factor may be: the ones and the missing entries of a matrix (M, N)."""
 
@@ -68,13 +72,16 @@ class Span(NamedTuple):
     columns: Words  # B (words of N,): their columns
     all_rows: Words  # (words of M,): the rows that allow all of B
     all_columns: Words  # (words of N,): the columns that all of A allow
+    full: Indices  # (the more words,): for `full_words`
 
 
 def no_span(allowed: Allowed) -> Span:
     """Allocate the memory."""
     of_rows, of_columns = allowed.columns.shape[1], allowed.rows.shape[1]
-    sizes = of_rows, of_columns, of_rows, of_columns
-    return Span(*(np.zeros(n, dtype=np.uint64) for n in sizes))
+    rows, all_rows = np.zeros((2, of_rows), dtype=np.uint64)
+    columns, all_columns = np.zeros((2, of_columns), dtype=np.uint64)
+    full = np.zeros(max(of_rows, of_columns), dtype=np.int64)
+    return Span(rows, columns, all_rows, all_columns, full)
 
 
 def no_fate(n_ones: int) -> Fate:
@@ -105,9 +112,26 @@ def is_within(small: Words, large: Words) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def common(lines: Words, members: Words, out: Words) -> None:
-    """Set what all member lines have in common; without members, everything."""
-    n = out.shape[0]
+def full_words(words: Words, full: Indices) -> int:
+    """List the words that are not zero; return how many there are.
+
+    Where they are few, as in sparse rows, loops go over them instead of over all words.
+    """
+    n = 0
+    for w in range(words.shape[0]):
+        if words[w] != ZERO:
+            full[n] = w
+            n += 1
+    return n
+
+
+@njit(cache=True, nogil=True)
+def common(lines: Words, members: Words, out: Words, full: Indices) -> None:
+    """Set what all member lines have in common; without members, everything.
+
+    `full` (words or more,) is scratch memory.
+    """
+    n, n_full = out.shape[0], -1
     for w in range(n):
         out[w] = ~ZERO
     for j in range(members.shape[0]):
@@ -115,8 +139,16 @@ def common(lines: Words, members: Words, out: Words) -> None:
         while left != ZERO:
             line = 64 * j + lowest(left)
             left &= left - ONE
-            for w in range(n):
-                out[w] &= lines[line, w]
+            if n_full < 0:
+                for w in range(n):
+                    out[w] = lines[line, w]
+                n_full = full_words(out, full)
+            elif SPARSE * n_full < n:
+                for i in range(n_full):
+                    out[full[i]] &= lines[line, full[i]]
+            else:
+                for w in range(n):
+                    out[w] &= lines[line, w]
 
 
 @njit(cache=True, nogil=True)
@@ -127,6 +159,8 @@ def span(allowed: Allowed, active: Words, row: int, column: int, out: Span) -> i
     """
     n, n_lines = active.shape[1], 0
     own = allowed.rows[row]
+    n_full = full_words(own, out.full)
+    is_sparse = SPARSE * n_full < n
     clear(out.rows)
     clear(out.columns)
     for j in range(out.rows.shape[0]):
@@ -136,13 +170,20 @@ def span(allowed: Allowed, active: Words, row: int, column: int, out: Span) -> i
             left &= left - ONE
             n_lines += 1
             found = ZERO
-            for w in range(n):
-                shared = active[line, w] & own[w]
-                out.columns[w] |= shared
-                found |= shared
+            if is_sparse:
+                for i in range(n_full):
+                    w = out.full[i]
+                    shared = active[line, w] & own[w]
+                    out.columns[w] |= shared
+                    found |= shared
+            else:
+                for w in range(n):
+                    shared = active[line, w] & own[w]
+                    out.columns[w] |= shared
+                    found |= shared
             if found != ZERO:
                 put(out.rows, line)
-    return n_lines * n
+    return n_lines * (SPARSE * n_full if is_sparse else n)
 
 
 @njit(cache=True, nogil=True)
@@ -234,10 +275,10 @@ def reduce(
             n_words += span(allowed, active, row, column, memory)
             if n_words > most_words:
                 return
-            common(allowed.columns, memory.columns, memory.all_rows)
+            common(allowed.columns, memory.columns, memory.all_rows, memory.full)
             forced = is_within(memory.rows, memory.all_rows)
             if not forced:
-                common(allowed.rows, memory.rows, memory.all_columns)
+                common(allowed.rows, memory.rows, memory.all_columns, memory.full)
             if _take_out(active, ones, e, forced, memory, fate, changed, now):
                 again = True
             if forced:
