@@ -71,8 +71,6 @@ def cover(
 
     Example: boolweave cover grants.csv --changes changes.csv
     """
-    from boolweave.covering.covering import find_cover
-    from boolweave.covering.wanted import Wanted
     from boolweave.io.write import TABLE_FORMATS, write_table
 
     kind = check_output(writing)
@@ -81,6 +79,9 @@ def cover(
         check_folder(path, option)
         output_format(path, None, TABLE_FORMATS, option)
     false = _number(false_ones)
+    from boolweave.covering.covering import find_cover  # only now: it takes a second or two
+    from boolweave.covering.wanted import Wanted
+
     matrix = _read(source, reading, writing.quiet)
     roles = None if fixed is None else _fixed(fixed)
     wanted = Wanted.of(matrix, coverage, false, n_components, roles, max_rows, max_columns)

@@ -92,7 +92,11 @@ def _without_false_ones(
     for f, rows in enumerate(pack(own[merged.first_rows].T)):
         remove_within(active, rows, merged.fixed[f])
     tiles = exact_cover(merged, active, limits, seed, MOST_WORK if exactly else 0.0)
-    return tiles, *merged.expanded(tiles.rows, tiles.columns)
+    X, Y = merged.expanded(tiles.rows, tiles.columns)
+    if len(Y):  # by their first rows and columns
+        order = np.lexsort((Y.argmax(axis=1), X.argmax(axis=0)))
+        X, Y = X[:, order], Y[order]
+    return tiles, X, Y
 
 
 def _product(X: Bits, Y: Bits, shape: tuple[int, int]) -> Words:

@@ -41,7 +41,7 @@ MOST_WORK = 4e9
 WORK_AT_ONCE = 5e7
 
 # Rounds end when so many have brought nothing, and as many as it took to come so far.
-PATIENCE = 2000
+PATIENCE = 10000
 
 # The most words that the reductions look at, and the counting of neighbours: a nanosecond each or
 # less.
