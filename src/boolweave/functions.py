@@ -12,6 +12,9 @@ from boolweave import saving
 from boolweave.completion import BooleanCompletion
 from boolweave.completion.answers.dense import row_pieces
 from boolweave.completion.answers.saving import is_completion
+from boolweave.covering.covering import find_cover
+from boolweave.covering.matrix import Matrix
+from boolweave.covering.wanted import Wanted
 from boolweave.estimator import BooleanMatrixFactorization, fewest_errors
 from boolweave.estimator.parameters import check_fit_parameters, settings_of, with_objective
 from boolweave.fit import rank
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from boolweave.covering.result import Cover
     from boolweave.data.observations import Observations
     from boolweave.engine.result import Result
     from boolweave.fit.rank import RankSelection
@@ -254,3 +258,67 @@ def only_in_factorization(parameters: Mapping[str, Any]) -> list[str]:
     own = set(signature(BooleanMatrixFactorization).parameters)
     own -= set(signature(BooleanCompletion).parameters)
     return [name for name, value in parameters.items() if name in own and value is not None]
+
+
+def cover(
+    X: Any,
+    coverage: float = 1.0,
+    false_ones: float = 0,
+    n_components: int | None = None,
+    fixed: Any = None,
+    max_rows: int | None = None,
+    max_columns: int | None = None,
+    random_state: int | np.random.RandomState | None = None,
+) -> Cover:
+    """Find the fewest factors that cover the ones of a Boolean matrix.
+
+    A cover by rectangles of ones is also known as a biclique cover, a tiling, or, for users and
+    their permissions, as role mining. Nothing but the number of factors counts: see `factorize` for
+    the fewest errors of a given number.
+
+    Parameters
+    ----------
+    X : as in `BooleanMatrixFactorization.fit`, shape (M, N)
+        What a sparse matrix does not store is a zero, and takes no memory. Missing entries may be
+        covered or not.
+    coverage : float, default=1.0
+        The least share of the ones that is covered, above 0 and at most 1.
+    false_ones : int or float, default=0
+        The most zeros that may be covered: a whole number, or a share of the number of ones if it
+        is a float, below 1.
+    n_components : int, optional
+        The most factors. If they are too few for `coverage`, as many ones as possible are covered.
+    fixed : array, table, sparse matrix or Observations, shape (F, N), optional
+        The columns of factors that must be in the answer, where they come first. Which rows they
+        have is found. Columns with names are matched by name.
+    max_rows, max_columns : int, optional
+        The most rows and columns of a factor that is not fixed.
+    random_state : int, RandomState or None
+        Seed of the search; the same seed gives the same answer.
+
+    Returns
+    -------
+    Cover
+        A `Result` with ``X`` (M, K) and ``Y`` (K, N), and what they cover: ``coverage``, ``curve``,
+        ``missed`` and ``false_ones``. ``cost`` is the number of factors K, and ``bound`` a proven
+        lower bound of it: where both are equal, no cover has fewer factors. Ctrl-C ends the search
+        early with the best cover so far, and ``interrupted`` is True.
+
+    Examples
+    --------
+    >>> from boolweave import cover
+    >>> grants = [[1, 1, 0, 0], [1, 1, 1, 1], [0, 0, 1, 1]]
+    >>> found = cover(grants, random_state=0)
+    >>> found.Y
+    array([[1, 1, 0, 0],
+           [0, 0, 1, 1]], dtype=uint8)
+    >>> found.cost, found.bound, found.coverage
+    (2.0, 2.0, 1.0)
+    >>> cover(grants, n_components=1, random_state=0).missed.tolist()
+    [[1, 2], [1, 3], [2, 2], [2, 3]]
+    """
+    from sklearn.utils import check_random_state
+
+    matrix = Matrix.of_data(X)
+    wanted = Wanted.of(matrix, coverage, false_ones, n_components, fixed, max_rows, max_columns)
+    return find_cover(matrix, wanted, int(check_random_state(random_state).randint(2**31)))

@@ -26,8 +26,8 @@ Ed,1,0,0,1,1
 Fay,0,1,?,0,0
 """
 COMMANDS = (
-    "factorize", "complete", "predict", "recommend", "explain", "rank", "report", "compare",
-    "decode", "group-test", "info", "demo",
+    "factorize", "complete", "cover", "predict", "recommend", "explain", "rank", "report",
+    "compare", "decode", "group-test", "info", "demo",
 )  # fmt: skip
 QUICK = ("-k", "2", "--method", "max-sum", "--jobs", "1")
 
