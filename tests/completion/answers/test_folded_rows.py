@@ -111,7 +111,7 @@ def test_wrong_levels(levels):
     ensemble = random_ensemble(4, cuts=CUTS, cut=2)
     seen = Observations.from_triples([0, 0, 1], [0, 3, 5], [0, 0, 1], shape=(2, 9))
     with pytest.raises(
-        ValueError, match="expected 3 levels, .* whole numbers from 0 to 2, but got"
+        ValueError, match=r"expected 3 levels, .* whole numbers from 0 to 2, but got"
     ):
         FoldIn(ensemble, SCALE).fold_in(seen, np.array(levels))
 
