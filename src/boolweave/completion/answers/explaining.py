@@ -14,7 +14,7 @@ nearest to that of its family.
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -323,17 +323,24 @@ def _shares(family: Family, averages: list[Averages], m: int, n: int, cut: int) 
         deviations.append(np.sqrt(1 + variance[0]))
     added, deviation = np.array(parts), np.array(deviations)
     t = added.sum(axis=1) / deviation
-    points, weights = np.polynomial.legendre.leggauss(N_POINTS)
-    way = np.multiply.outer((points + 1) / 2, t)
+    points, weights = _rule()
+    way = np.multiply.outer(points, t)
     chance = ndtr(way).mean(axis=1)
     density = np.exp(-(way**2) / 2) / np.sqrt(2 * np.pi) / len(t)
     slope = density / (chance * ndtr(-way).mean(axis=1))[:, None]
-    shares = (weights / 2 @ slope / deviation) @ added
+    shares = (weights @ slope / deviation) @ added
     # Log-odds have a limit, and the rule is not quite exact.
     exact = float(limited_log_odds(family.by_member(*at, cut).mean(axis=0))[0])
     if abs(shares.sum()) > 1e-6:
         shares *= exact / shares.sum()
     return Shares(*shares.tolist())
+
+
+@cache
+def _rule() -> tuple[Doubles, Doubles]:
+    """Points and weights of the rule of Gauss and Legendre, from 0 to 1."""
+    points, weights = np.polynomial.legendre.leggauss(N_POINTS)
+    return (points + 1) / 2, weights / 2
 
 
 def _averages(member: Member) -> Averages:
