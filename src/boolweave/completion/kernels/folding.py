@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from boolweave.completion.kernels.channels import LEAST, log_normal, normal_between
-from boolweave.completion.kernels.drawing import Lines, Link, Prior, _between, _slope
+from boolweave.completion.kernels.drawing import Lines, Link, Prior, level_slopes, slope_at
 from boolweave.engine.kernels.jit import njit
 from boolweave.runtime.types import Floats
 
@@ -137,12 +137,12 @@ def _newton(
         if binary:
             x = (mean - link.cuts[1]) * scale
             x = x if level == 1 else -x
-            slope = _slope(x, link.slopes)
+            slope = slope_at(x, link.slopes)
             weight = slope * (slope + x)
             slope = slope if level == 1 else -slope
         else:
             low = (link.cuts[level] - mean) * scale
-            slope, weight = _between(low, (link.cuts[level + 1] - mean) * scale)
+            slope, weight = level_slopes(low, (link.cuts[level + 1] - mean) * scale)
         weight *= scale * scale
         pull = weight * own + slope * scale
         for i in range(n):
