@@ -1,0 +1,150 @@
+"""New rows: as if they had been there from the start, each on its own."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from completions import fitted, planted, random_ensemble, random_observations, random_plain
+
+from boolweave import Observations
+from boolweave.completion.answers.dense import row_probabilities
+from boolweave.completion.answers.explaining import explain
+from boolweave.completion.answers.new_rows import FoldIn
+from boolweave.completion.answers.recommending import recommend
+from boolweave.completion.table import make_features
+
+SCALE = np.array([1.0, 0.5])
+CUTS = np.array([-np.inf, -0.7, 0.4, np.inf])
+
+
+def chances(ensemble):
+    return row_probabilities(ensemble, np.arange(ensemble.shape[0]))
+
+
+def test_rows_of_the_fit_get_nearly_what_they_have():
+    ensemble, table = fitted()
+    new = FoldIn(ensemble, table.count_scales[0]).fold_in(planted())
+    for i in range(3):  # both families, and each alone
+        families = slice(None) if i == 2 else slice(i, i + 1)
+        old_chance, new_chance = (
+            chances(replace(e, families=e.families[families])) for e in (ensemble, new)
+        )
+        assert np.abs(old_chance - new_chance).mean() < 0.02
+        assert np.corrcoef(old_chance.ravel(), new_chance.ravel())[0, 1] > 0.99
+
+
+def test_entries_that_were_not_seen_are_predicted():
+    """Half of the entries of each row, folded in, tell more of the rest than columns alone."""
+    ensemble, table = fitted()
+    kept, rows, columns, values = planted().hide(0.5, random_state=0)
+    model = FoldIn(ensemble, table.count_scales[0])
+    empty = Observations.from_triples([], [], [], shape=kept.shape)
+    losses = []
+    for seen in (kept, empty):
+        chance = model.fold_in(seen).probabilities(rows, columns)
+        losses.append(-np.mean(np.log(np.where(values, chance, 1 - chance))))
+    assert losses[0] < losses[1] - 0.05
+
+
+@pytest.mark.parametrize("product", ["or", "xor"])
+def test_each_row_on_its_own(product):
+    model = FoldIn(random_ensemble(1, product=product), SCALE)
+    seen = random_observations(3, shape=(6, 9))
+    together = chances(model.fold_in(seen))
+    for row in range(6):
+        alone = chances(model.fold_in(seen.take_rows([row])))
+        np.testing.assert_array_equal(alone[0], together[row])
+    turned = chances(model.fold_in(seen.take_rows(np.arange(6)[::-1])))
+    np.testing.assert_array_equal(turned[::-1], together)
+
+
+def test_threads_change_nothing():
+    seen = random_observations(3, shape=(20, 9))
+    one, two = (FoldIn(random_ensemble(1), SCALE, n_jobs).fold_in(seen) for n_jobs in (None, 2))
+    np.testing.assert_array_equal(chances(one), chances(two))
+
+
+def test_rows_without_entries_get_the_priors():
+    ensemble = random_ensemble(1)
+    new = FoldIn(ensemble, SCALE).fold_in(Observations.from_triples([], [], [], shape=(2, 9)))
+    features, _ = make_features(np.array([0, 0]), like=SCALE)
+    for old_family, new_family in zip(ensemble.families, new.families, strict=True):
+        for old, member in zip(old_family.members, new_family.members, strict=True):
+            np.testing.assert_allclose(member.rows, features.elsewhere @ old.priors[0], rtol=1e-6)
+            np.testing.assert_allclose(member.row_variance, [old.priors[1]] * 2, rtol=1e-6)
+            for a, b in zip(old.layers, member.layers, strict=True):
+                np.testing.assert_allclose(b.rows, [a.rows.mean(axis=0)] * 2, rtol=1e-5)
+                assert b.columns is a.columns
+    np.testing.assert_allclose(new.plain.rows, [ensemble.plain.rows.mean(axis=0)] * 2, rtol=1e-5)
+    assert "has no entries" in explain(new, random_observations(0, (2, 9), 0.0), 0, 0).sentence
+
+
+def test_more_ones_higher_offset():
+    ensemble = random_ensemble(2)
+    table = np.full((2, 9), np.nan)
+    table[:, :6] = [[1], [0]]
+    new = FoldIn(ensemble, SCALE).fold_in(Observations.from_dense(table))
+    for family in new.families:
+        for member in family.members:
+            assert member.rows[0, -1] > member.rows[1, -1]
+
+
+def test_levels_and_bits_of_levels():
+    """Levels say more than bits; of a level, bits say on which side of the cut it is."""
+    ensemble = replace(random_ensemble(4, cuts=CUTS, cut=2), plain=None)
+    levels = np.array([0, 1, 2, 0, 0, 2], dtype=np.uint8)
+    seen = Observations.from_triples(
+        [0] * 3 + [1] * 3, [0, 3, 5, 1, 2, 8], levels >= 2, shape=(2, 9)
+    )
+    model = FoldIn(ensemble, SCALE)
+    by_level, by_bit = model.fold_in(seen, levels), model.fold_in(seen)
+    assert by_level.cut == 2
+    np.testing.assert_array_equal(by_level.families[0].members[0].cuts, CUTS)
+    np.testing.assert_array_equal(by_bit.families[0].members[0].cuts, CUTS)
+    assert 0.001 < np.abs(chances(by_level) - chances(by_bit)).mean() < 0.1
+
+
+def test_features():
+    ensemble = random_ensemble(1)
+    family = ensemble.families[0]
+    members = [
+        m._replace(priors=(np.vstack([m.priors[0], np.eye(3)[-1]]), *m.priors[1:]))
+        for m in family.members
+    ]
+    ensemble = replace(ensemble, families=(replace(family, members=tuple(members)),), plain=None)
+    model, seen = FoldIn(ensemble, SCALE), random_observations(0, (2, 9))
+    low, high = chances(model.fold_in(seen, features=np.array([[-2.0], [2.0]])))
+    none = chances(model.fold_in(seen))
+    assert (low < none[0]).all() and (high > none[1]).all()
+    with pytest.raises(ValueError, match=r"expected features of shape \(2, 1\), .* got \(2, 2\)"):
+        model.fold_in(seen, features=np.zeros((2, 2)))
+
+
+def test_a_plain_model_alone():
+    ensemble = replace(
+        random_ensemble(1),
+        families=(),
+        plain=random_plain(np.random.default_rng(0), (7, 9), weight=1.0),
+    )
+    table = np.full((2, 9), np.nan)
+    table[:, :5] = [[1], [0]]
+    ones, zeros = chances(FoldIn(ensemble, SCALE).fold_in(Observations.from_dense(table)))
+    assert (ones > zeros).all()
+
+
+def test_they_are_asked_like_other_rows():
+    ensemble, table = fitted()
+    seen = planted().take_rows([4, 9])
+    new = FoldIn(ensemble, table.count_scales[0]).fold_in(seen)
+    found = recommend(new, seen, [1, 0], n=3, trained=ensemble)
+    assert (found.columns >= 0).all() and found.reasons[0][0].startswith("because ")
+    told = explain(new, seen, 1, int(found.columns[0, 0]), trained=ensemble)
+    assert told.probability == pytest.approx(found.probabilities[0, 0], abs=1e-6)
+    own = explain(ensemble, planted(), 9, int(found.columns[0, 0]))
+    for a, b in zip(told.parts, own.parts, strict=True):
+        assert a.log_odds == pytest.approx(b.log_odds, abs=0.4)
+
+
+def test_wrong_columns():
+    with pytest.raises(ValueError, match="expected rows of 9 columns, as in the fit, but got 8"):
+        FoldIn(random_ensemble(1), SCALE).fold_in(random_observations(0, (2, 8)))
