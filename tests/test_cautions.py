@@ -10,7 +10,14 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from boolweave import BooleanMatrixFactorization, Channel, Observations, cautions, complete
+from boolweave import (
+    BooleanCompletion,
+    BooleanMatrixFactorization,
+    Channel,
+    Observations,
+    cautions,
+    complete,
+)
 from boolweave.cautions import DegenerateDataWarning, share_changing
 from boolweave.datasets import load_senate, make_boolean
 from boolweave.engine import loop
@@ -159,3 +166,11 @@ def test_nothing_to_warn_of(table, given):
     with warnings.catch_warnings():
         warnings.simplefilter("error", DegenerateDataWarning)
         cautions.about_data(Observations.from_data(table), BooleanMatrixFactorization(1, **given))
+
+
+def test_completion_of_one_value():
+    with pytest.warns(DegenerateDataWarning, match="all 3 observed entries are 0") as caught:
+        BooleanCompletion(n_members=1, random_state=0).fit([[0, NAN], [0, 0]])
+    assert caught[0].filename == __file__
+    with pytest.raises(ValueError, match=r"at least one observed entry.*check how"):
+        BooleanCompletion().fit([[NAN, NAN]])

@@ -38,7 +38,8 @@ def test_public_names():
         assert getattr(boolweave, name).__module__.startswith("boolweave.")
         assert name in dir(boolweave)
     assert {
-        "BooleanMatrixFactorization", "Channel", "Observations", "complete", "factorize", "load"
+        "BooleanCompletion", "BooleanMatrixFactorization", "Channel", "Observations", "complete",
+        "factorize", "load",
     } <= set(boolweave.__all__)  # fmt: skip
     assert boolweave.datasets.make_boolean
 

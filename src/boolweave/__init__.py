@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from boolweave.completion import BooleanCompletion
     from boolweave.data.observations import Observations
     from boolweave.estimator import BooleanMatrixFactorization
-    from boolweave.functions import complete, factorize, load, select_rank
+    from boolweave.functions import complete, cover, factorize, load, select_rank
     from boolweave.model.channel import Channel
 
 __version__ = "0.1.0"
@@ -24,6 +24,7 @@ _HOME = {
     "Channel": "boolweave.model.channel",
     "Observations": "boolweave.data.observations",
     "complete": "boolweave.functions",
+    "cover": "boolweave.functions",
     "factorize": "boolweave.functions",
     "load": "boolweave.functions",
     "select_rank": "boolweave.functions",
@@ -37,6 +38,7 @@ __all__ = [
     "Channel",
     "Observations",
     "complete",
+    "cover",
     "factorize",
     "load",
     "select_rank",

@@ -5,7 +5,9 @@ A remedy names the parameter of Python; the options of the command line are call
 
 from __future__ import annotations
 
+import sys
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,25 +74,43 @@ def about_data(observations: ObservedEntries, parameters: Any) -> None:
     n_missing = observations.n_rows * observations.n_columns - observations.n_observed
     if n_missing == 0 or _says_what_is_missing(parameters):
         return
-    n_observed, n_ones = observations.n_observed, observations.n_ones
-    if n_observed == 0:
+    if observations.n_observed == 0:
         guess = "0" if parameters.objective == "errors" else "a guess of the prior"
-        what = f"nothing was observed: every entry will be {guess}"
-        remedy = (
-            'check how ones and zeros are marked; if what is not listed is 0, set absent="zero"'
+        warnings.warn(
+            f"nothing was observed: every entry will be {guess}; check how ones and zeros are "
+            'marked; if what is not listed is 0, set absent="zero"',
+            DegenerateDataWarning,
+            stacklevel=_calls_in_package(),
         )
-    elif n_ones in (0, n_observed):
-        value = int(n_ones > 0)
-        what = (
-            f"all {n_observed} observed entries are {value}, and nothing says where a {1 - value} "
-            f"would be: all {n_missing} missing entries are likely to become {value}"
-        )
-        remedy = "add observed ones, or check how they are marked"
-        if value:
-            remedy = 'if what is not listed is 0, set absent="zero"; otherwise add observed zeros'
     else:
+        about_one_value(observations)
+
+
+def about_one_value(observations: ObservedEntries) -> None:
+    """Warn if entries are missing and all that were observed are the same."""
+    n_observed, n_ones = observations.n_observed, observations.n_ones
+    n_missing = observations.shape[0] * observations.shape[1] - n_observed
+    if n_missing == 0 or n_ones not in (0, n_observed):
         return
-    warnings.warn(f"{what}; {remedy}", DegenerateDataWarning, stacklevel=5)
+    value = int(n_ones > 0)
+    remedy = "add observed ones, or check how they are marked"
+    if value:
+        remedy = 'if what is not listed is 0, set absent="zero"; otherwise add observed zeros'
+    warnings.warn(
+        f"all {n_observed} observed entries are {value}, and nothing says where a {1 - value} "
+        f"would be: all {n_missing} missing entries are likely to become {value}; {remedy}",
+        DegenerateDataWarning,
+        stacklevel=_calls_in_package(),
+    )
+
+
+def _calls_in_package() -> int:
+    """The level of the stack at which the user called the package, for `warnings.warn`."""
+    home = str(Path(__file__).parent)
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(home):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _says_what_is_missing(parameters: Any) -> bool:

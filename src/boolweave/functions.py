@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from boolweave import saving
+from boolweave.completion import BooleanCompletion
+from boolweave.completion.answers.dense import row_pieces
+from boolweave.completion.answers.saving import is_completion
+from boolweave.covering.covering import find_cover
+from boolweave.covering.matrix import Matrix
+from boolweave.covering.wanted import Wanted
 from boolweave.estimator import BooleanMatrixFactorization, fewest_errors
 from boolweave.estimator.parameters import check_fit_parameters, settings_of, with_objective
 from boolweave.fit import rank
 from boolweave.runtime.deadline import Deadline
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from numpy.typing import ArrayLike, NDArray
+
+    from boolweave.covering.result import Cover
+    from boolweave.data.observations import Observations
     from boolweave.engine.result import Result
     from boolweave.fit.rank import RankSelection
 
@@ -99,8 +112,8 @@ def select_rank(
     return selection
 
 
-def load(path: str | Path) -> BooleanMatrixFactorization:
-    """Read a model that `BooleanMatrixFactorization.save` wrote.
+def load(path: str | Path) -> BooleanMatrixFactorization | BooleanCompletion:
+    """Read a model that `BooleanMatrixFactorization.save` or `BooleanCompletion.save` wrote.
 
     Examples
     --------
@@ -110,6 +123,8 @@ def load(path: str | Path) -> BooleanMatrixFactorization:
     >>> boolweave.load(path).components_
     array([[1, 0]], dtype=uint8)
     """
+    if is_completion(path):
+        return BooleanCompletion._load(path)
     return saving.load(path, BooleanMatrixFactorization)
 
 
@@ -150,20 +165,160 @@ def factorize(
     return estimator._find(X, sample_weight=sample_weight)[0]
 
 
-def complete(X: Any, n_components: int | Literal["auto"] = "auto", **parameters: Any) -> Result:
-    """Fill the holes of a Boolean matrix; the answer is `Result.completed`.
+@dataclass(frozen=True, eq=False)
+class Completion:
+    """A Boolean matrix without holes, as `complete` returns it.
 
-    The parameters are those of `BooleanMatrixFactorization`, except that entries which a sparse
-    matrix does not store are missing.
+    Attributes
+    ----------
+    model : BooleanCompletion
+        Fitted; it explains entries, recommends columns and takes new rows.
+    """
+
+    model: BooleanCompletion
+
+    @property
+    def observations(self) -> Observations:
+        """What was observed, (M, N)."""
+        return self.model.observations_
+
+    @property
+    def completed(self) -> NDArray[np.uint8]:
+        """What was observed, and the more probable value where nothing was, (M, N)."""
+        seen = self.observations
+        filled = np.empty(seen.shape, dtype=np.uint8)
+        for some, chance in self._pieces():
+            filled[some] = chance > 0.5
+        filled[seen.rows_of_entries(), seen.indices] = seen.values
+        return filled
+
+    @property
+    def probabilities(self) -> NDArray[np.float64]:
+        """P(o = 1) of every entry, observed or not, (M, N); worked out when asked for."""
+        chances = np.empty(self.observations.shape)
+        for some, chance in self._pieces():
+            chances[some] = chance
+        return chances
+
+    @property
+    def selection(self) -> list[dict[str, Any]]:
+        """What was tried on entries that were held out, a line for each model."""
+        return self.model.selection_
+
+    def predict_proba(self, rows: ArrayLike, cols: ArrayLike) -> NDArray[np.float64]:
+        """P(o = 1) at pairs of rows and columns, (n,)."""
+        return self.model.predict_proba(rows, cols)
+
+    def _pieces(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        return row_pieces(self.model.ensemble_, np.arange(self.observations.n_rows))
+
+
+def complete(
+    X: Any, n_components: int | Literal["auto"] = "auto", **parameters: Any
+) -> Completion | Result:
+    """Fill the holes of a Boolean matrix; the answer is its ``completed``.
+
+    Parameters
+    ----------
+    X : as in `BooleanCompletion.fit`, shape (M, N)
+        Entries that a sparse matrix does not store are missing, unless `absent` says otherwise.
+    n_components : int or "auto", default="auto"
+        Number of factors of a Boolean layer, or of a factorization.
+    **parameters
+        Those of `BooleanCompletion`. Where one is given that only `BooleanMatrixFactorization` has,
+        such as `method`, `noise` or `product`, the holes are filled by that.
+
+    Returns
+    -------
+    Completion
+        With ``completed`` (M, N), in which observed entries stay as they are, ``probabilities``
+        (M, N), ``predict_proba(rows, cols)``, ``selection`` and ``model``. Of a factorization it is
+        a `Result`.
 
     Examples
     --------
     >>> from boolweave import complete
     >>> nan = float("nan")
-    >>> complete([[1, 1, 0], [1, nan, 0], [1, 1, 0]], n_components=1, random_state=0).completed
+    >>> found = complete([[1, 1, 0], [1, nan, 0], [1, 1, 0]], random_state=0)
+    >>> found.completed
     array([[1, 1, 0],
            [1, 1, 0],
            [1, 1, 0]], dtype=uint8)
+    >>> bool(found.predict_proba([1], [1])[0] > 0.5)
+    True
     """
-    estimator = BooleanMatrixFactorization(n_components, **{"absent": "missing", **parameters})
-    return estimator._find(X)[0]
+    chosen = {"absent": "missing", **parameters}
+    if only_in_factorization(parameters):
+        return BooleanMatrixFactorization(n_components, **chosen)._find(X)[0]
+    return Completion(BooleanCompletion(n_components, **chosen).fit(X))
+
+
+def only_in_factorization(parameters: Mapping[str, Any]) -> list[str]:
+    """Names of the parameters given that `BooleanMatrixFactorization` has alone."""
+    own = set(signature(BooleanMatrixFactorization).parameters)
+    own -= set(signature(BooleanCompletion).parameters)
+    return [name for name, value in parameters.items() if name in own and value is not None]
+
+
+def cover(
+    X: Any,
+    coverage: float = 1.0,
+    false_ones: float = 0,
+    n_components: int | None = None,
+    fixed: Any = None,
+    max_rows: int | None = None,
+    max_columns: int | None = None,
+    random_state: int | np.random.RandomState | None = None,
+) -> Cover:
+    """Find the fewest factors that cover the ones of a Boolean matrix.
+
+    A cover by rectangles of ones is also known as a biclique cover, a tiling, or, for users and
+    their permissions, as role mining. Nothing but the number of factors counts: see `factorize` for
+    the fewest errors of a given number.
+
+    Parameters
+    ----------
+    X : as in `BooleanMatrixFactorization.fit`, shape (M, N)
+        What a sparse matrix does not store is a zero, and takes no memory. Missing entries may be
+        covered or not.
+    coverage : float, default=1.0
+        The least share of the ones that is covered, above 0 and at most 1.
+    false_ones : int or float, default=0
+        The most zeros that may be covered: a whole number, or a share of the number of ones if it
+        is a float, below 1.
+    n_components : int, optional
+        The most factors. If they are too few for `coverage`, as many ones as possible are covered.
+    fixed : array, table, sparse matrix or Observations, shape (F, N), optional
+        The columns of factors that must be in the answer, where they come first. Which rows they
+        have is found. Columns with names are matched by name.
+    max_rows, max_columns : int, optional
+        The most rows and columns of a factor that is not fixed.
+    random_state : int, RandomState or None
+        Seed of the search; the same seed gives the same answer.
+
+    Returns
+    -------
+    Cover
+        A `Result` with ``X`` (M, K) and ``Y`` (K, N), and what they cover: ``coverage``, ``curve``,
+        ``missed`` and ``false_ones``. ``cost`` is the number of factors K, and ``bound`` a proven
+        lower bound of it: where both are equal, no cover has fewer factors. Ctrl-C ends the search
+        early with the best cover so far, and ``interrupted`` is True.
+
+    Examples
+    --------
+    >>> from boolweave import cover
+    >>> grants = [[1, 1, 0, 0], [1, 1, 1, 1], [0, 0, 1, 1]]
+    >>> found = cover(grants, random_state=0)
+    >>> found.Y
+    array([[1, 1, 0, 0],
+           [0, 0, 1, 1]], dtype=uint8)
+    >>> found.cost, found.bound, found.coverage
+    (2.0, 2.0, 1.0)
+    >>> cover(grants, n_components=1, random_state=0).missed.tolist()
+    [[1, 2], [1, 3], [2, 2], [2, 3]]
+    """
+    from sklearn.utils import check_random_state
+
+    matrix = Matrix.of_data(X)
+    wanted = Wanted.of(matrix, coverage, false_ones, n_components, fixed, max_rows, max_columns)
+    return find_cover(matrix, wanted, int(check_random_state(random_state).randint(2**31)))

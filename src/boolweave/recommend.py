@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from boolweave.data.labels import positions
+from boolweave.data.labels import name_of, positions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -162,6 +162,14 @@ class Explanation:
     reasons: tuple[Reason, ...]
     sentence: str
 
+    def reason(self) -> str:
+        """In one line, why the value is what it is."""
+        if self.value and self.reasons:
+            return "; ".join(reason.sentence for reason in self.reasons)
+        if self.reasons:  # an even number of factors under XOR
+            return f"because its {len(self.reasons)} factors cancel out"
+        return "because no factor has both"
+
 
 def explain(model: Fitted, row: int | str, column: int | str) -> Explanation:
     """Which factors make an entry a one, with their members by name.
@@ -197,17 +205,12 @@ def explain(model: Fitted, row: int | str, column: int | str) -> Explanation:
         for k in np.argsort(-shares, kind="stable")
         if shares[k] > 0
     )
-    row_name, column_name = name_of(model, m, "row"), name_of(model, n, "column")
+    row_name, column_name = name_of(seen, m, "row"), name_of(seen, n, "column")
     own = seen.take_rows([m])
     observed = int(own.values[own.indices == n][0]) if n in own.indices else None
-    if value and reasons:
-        why = "; ".join(reason.sentence for reason in reasons)
-    elif reasons:  # an even number of factors under XOR
-        why = f"because its {len(reasons)} factors cancel out"
-    else:
-        why = "because no factor has both"
-    sentence = f"{row_name}, {column_name}: {value} with P(observing 1) = {chance:.2f}, {why}"
-    return Explanation(row_name, column_name, value, chance, observed, reasons, sentence)
+    found = Explanation(row_name, column_name, value, chance, observed, reasons, "")
+    what = f"{row_name}, {column_name}: {value} with P(observing 1) = {chance:.2f}"
+    return replace(found, sentence=f"{what}, {found.reason()}")
 
 
 def _reason(model: Fitted, k: int, both: float, share: float) -> Reason:
@@ -225,14 +228,7 @@ def members(model: Fitted, k: int, axis: str) -> tuple[str, ...]:
     odds = result.row_log_odds[:, k] if axis == "row" else result.column_log_odds[k]
     inside = np.flatnonzero(odds > 0)
     order = inside[np.argsort(-odds[inside], kind="stable")]
-    return tuple(name_of(model, int(i), axis) for i in order)
-
-
-def name_of(model: Fitted, position: int, axis: str) -> str:
-    """The label of a row or column, or its number from 1."""
-    seen = model.result_.observations
-    labels = seen.row_labels if axis == "row" else seen.column_labels
-    return f"{axis} {position + 1}" if labels is None else str(labels[position])
+    return tuple(name_of(result.observations, int(i), axis) for i in order)
 
 
 def some_names(names: tuple[str, ...]) -> str:

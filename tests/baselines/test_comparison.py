@@ -19,10 +19,11 @@ def test_every_method_once():
         SEEN, n_components=2, n_folds=2, n_jobs=1, on_fold=lambda name, fold: told.append(name)
     )
     assert not found.failures and len(told) == 2 * len(found.folds)
-    assert len(found.folds) == 11
+    assert len(found.folds) == 12
     rows = {row["method"]: row for row in found.rows()}
     assert rows["boolweave max-sum"]["accuracy"] > 0.9
     assert rows["boolweave auto"]["accuracy"] > rows["majority"]["accuracy"] + 0.2
+    assert rows["boolweave completion"]["accuracy"] > rows["majority"]["accuracy"] + 0.2
     assert rows["majority"]["auc"] == 0.5 and rows["majority"]["rank"] == 0
     assert all(row["megabytes"] >= 0 and row["seconds"] >= 0 for row in rows.values())
     for measure in ("accuracy", "precision", "recall", "ndcg", "map"):

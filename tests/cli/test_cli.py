@@ -26,8 +26,8 @@ Ed,1,0,0,1,1
 Fay,0,1,?,0,0
 """
 COMMANDS = (
-    "factorize", "complete", "predict", "recommend", "explain", "rank", "report", "compare",
-    "decode", "group-test", "info", "demo",
+    "factorize", "complete", "cover", "predict", "recommend", "explain", "rank", "report",
+    "compare", "decode", "group-test", "info", "demo",
 )  # fmt: skip
 QUICK = ("-k", "2", "--method", "max-sum", "--jobs", "1")
 
@@ -147,6 +147,7 @@ def test_recommend_and_explain(shop):
     assert [(r["row"], r["rank"], r["column"]) for r in found] == [
         ("Fay", 1, "gin"), ("Cy", 1, "milk")
     ]  # fmt: skip
+    assert all(line["why"].startswith("because ") for line in found)
     assert answer("recommend", "likes.npz", cwd=shop).count("\n") == 5
     text = answer("explain", "likes.npz", "Ann", "tea", cwd=shop)
     assert "Ann, tea: 1" in text and "because factor" in text

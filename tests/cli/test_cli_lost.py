@@ -47,10 +47,11 @@ def run(tmp_path):
 
 @pytest.mark.parametrize("command", ["factorize", "complete"])
 def test_the_model_is_kept(run, command):
-    said, (folder,) = run(command)
+    said, (folder,) = run(command, *(["--members", "1"] if command == "complete" else []))
     kept = folder / "model.npz"
     assert f"the answer could not be written; the fitted model is kept in {kept}\n" in said
-    assert load(kept).components_.shape == (2, 15)
+    model = load(kept)
+    assert model.n_components == 2 and model.observations_.shape == (20, 15)
 
 
 def test_a_model_that_was_written_is_enough(run, tmp_path):

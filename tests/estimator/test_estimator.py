@@ -465,6 +465,7 @@ def test_complete():
     np.testing.assert_array_equal(result.completed, COMPLETE)
     ones = sp.csr_array(COMPLETE)
     assert complete(ones, 1, random_state=0).observations.n_observed == 12
+    assert complete(ones, 1, random_state=0, noise=0.1).observations.n_observed == 12
     assert factorize(ones, 2, random_state=0).observations.n_observed == 24
 
 

@@ -239,7 +239,7 @@ def test_false_one_weight_needs_errors():
 
 
 def test_complete_is_for_what_is_not_seen():
-    assert complete(table(), 2, random_state=0).cost is None
+    assert complete(table(), 2, random_state=0, method="auto").cost is None
 
 
 def test_too_little_memory():

@@ -14,7 +14,7 @@ from boolweave.engine.result import Result, numbered
 from boolweave.functions import factorize
 from boolweave.model.channel import Channel
 from boolweave.model.model import Model
-from boolweave.report.contents import factor_facts, make_grid
+from boolweave.report.contents import factor_facts, factor_grid
 
 SIZES = [(4, 3), (12, 9), (8, 5)]  # rows and columns of three tiles
 
@@ -96,7 +96,7 @@ def test_one_number_everywhere(table, tmp_path):
     for one in (model, load(tmp_path / "model.npz")):
         rows = one.row_log_odds_ > 0
         listed = factor_table(one, full=False).to_dicts()
-        grid = make_grid(one)
+        grid = factor_grid(one)
         frame = one.set_output(transform="pandas").transform(table)
         for k, (height, width) in enumerate(sorted(SIZES, reverse=True)):
             number = k + 1

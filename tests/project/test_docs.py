@@ -103,6 +103,7 @@ def what_readers_have(folder):
     from boolweave.decoding import design_pools, write_alist
 
     (folder / "votes.csv").write_text(LIKES)
+    (folder / "grants.csv").write_text("user,permission\nAnn,read\nBo,read\nBo,write\n")
     write_alist(folder / "code.alist", HAMMING)
     np.save(folder / "ratios.npy", np.full((2, 7), 3.0))
     np.savetxt(folder / "pools.csv", np.eye(4, 6), fmt="%d", delimiter=",")

@@ -5,7 +5,6 @@ import re
 import time
 import tracemalloc
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,21 +13,15 @@ from boolweave import BooleanMatrixFactorization, Observations
 from boolweave.datasets import load_senate, make_boolean
 from boolweave.report import page as page_module
 from boolweave.report.contents import (
-    FULL,
     N_BINS,
-    NOTHING,
     calibration,
     factor_facts,
+    factor_grid,
     histogram,
-    make_grid,
 )
+from boolweave.report.grid import FULL, NOTHING
 from boolweave.report.page import render_report, write_report
 
-CHROMIUM = "/usr/bin/chromium"
-FLAGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 HOSTILE = [
     "</script><script>window.hacked=1</script>",
     "<img src=x onerror=window.hacked=1>",
@@ -58,7 +51,7 @@ def hostile():
 
 def test_grid_holds_the_matrix_in_another_order():
     planted = make_boolean(30, 20, 3, flip=0.05, observed=0.7, random_state=0).observations
-    grid = make_grid(fitted(planted, 3))
+    grid = factor_grid(fitted(planted, 3))
     dense = planted.to_dense()
     rows = [int(label.split()[1]) - 1 for label in grid.row_labels]
     columns = [int(label.split()[1]) - 1 for label in grid.column_labels]
@@ -69,10 +62,10 @@ def test_grid_holds_the_matrix_in_another_order():
 
 
 def test_large_matrices_are_summarised(monkeypatch):
-    monkeypatch.setattr("boolweave.report.contents.MOST_CELLS", 100)
-    monkeypatch.setattr("boolweave.report.contents.GRID_SIDE", 5)
+    monkeypatch.setattr("boolweave.report.grid.MOST_CELLS", 100)
+    monkeypatch.setattr("boolweave.report.grid.GRID_SIDE", 5)
     planted = make_boolean(33, 21, 2, random_state=0).observations
-    grid = make_grid(fitted(planted))
+    grid = factor_grid(fitted(planted))
     assert grid.summarised and grid.observed.shape == grid.probability.shape == (5, 5)
     assert "(6 rows)" in grid.row_labels[0]
     sizes = np.outer(np.diff([0, 6, 13, 19, 26, 33]), np.diff([0, 4, 8, 12, 16, 21]))
@@ -96,10 +89,10 @@ def test_numbers_of_a_report_are_counted_in_pieces(monkeypatch):
     """Before: 28 bytes for each entry and more."""
     planted = make_boolean(2000, 400, 3, flip=0.05, random_state=0).observations
     model = fitted(planted.take_rows(slice(100)), 3)
-    monkeypatch.setattr("boolweave.report.contents.MOST_CELLS", 100)
+    monkeypatch.setattr("boolweave.report.grid.MOST_CELLS", 100)
     rows = np.resize(model.row_log_odds_, (2000, 3))
     model.result_ = replace(model.result_, observations=planted, row_log_odds=rows)
-    for numbers in (factor_facts, make_grid, lambda model: page_module._summary(model, None)):
+    for numbers in (factor_facts, factor_grid, lambda model: page_module._summary(model, None)):
         expected = numbers(model)
         tracemalloc.start()
         assert str(numbers(model)) == str(expected)
@@ -110,10 +103,10 @@ def test_numbers_of_a_report_are_counted_in_pieces(monkeypatch):
 
 def test_facts_of_factors_in_pieces(monkeypatch):
     model = fitted(make_boolean(40, 30, 3, flip=0.1, observed=0.7, random_state=0).observations, 3)
-    facts, grid = factor_facts(model), make_grid(model)
+    facts, grid = factor_facts(model), factor_grid(model)
     monkeypatch.setattr("boolweave.data.observations.ENTRIES_PER_CHUNK", 50)
     assert factor_facts(model) == facts
-    np.testing.assert_array_equal(make_grid(model).observed, grid.observed)
+    np.testing.assert_array_equal(factor_grid(model).observed, grid.observed)
 
 
 def test_calibration_counts_everything():
@@ -169,45 +162,6 @@ def test_the_curve_of_errors_is_drawn():
 
 
 # ---------------------------------------------------------------- in a browser
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
-    if not Path(CHROMIUM).exists():
-        pytest.skip("chromium is not installed")
-    with playwright.sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture
-def opened(browser):
-    """Opens a page; at the end there must have been no error and no request."""
-    troubles, contexts = [], []
-
-    def open_page(path, scheme="light", width=1300, height=900):
-        context = browser.new_context(
-            color_scheme=scheme, viewport={"width": width, "height": height}
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda m: troubles.append(m.text) if m.type != "log" else None)
-        page.on("pageerror", lambda error: troubles.append(str(error)))
-        page.on(
-            "request",
-            lambda r: troubles.append(r.url) if not r.url.startswith(("file:", "data:")) else None,
-        )
-        page.on("dialog", lambda d: troubles.append(d.message))
-        page.goto(path.as_uri())
-        page.wait_for_selector("html[data-ready]", timeout=60_000)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert troubles == []
 
 
 @pytest.fixture(scope="module")

@@ -52,6 +52,7 @@ _OURS = ("n_components", "n_jobs", "random_state")
 
 # By name in the table. Those of ours come first.
 METHODS: dict[str, Method] = {
+    "boolweave completion": Method("BooleanCompletion", {}, _OURS),
     "boolweave auto": Method("BooleanMatrixFactorization", {"method": "auto"}, _OURS),
     "boolweave max-sum": Method("BooleanMatrixFactorization", {"method": "max-sum"}, _OURS),
     "GLRM logistic": Method("GLRM", {"loss": "logistic"}),

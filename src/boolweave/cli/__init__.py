@@ -15,6 +15,7 @@ import typer
 
 from boolweave.cli import fitting, known, models, process
 from boolweave.cli.comparing import compare
+from boolweave.cli.covering import cover
 from boolweave.cli.demo import demo
 from boolweave.cli.options import as_options, grouped
 from boolweave.io.files import shortened
@@ -45,7 +46,7 @@ def _main(
 
 
 for _command in (
-    fitting.factorize, fitting.complete, models.predict, models.recommend, models.explain,
+    fitting.factorize, fitting.complete, cover, models.predict, models.recommend, models.explain,
     fitting.rank, models.report, compare, known.decode, known.group_test, fitting.info,
     demo,
 ):  # fmt: skip

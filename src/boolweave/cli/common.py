@@ -9,19 +9,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from boolweave.cli.options import Fitting, ReadingOptions
+from boolweave.cli.options import Completing, Fitting, ReadingOptions
 from boolweave.cli.output import talk
 from boolweave.cli.process import without_panic_reports
 
 if TYPE_CHECKING:
     from boolweave.cli.options import Cluster
+    from boolweave.completion import BooleanCompletion
     from boolweave.data.labels import Positions
     from boolweave.data.observations import Absent, Observations
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.io import Reading
 
+    Model: TypeAlias = BooleanMatrixFactorization | BooleanCompletion
 
 # Seconds: a fit that took so long is not given up because its answer cannot be written.
 WORTH_KEEPING = 60.0
@@ -102,23 +104,20 @@ def _above(text: str | None) -> str | float | None:
         raise ValueError(f"--above: expected mean, median or a number, got {text!r}") from None
 
 
-def fit(
+def fit_factors(
     observations: Observations, how: Fitting, quiet: bool, where: Cluster,
     objective: Literal["errors", "posterior"] = "posterior",
 ) -> BooleanMatrixFactorization:  # fmt: skip
-    """Fit, with progress on a terminal; warnings become lines on standard error.
+    """Fit factors, with progress on a terminal.
 
     The `objective` is that of one machine, where no option says another.
     """
-    import warnings
-
     from boolweave.cli.clusters import client_of
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.estimator.parameters import with_objective
 
     chosen = how.parameters() | {"verbose": 0 if quiet else 1}
-    with client_of(where, quiet) as client, warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with client_of(where, quiet) as client, warnings_as_lines(quiet):
         if client is None:
             model = BooleanMatrixFactorization(**with_objective(chosen, objective))
             model.fit(observations)
@@ -127,17 +126,48 @@ def fit(
 
             distributed = DaskBooleanMatrixFactorization(client=client, **chosen)
             model = distributed.fit(observations).to_local()  # what follows needs no cluster
+    _say_if_interrupted(model, quiet)
+    return model
+
+
+def fit_completion(
+    observations: Observations, how: Fitting, more: Completing, quiet: bool, where: Cluster
+) -> BooleanCompletion:
+    """Fit a completion, with progress on a terminal."""
+    from boolweave.cli.clusters import client_of
+    from boolweave.completion import BooleanCompletion
+
+    chosen = how.parameters() | more.parameters() | {"verbose": 0 if quiet else 1}
+    with client_of(where, quiet) as client, warnings_as_lines(quiet):
+        model = BooleanCompletion(client=client, **chosen).fit(observations)
+    model.client = None  # what follows needs no cluster
+    _say_if_interrupted(model, quiet)
+    return model
+
+
+def _say_if_interrupted(model: Model, quiet: bool) -> None:
+    if model.interrupted_:
+        talk("interrupted: writing the best result so far", quiet)
+
+
+@contextmanager
+def warnings_as_lines(quiet: bool) -> Iterator[None]:
+    """Turn the warnings of a fit into lines on standard error, each said once."""
+    import warnings
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
     said = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
     for line in dict.fromkeys(_for_the_shell(text) for text in said):
         talk(f"warning: {line}", quiet)
-    if model.interrupted_:
-        talk("interrupted: writing the best result so far", quiet)
-    return model
 
 
 def _for_the_shell(text: str) -> str:
     """A warning in one line, the parameters that it names as options of the command line."""
-    names = [field.name for group in (Fitting, ReadingOptions) for field in fields(group)]
+    names = [
+        field.name for group in (Fitting, Completing, ReadingOptions) for field in fields(group)
+    ]
     unmistakable = [name for name in names if "_" in name]
 
     def option(found: re.Match[str]) -> str:
@@ -148,9 +178,7 @@ def _for_the_shell(text: str) -> str:
 
 
 @contextmanager
-def not_lost(
-    fitted: BooleanMatrixFactorization, began: float, model: Path | None
-) -> Iterator[None]:
+def not_lost(fitted: Model, began: float, model: Path | None) -> Iterator[None]:
     """Keep the model where writing the answer fails after a long fit, so that it is not lost.
 
     `began` is when the fit began, and `model` where the model is to be written.
@@ -174,7 +202,7 @@ def not_lost(
         raise
 
 
-def load_model(path: Path) -> BooleanMatrixFactorization:
+def load_model(path: Path) -> Model:
     """A saved model, also through a pipe; damage and absence are one line each."""
     from boolweave import load
 
@@ -185,7 +213,7 @@ def load_model(path: Path) -> BooleanMatrixFactorization:
 
 
 def find_positions(
-    model: BooleanMatrixFactorization, wanted: Sequence[str], axis: Literal["row", "column"],
+    model: Model, wanted: Sequence[str], axis: Literal["row", "column"],
     source: str | None = None,
 ) -> Positions:  # fmt: skip
     """Positions of rows or columns by label, or by number from 1 where there are no labels.

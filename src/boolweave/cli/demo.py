@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from boolweave.baselines import Baseline
+    from boolweave.completion import BooleanCompletion
     from boolweave.data.observations import Observations
     from boolweave.datasets import Dataset
     from boolweave.estimator import BooleanMatrixFactorization
@@ -25,6 +26,7 @@ STARTS = 3
 PARTIES = ("Democrat", "Republican")
 PARTY_COLOURS = {"Democrat": "#3b6fb6", "Republican": "#c8443a", "Independent": "#7f7f7f"}
 NAMES_SHOWN = 6
+OFFSETS, COMPLETION = "bias of senator and roll call", "boolweave completion"
 
 
 def demo(
@@ -40,16 +42,18 @@ def demo(
     """Complete hidden votes of the 107th US Senate.
 
     Hides 80% of the votes, fills them in from the rest, and prints how many of the hidden ones were
-    right, how many of the yeas were found and how many nays were taken for yeas, beside two simple
-    rules. Draws a picture where matplotlib is installed.
+    right, how many of the yeas were found, how many nays were taken for yeas, and the log-loss of
+    the probabilities, beside two simple rules; then a few Boolean factors in words. Draws a picture
+    where matplotlib is installed.
 
     Example: boolweave demo --seed 1 -o senate.png
     """
     from rich.console import Console
 
     from boolweave.baselines import BiasModel, Majority
+    from boolweave.completion import BooleanCompletion
     from boolweave.datasets import load_senate
-    from boolweave.metrics import agreement
+    from boolweave.metrics import agreement, log_loss
 
     talk = Console(stderr=True, quiet=quiet or json, soft_wrap=True, highlight=False)
     page = Console(soft_wrap=True, highlight=False)
@@ -61,25 +65,36 @@ def demo(
         f"The 107th Senate: {votes.n_rows} roll calls x {votes.n_columns} senators, "
         f"{votes.n_observed} votes. {len(values)} are hidden, {kept.n_observed} stay."
     )
-    model = _fit(kept, seed, jobs)
-    rules: dict[str, Baseline | BooleanMatrixFactorization] = {
+    factors = _find_factors(kept, seed, jobs)
+    completion = BooleanCompletion(n_jobs=jobs, random_state=seed).fit(kept)
+    rules: dict[str, Baseline | BooleanMatrixFactorization | BooleanCompletion] = {
         "always the majority": Majority().fit(kept),
-        "bias of senator and roll call": BiasModel(random_state=seed).fit(kept),
-        f"boolweave, {len(model.components_)} factors": model,
+        OFFSETS: BiasModel(random_state=seed).fit(kept),
+        f"boolweave, {len(factors.components_)} factors": factors,
+        COMPLETION: completion,
     }
     figures = {name: agreement(values, rule.predict(rows, columns)) for name, rule in rules.items()}
+    losses = {
+        name: log_loss(values, rule.predict_proba(rows, columns)) for name, rule in rules.items()
+    }
     if json:
         measures = ("accuracy", "ones_covered", "false_ones")
         put_json(
             {"hidden": len(values), "hidden_ones": int(values.sum())}
             | {m: {name: getattr(f, m) for name, f in figures.items()} for m in measures}
+            | {"log_loss": losses}
         )
         return
-    _print_figures(page, figures)
+    _print_figures(page, figures, losses)
     if not quiet:
-        _print_factors(page, model, senate)
+        gain = (figures[COMPLETION].accuracy or 0.0) - (figures[OFFSETS].accuracy or 0.0)
+        page.print(
+            f"\nThe completion has {100 * gain:.1f} points more of the hidden votes right than "
+            f"offsets alone. Its model: {completion.ensemble_.name}."
+        )
+        _print_factors(page, factors, senate)
     if find_spec("matplotlib") is not None:
-        _draw(model, senate, output)
+        _draw(factors, completion, senate, output)
         talk.print(f"Picture: {output}", markup=False)
     else:
         talk.print("No picture: install matplotlib, pip install 'boolweave[plot]'", markup=False)
@@ -89,7 +104,7 @@ def demo(
 # ---------------------------------------------------------------- completing
 
 
-def _fit(kept: Observations, seed: int, jobs: int) -> BooleanMatrixFactorization:
+def _find_factors(kept: Observations, seed: int, jobs: int) -> BooleanMatrixFactorization:
     """The number of factors with the highest log-posterior; the hidden votes are not looked at."""
     import warnings
 
@@ -111,18 +126,19 @@ def _fit(kept: Observations, seed: int, jobs: int) -> BooleanMatrixFactorization
 # ---------------------------------------------------------------- showing
 
 
-def _print_figures(page: Console, figures: dict[str, Agreement]) -> None:
+def _print_figures(page: Console, figures: dict[str, Agreement], losses: dict[str, float]) -> None:
     from rich.table import Table
 
     best = max(found.accuracy or 0.0 for found in figures.values())
     table = Table(title="Hidden votes that were right", title_justify="left", box=None)
     table.add_column("rule")
-    for heading in ("right", "yeas found", "false yeas"):
+    for heading in ("right", "yeas found", "false yeas", "log-loss"):
         table.add_column(heading, justify="right")
     table.add_column("")
     for name, found in figures.items():
         share = found.accuracy or 0.0
-        cells = (f"{share:.1%}", f"{found.ones_covered:.1%}", f"{found.false_ones:,}")
+        counts = (f"{share:.1%}", f"{found.ones_covered:.1%}", f"{found.false_ones:,}")
+        cells = (*counts, f"{losses[name]:.3f}")
         style = "bold" if share == best else ""
         table.add_row(name, *cells, "█" * round(10 * share), style=style)
     page.print(table)
@@ -168,18 +184,27 @@ def _side(counts: dict[str, tuple[int, int]]) -> str:
     return "the Democratic side" if democrat > republican else "the Republican side"
 
 
-def _draw(model: BooleanMatrixFactorization, senate: Dataset, output: Path) -> None:
+def _draw(
+    factors: BooleanMatrixFactorization, completion: BooleanCompletion, senate: Dataset,
+    output: Path,
+) -> None:  # fmt: skip
+    """Votes that were shown, completed and all, ordered by the factors."""
+    import numpy as np
+
+    from boolweave.completion.answers.dense import row_probabilities
     from boolweave.plot import plot_tiles
 
-    X = model.row_log_odds_ > 0
+    X = factors.row_log_odds_ > 0
+    shown = factors.observations_
+    chances = row_probabilities(completion.ensemble_, np.arange(shown.n_rows))
     figure = plot_tiles(
         {
-            f"what was shown: {1 - HIDDEN_SHARE:.0%} of the votes": model.observations_.to_dense(),
-            "completed": model.inverse_transform(X),
+            f"what was shown: {1 - HIDDEN_SHARE:.0%} of the votes": shown.to_dense(),
+            "completed": (chances > 0.5).astype(np.uint8),
             "all votes": senate.observations.to_dense(),
         },
         X,
-        model.components_,
+        factors.components_,
         title="The 107th Senate, completed from a fifth of its votes",
         row_name="roll calls",
         column_name="senators",

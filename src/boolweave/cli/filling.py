@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from boolweave.completion.answers.dense import row_pieces
+from boolweave.estimator import BooleanMatrixFactorization
+
 if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
+    from boolweave.cli.common import Model
     from boolweave.data.observations import Observations
-    from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.runtime.types import Integers
+
+    Bits = NDArray[np.uint8]
+    Chances = NDArray[np.float64]
 
 Number = TypeVar("Number", bound=np.generic)
 
@@ -25,12 +31,10 @@ PIECE = 1 << 20
 LINE = 48
 
 
-def values(
-    fitted: BooleanMatrixFactorization, seen: Observations, denoise: bool
-) -> Iterator[NDArray[np.uint8]]:
+def values(fitted: Model, seen: Observations, denoise: bool) -> Iterator[NDArray[np.uint8]]:
     """Decoded values, (some rows, N) at a time; what was observed stays, unless `denoise`."""
     start = 0
-    for matrix in _joined(matrix for _, matrix in fitted.result_.predict_rows()):
+    for matrix in _joined(value for _, value in _decoded(fitted)):
         if not denoise:
             row, column, value = _observed(seen, slice(start, start + len(matrix)))
             matrix[row, column] = value
@@ -38,21 +42,20 @@ def values(
         yield matrix
 
 
-def probabilities(fitted: BooleanMatrixFactorization) -> Iterator[NDArray[np.float64]]:
+def probabilities(fitted: Model) -> Iterator[NDArray[np.float64]]:
     """P(o = 1), (some rows, N) at a time."""
-    for matrix in _joined(matrix for _, matrix in fitted.result_.predict_proba_rows()):
+    for matrix in _joined(chance for _, chance in _chances(fitted)):
         yield matrix.round(6)
 
 
-def holes(fitted: BooleanMatrixFactorization, seen: Observations) -> Iterator[pl.DataFrame]:
+def holes(fitted: Model, seen: Observations) -> Iterator[pl.DataFrame]:
     """A line for each entry that was missing: row, column, value, probability."""
     import polars as pl
 
     from boolweave.io.write import column_names, row_names
 
     names = [pl.Series(of(seen), dtype=pl.String) for of in (row_names, column_names)]
-    pieces = zip(fitted.result_.predict_rows(), fitted.result_.predict_proba_rows(), strict=True)
-    for (piece, value), (_, chance) in pieces:
+    for piece, value, chance in _both(fitted):
         missing = np.ones(value.shape, dtype=bool)
         missing[_observed(seen, piece)[:2]] = False
         m, n = np.nonzero(missing)
@@ -80,6 +83,32 @@ def check_size(seen: Observations, kind: str, what: str, max_memory: str | None)
         shape, itemsize = (seen.n_rows * seen.n_columns - seen.n_observed, 4), LINE // 4
     remedy = "write CSV, of which only a piece is in memory at a time, or raise --max-memory"
     check_answer(shape, itemsize, f"the output as {kind}", remedy, in_bytes(max_memory))
+
+
+def _decoded(fitted: Model) -> Iterator[tuple[slice, Bits]]:
+    """Values of all entries, some rows at a time."""
+    if isinstance(fitted, BooleanMatrixFactorization):
+        yield from fitted.result_.predict_rows()
+    else:
+        yield from ((piece, value) for piece, value, _ in _both(fitted))
+
+
+def _chances(fitted: Model) -> Iterator[tuple[slice, Chances]]:
+    """P(o = 1) of all entries, some rows at a time."""
+    if isinstance(fitted, BooleanMatrixFactorization):
+        yield from fitted.result_.predict_proba_rows()
+    else:
+        yield from row_pieces(fitted.ensemble_, np.arange(fitted.observations_.n_rows))
+
+
+def _both(fitted: Model) -> Iterator[tuple[slice, Bits, Chances]]:
+    """Values and probabilities together."""
+    if isinstance(fitted, BooleanMatrixFactorization):
+        for (piece, value), (_, chance) in zip(_decoded(fitted), _chances(fitted), strict=True):
+            yield piece, value, chance
+    else:
+        for piece, chance in _chances(fitted):
+            yield piece, (chance > 0.5).astype(np.uint8), chance
 
 
 def _joined(pieces: Iterable[NDArray[Number]]) -> Iterator[NDArray[Number]]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from boolweave.cli.common import command_line, fit, not_lost, read_input
+from boolweave.cli.common import fit_completion, fit_factors, read_input
+from boolweave.cli.fits import check_kept, end, fitted, number_of
 from boolweave.cli.options import (
     Cluster,
+    Completing,
     Fitting,
     Json,
     Keeping,
@@ -23,29 +22,22 @@ from boolweave.cli.options import (
     Writing,
 )
 from boolweave.cli.output import (
-    check_folder,
     check_output,
-    check_report,
     factor_table,
     put_answer,
     put_json,
     put_table,
     talk,
 )
-from boolweave.cli.process import INTERRUPTED
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
     from numpy.typing import NDArray
 
-    from boolweave.data.observations import Absent
-    from boolweave.estimator import BooleanMatrixFactorization
-    from boolweave.io import Reading
-    from boolweave.metrics import Agreement
-    from boolweave.report.contents import HeldOut
-
-# Factors whose stability is said one by one.
-NAMED = 8
+    from boolweave.cli.common import Model
+    from boolweave.data.observations import Observations
 
 
 def factorize(
@@ -71,10 +63,11 @@ def factorize(
     from boolweave.recommend import members
 
     kind = check_output(writing)
-    _check_kept(keeping)
+    check_kept(keeping)
     contents = read_input(source, reading, writing.quiet, max_memory=fitting.max_memory)
-    absent = reading.absent or "zero"
-    with _fitted(contents, absent, fitting, where, keeping, writing.quiet, "errors") as found:
+    absent, seed = reading.absent or "zero", fitting.random_state
+    fit = partial(fit_factors, how=fitting, quiet=writing.quiet, where=where, objective="errors")
+    with fitted(contents, absent, keeping, seed, writing.quiet, fit) as found:
         model = found.model
         put_answer(
             writing,
@@ -85,8 +78,8 @@ def factorize(
                         "factor": k + 1,
                         "rows": members(model, k, "row"),
                         "columns": members(model, k, "column"),
-                        "stability": _number_of(model.factor_stability_, k),
-                        "redundancy": _number_of(model.redundancy_, k),
+                        "stability": number_of(model.factor_stability_, k),
+                        "redundancy": number_of(model.redundancy_, k),
                     }
                     for k in range(len(model.components_))
                 ],
@@ -107,10 +100,12 @@ def complete(
         ),
     ] = "values",
     denoise: Annotated[
-        bool, typer.Option("--denoise", help="Replace observed entries too where factors differ.")
+        bool,
+        typer.Option("--denoise", help="Replace observed entries too where the model differs."),
     ] = False,
     keeping: Keeping,
     reading: ReadingOptions,
+    completing: Completing,
     fitting: Fitting,
     where: Cluster,
 ) -> None:
@@ -118,18 +113,23 @@ def complete(
 
     Observed entries stay as they are. What sparse files do not name is missing here.
 
-    Example: boolweave complete votes.csv -k 3 -o completed.csv
+    The model has an offset for each row and column, directions, and Boolean layers of -k factors
+    each, as far as they help to predict entries that are held out. An option that only a Boolean
+    factorization has, such as --method, --noise, --product or --objective, chooses that instead.
+
+    Example: boolweave complete votes.csv -o completed.csv --report votes.html
     """
     from boolweave.cli import filling
     from boolweave.io.write import MATRIX_FORMATS, TABLE_FORMATS, write_matrix, write_pieces
 
     kind = check_output(writing, TABLE_FORMATS if fill == "both" else MATRIX_FORMATS)
-    _check_kept(keeping)
+    check_kept(keeping)
+    fit = _completing_with(fitting, completing, writing.quiet, where)
     contents = read_input(source, reading, writing.quiet, "missing", fitting.max_memory)
     seen = contents.observations
     filling.check_size(seen, kind, fill, fitting.max_memory)
-    absent = reading.absent or "missing"
-    with _fitted(contents, absent, fitting, where, keeping, writing.quiet) as found:
+    absent, seed = reading.absent or "missing", fitting.random_state
+    with fitted(contents, absent, keeping, seed, writing.quiet, fit) as found:
         model = found.model
 
         def write() -> None:
@@ -150,6 +150,24 @@ def complete(
             },
             write,
         )
+
+
+def _completing_with(
+    fitting: Fitting, completing: Completing, quiet: bool, where: Cluster
+) -> Callable[[Observations], Model]:
+    """What `complete` fits: a completion, or factors if an option says so that only they have."""
+    from boolweave.functions import only_in_factorization
+
+    of_factors, of_completion = only_in_factorization(fitting.parameters()), completing.parameters()
+    if of_factors and of_completion:
+        names = [f"--{name.replace('_', '-')}" for name in (of_factors[0], min(of_completion))]
+        raise ValueError(
+            f"{names[0]} is an option of a Boolean factorization, which has no {names[1]}: leave "
+            "one of them out"
+        )
+    if of_factors:
+        return partial(fit_factors, how=fitting, quiet=quiet, where=where)
+    return partial(fit_completion, how=fitting, more=completing, quiet=quiet, where=where)
 
 
 def rank(
@@ -194,7 +212,7 @@ def rank(
         put_table(writing, kind, pl.DataFrame(found.table()), answer)
     stopped = " of those tried before the interrupt" if found.interrupted else ""
     talk(f"best{stopped}: n_components = {found.best}", writing.quiet or writing.json)
-    _end(found.interrupted)
+    end(found.interrupted)
 
 
 def info(
@@ -250,169 +268,3 @@ def _examples(labels: NDArray[np.str_] | None) -> str:
     if labels is None:
         return "none"
     return ", ".join(labels[:3].tolist()) + (", ..." if len(labels) > 3 else "")
-
-
-# ---------------------------------------------------------------- a fit and what is said of it
-
-
-@dataclass(frozen=True, eq=False)
-class _Fit:
-    """A fitted model, and the entries that were kept aside to test it."""
-
-    model: BooleanMatrixFactorization
-    held_out: HeldOut | None
-
-    def on_observed(self) -> Agreement:
-        from boolweave.metrics import Agreement
-
-        return Agreement.of_counts(self.model.result_.counts(self.model.observations_))
-
-    def on_held_out(self) -> Agreement | None:
-        from boolweave.metrics import agreement
-
-        if self.held_out is None:
-            return None
-        rows, columns, values = self.held_out
-        return agreement(values, self.model.predict(rows, columns))
-
-    def n_empty(self) -> int:
-        """How many factors have no row, or no column."""
-        full = (self.model.row_log_odds_ > 0).any(0) & self.model.components_.any(1)
-        return len(self.model.components_) - int(full.sum())
-
-    def summary(self) -> dict[str, object]:
-        """The figures of a fit, for `--json`."""
-        model, seen = self.model, self.model.observations_
-        observed = self.on_observed()
-        summary = {
-            "rows": seen.n_rows,
-            "columns": seen.n_columns,
-            "observed": seen.n_observed,
-            "objective": model.objective,
-            "error": model.error_,
-            "error_bound": model.error_bound_,
-            "missed": observed.n_ones - observed.n_covered,
-            "n_components": len(model.components_),
-            "n_empty": self.n_empty(),
-            "converged": bool(model.converged_),
-            "interrupted": bool(model.interrupted_),
-            "n_iter": int(model.n_iter_),
-            "log_posterior": float(model.log_posterior_),
-            **observed.figures(),
-        }
-        aside = self.on_held_out()
-        if aside is not None:
-            summary |= {"held_out": aside.n_entries, **aside.figures("held_out_")}
-        return summary
-
-    def say(self) -> None:
-        """Say the same in words."""
-        n, n_empty = len(self.model.components_), self.n_empty()
-        empty = f", {n_empty} empty" if n_empty else ""
-        words = self.on_observed().sentence("observed entries")
-        talk(f"{_count(n, 'factor')}{empty}: {words}", False)
-        if self.model.error_ is not None:
-            talk(self._errors_in_words(), False)
-            if self.model.factor_stability_ is not None:
-                talk(_stability_in_words(self.model.factor_stability_), False)
-        aside = self.on_held_out()
-        if aside is not None:
-            talk(f"held out: {aside.sentence()}", False)
-
-    def _errors_in_words(self) -> str:
-        """The wrong entries, and what is known of the fewest possible."""
-        model, seen = self.model, self.on_observed()
-        missed, false = seen.n_ones - seen.n_covered, seen.false_ones
-        words = (
-            f"{_count(missed + false, 'wrong entry', 'wrong entries')} = "
-            f"{missed:,} missed + {_count(false, 'false one')}"
-        )
-        if model.false_one_weight != 1:
-            words += (
-                f"; error {model.error_:,.10g} with --false-one-weight {model.false_one_weight:g}"
-            )
-        which = f"{_count(len(model.components_), 'factor')}"
-        if model.error_bound_ == model.error_:
-            words += f"; optimal, as no {which} can have less"
-        elif model.error_bound_ > 0:
-            words += f"; {which} cannot have less than {model.error_bound_:,.10g}"
-        return words
-
-
-def _stability_in_words(stability: NDArray[np.float64]) -> str:
-    """Which factors came back in every search, and in how many the others did."""
-    changing = [k for k, share in enumerate(stability) if share < 1]
-    words = f"stability: {len(stability) - len(changing)} of {_count(len(stability), 'factor')} "
-    words += "came back in every search"
-    if changing:
-        named = [f"factor {k + 1} in {stability[k]:.0%}" for k in changing[:NAMED]]
-        words += f"; {', '.join(named)}"
-    if len(changing) > NAMED:
-        words += f" and {len(changing) - NAMED} more"
-    return words
-
-
-def _count(n: int, what: str, many: str | None = None) -> str:
-    return f"{n:,} {what if n == 1 else many or what + 's'}"
-
-
-def _number_of(by_factor: NDArray[np.float64] | None, k: int) -> float | None:
-    return None if by_factor is None else float(by_factor[k])
-
-
-def _check_kept(keeping: Keeping) -> None:
-    """Find mistakes in the names of model and report before the work is done."""
-    from boolweave.runtime.atomic import is_stream
-
-    model = keeping.model
-    check_folder(model, "--model")
-    if model is not None and model.suffix.lower() != ".npz" and not is_stream(model):
-        raise ValueError(f"--model: expected a name that ends in .npz, got {str(model)!r}")
-    if keeping.report is not None:
-        check_report(keeping.report, "--report")
-
-
-@contextmanager
-def _fitted(
-    contents: Reading, absent: Absent, fitting: Fitting, where: Cluster, keeping: Keeping,
-    quiet: bool, objective: Literal["errors", "posterior"] = "posterior",
-) -> Iterator[_Fit]:  # fmt: skip
-    """Fit and write the model and the report; at the end, say how good it is.
-
-    While the answer is written, the model is not lost.
-    """
-    seen, held_out = contents.observations, None
-    if keeping.hold_out:
-        hidden = seen.hide(keeping.hold_out, random_state=fitting.random_state)
-        seen, held_out = hidden[0], hidden[1:]
-    began = time.time()
-    model = fit(seen, fitting, quiet, where, objective)
-    model.absent = absent
-    model.provenance_ = {"command": command_line()}
-    if keeping.hold_out:
-        model.provenance_["hold_out"] = keeping.hold_out
-    found = _Fit(model, held_out)
-    with not_lost(model, began, keeping.model):
-        _keep(found, keeping, contents.name, quiet)
-        yield found
-    if not quiet:
-        found.say()
-    _end(model.interrupted_)
-
-
-def _keep(found: _Fit, keeping: Keeping, title: str, quiet: bool) -> None:
-    """Write the model and the report, if asked to."""
-    if keeping.model is not None:
-        found.model.save(keeping.model)
-        talk(f"model: {keeping.model}", quiet)
-    if keeping.report is not None:
-        from boolweave.report import write_report
-
-        write_report(found.model, keeping.report, title=title, held_out=found.held_out)
-        talk(f"report: {keeping.report}", quiet)
-
-
-def _end(interrupted: bool) -> None:
-    """End with the exit code 130 where Ctrl-C ended the run, after everything is written."""
-    if interrupted:
-        raise typer.Exit(INTERRUPTED)

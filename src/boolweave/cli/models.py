@@ -12,7 +12,8 @@ from boolweave.cli.options import Json, ModelFile, Quiet, ReadingOptions, Writin
 from boolweave.cli.output import check_output, check_report, put_json, put_table, talk
 
 if TYPE_CHECKING:
-    from boolweave.estimator import BooleanMatrixFactorization
+    from boolweave.cli.common import Model
+    from boolweave.recommend import Explanation
     from boolweave.report.contents import HeldOut
 
 
@@ -89,9 +90,17 @@ def recommend(
     ] = None,
     *,
     n: Annotated[int, typer.Option("-n", min=1, help="How many for each row.")] = 10,
+    why: Annotated[
+        bool | None,
+        typer.Option(
+            "--why/--no-why",
+            help="Say in a column why each is recommended.",
+            show_default="if rows are named",
+        ),
+    ] = None,
     writing: Writing,
 ) -> None:
-    """Recommend columns that a row has not seen, the most probable first.
+    """Recommend columns that a row has not seen, the most probable first, and say why.
 
     Example: boolweave recommend likes.npz Ann Bo -n 5
     """
@@ -114,6 +123,12 @@ def recommend(
             "probability": found.probabilities[i, j].round(6),
         }
     )
+    if why or (why is None and rows):
+        lines = [
+            fitted.explain(found.rows[a], found.columns[a, b]).reason()
+            for a, b in zip(i, j, strict=True)
+        ]
+        answer = answer.with_columns(why=pl.Series(lines, dtype=pl.String))
     put_table(writing, kind, answer)
 
 
@@ -124,13 +139,16 @@ def explain(
     *,
     json: Json = False,
 ) -> None:
-    """Explain an entry: the factors responsible, and who belongs to them.
+    """Explain an entry: the reasons for its probability, and who else they hold for.
+
+    Of a completion these are the offsets of row and column, directions and Boolean layers, and how
+    much each adds to the log-odds; of a factorization the factors responsible.
 
     Example: boolweave explain likes.npz Ann tea
     """
     import dataclasses
 
-    from boolweave.recommend import some_names
+    from boolweave.recommend import Explanation
 
     fitted = load_model(model)
     (m,) = find_positions(fitted, [row], "row")
@@ -142,6 +160,20 @@ def explain(
     observed = "not observed" if found.observed is None else f"observed: {found.observed}"
     typer.echo(f"{found.row}, {found.column}: {found.value}")
     typer.echo(f"  P(observing 1) = {found.probability:.3f}; {observed}")
+    if isinstance(found, Explanation):
+        _echo_factors(found)
+        return
+    typer.echo(f"  log-odds {found.log_odds:+.2f}, the sum of")
+    for part in found.parts:
+        typer.echo(f"    {part.sentence}")
+    for note in found.notes:
+        typer.echo(f"  {note}")
+
+
+def _echo_factors(found: Explanation) -> None:
+    """The factors responsible, one by one."""
+    from boolweave.recommend import some_names
+
     for reason in found.reasons:
         typer.echo(f"  {reason.sentence}")
         typer.echo(
@@ -181,9 +213,7 @@ def report(
     talk(f"report: {output}", quiet)
 
 
-def _read_held_out(
-    fitted: BooleanMatrixFactorization, source: str, reading: ReadingOptions
-) -> HeldOut:
+def _read_held_out(fitted: Model, source: str, reading: ReadingOptions) -> HeldOut:
     from boolweave.io.write import column_names, row_names
 
     truth = read_input(source, reading, True).observations

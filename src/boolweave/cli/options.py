@@ -47,6 +47,7 @@ def _option(panel: str, help: str, *names: str, default: object = None, **more: 
 
 _read = functools.partial(_option, "How the input is read")
 _fit = functools.partial(_option, "How the factors are found")
+_complete = functools.partial(_option, "How holes are filled")
 _where = functools.partial(_option, "Where the factors are found")
 _write = functools.partial(_option, "Output")
 
@@ -61,7 +62,7 @@ def as_options(message: str) -> str:
             words = ["--no-header"]
         return " ".join([*(["say"] if verb else []), *words])
 
-    groups = ReadingOptions, Fitting
+    groups = ReadingOptions, Fitting, Completing
     fields = [field.name for group in groups for field in dataclasses.fields(group)]
     names = "|".join([*fields, "times"])
     return re.sub(rf'(pass )?`({names})(?:="?(\w+)"?)?`', option, message)
@@ -98,6 +99,28 @@ class ReadingOptions:
     duplicates: Literal["error", "majority"] = _read(
         "Where one entry is given as both 0 and 1.", default="error"
     )
+
+
+@dataclass(frozen=True)
+class Completing:
+    """Parameters that a completion alone has."""
+
+    n_layers: str | None = _complete(
+        "Number of Boolean layers.", "--layers", "--n-layers", metavar="N|auto",
+        show_default="auto",
+    )  # fmt: skip
+    n_directions: str | None = _complete(
+        "Number of real directions in which rows and columns differ.", "--directions",
+        "--n-directions", metavar="N|auto", show_default="auto",
+    )  # fmt: skip
+    n_members: int | None = _complete(
+        "Models whose probabilities are averaged.", "--members", "--n-members", metavar="N", min=1,
+        show_default="16",
+    )  # fmt: skip
+
+    def parameters(self) -> dict[str, Any]:
+        """Those that were given."""
+        return _given(self)
 
 
 @dataclass(frozen=True)
@@ -140,22 +163,29 @@ class Fitting:
 
     def parameters(self) -> dict[str, Any]:
         """The estimator's parameters; those not given keep its defaults."""
-        given = {name: value for name, value in vars(self).items() if value is not None}
-        return {
-            name: number_or_word(name, value) if name in NUMBER_OR_WORD else value
-            for name, value in given.items()
-        }
+        return _given(self)
 
 
 # Parameters that are a number, or a word in its place.
 NUMBER_OR_WORD: dict[str, tuple[type[int] | type[float], str]] = {
     "n_components": (int, "auto"),
+    "n_layers": (int, "auto"),
+    "n_directions": (int, "auto"),
     "noise": (float, "learn"),
     "row_prior": (float, "learn"),
     "column_prior": (float, "learn"),
     "n_init": (int, "auto"),
     "prevalence": (float, "learn"),
 }
+
+
+def _given(group: Completing | Fitting) -> dict[str, Any]:
+    """The options that were given, numbers as numbers."""
+    given = {name: value for name, value in vars(group).items() if value is not None}
+    return {
+        name: number_or_word(name, value) if name in NUMBER_OR_WORD else value
+        for name, value in given.items()
+    }
 
 
 def number_or_word(name: str, text: str) -> float | str:

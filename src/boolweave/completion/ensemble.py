@@ -72,6 +72,14 @@ class Ensemble:
     intercept: float
     cut: int = 1  # the lowest level that counts as a one
 
+    @property
+    def name(self) -> str:
+        """In words."""
+        names = [family.structure.name for family in self.families]
+        if self.plain is not None:
+            names.append(f"Boolean product of {self.plain.rows.shape[1]} factors")
+        return ", blended with ".join(names)
+
     def log_odds(self, rows: Positions, columns: Positions) -> Doubles:
         """Log-odds of a one at pairs, (n,)."""
         total = np.full(len(rows), self.intercept)

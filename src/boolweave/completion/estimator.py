@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from boolweave import cautions
 from boolweave.completion.answers import dense, explaining, recommending
 from boolweave.completion.choice.selection import Wanted
 from boolweave.completion.features import encoded_features, levels_of
@@ -84,7 +85,7 @@ class BooleanCompletion(BaseEstimator):  # type: ignore[misc]
     observations_ : Observations
         What the model was fitted to.
     interrupted_ : bool
-        Whether Ctrl-C or `max_time` ended the fit.
+        Whether Ctrl-C ended the fit.
     provenance_ : dict
         Of a model that the command line made: "command", and "hold_out", the share kept aside.
 
@@ -188,8 +189,9 @@ class BooleanCompletion(BaseEstimator):  # type: ignore[misc]
         if table.n_entries == 0:
             raise ValueError(
                 f"BooleanCompletion needs at least one observed entry, got a matrix of shape "
-                f"{seen.shape} without any"
+                f"{seen.shape} without any; check how ones and zeros are marked"
             )
+        cautions.about_one_value(table.observations)
         with task_progress(self.verbose) as say:
             found = fit(
                 table, self._wanted(), self.n_members, self._seed(), self._runner(),

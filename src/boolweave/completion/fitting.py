@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from boolweave.completion.choice.plain import fit_plain, without_labels
 from boolweave.completion.choice.selection import Selection, Wanted, make_folds
 from boolweave.completion.ensemble import Ensemble, Family, PlainBoolean
 from boolweave.completion.runs import MemberTask, make_member
+from boolweave.completion.tasks import OutOfTime
 from boolweave.completion.thresholds import cut_of
 
 if TYPE_CHECKING:
@@ -56,12 +58,14 @@ def fit(
     random = np.random.default_rng(seed)
     cut = cut_of(table.levels, table.observations.values) if table.n_levels > 2 else 1
     folds = make_folds(table, random)
-    interrupted = False
+    interrupted, choice = False, None
     if folds:
         runner.limit(None if max_time is None else CHOOSING * max_time)
         search = Selection(folds, wanted, cut, random, runner, say)
-        choice = search.choose()
+        with suppress(OutOfTime):  # before anything was tried
+            choice = search.choose()
         interrupted = search.interrupted
+    if choice is not None:
         weights, chosen, tried = choice.weights, choice.chosen, choice.table
         plans = [_plan(candidate, w) for candidate, w in zip(chosen, weights[1:], strict=True)]
         intercept = float(weights[0])
@@ -112,8 +116,8 @@ def make_families(
         for member in runner(make_member, tasks):
             members.append(member)
             say(f"member {len(members)} of {len(tasks)}")
-    except KeyboardInterrupt:
-        stopped = True
+    except KeyboardInterrupt as reason:
+        stopped = not isinstance(reason, OutOfTime)
         members += [make_member(task) for task in tasks[len(members) : len(plans)]]
     families = tuple(
         Family(

@@ -26,6 +26,12 @@ FEW = 8
 MOST_COMPARED = 20_000
 
 
+def name_of(seen: ObservedEntries, position: int, axis: str) -> str:
+    """The label of a row or column, or its number from 1."""
+    labels = seen.row_labels if axis == "row" else seen.column_labels
+    return f"{axis} {position + 1}" if labels is None else str(labels[position])
+
+
 def check_labels(labels: Iterable[object] | None, length: int, axis: str) -> Labels | None:
     """Return `labels` as a (length,) array of distinct strings; None stays None."""
     if labels is None:

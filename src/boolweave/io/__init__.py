@@ -58,6 +58,14 @@ class Reading:
     guess: str
     times: Array | None = None
 
+    @property
+    def lists_entries(self) -> bool:
+        """Whether the file names some of the entries: pairs, triples, transactions, sparse."""
+        words = self.guess.split(", ")
+        return any(
+            word in ("pairs", "triples") or word.startswith("absent entries are") for word in words
+        )
+
 
 def read(
     source: str | Path | Sequence[str | Path],

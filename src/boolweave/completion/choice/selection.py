@@ -20,6 +20,7 @@ from boolweave.completion.choice import plain
 from boolweave.completion.choice.blending import LEAST_WEIGHT, blend
 from boolweave.completion.ensemble import limited_log_odds
 from boolweave.completion.runs import Trial, Tried, try_directions, try_layers
+from boolweave.completion.tasks import OutOfTime
 from boolweave.metrics import log_loss
 from boolweave.model.odds import sigmoid
 
@@ -141,10 +142,10 @@ class Selection:
             self._try_plain()
             if self.wanted.n_layers != 0:
                 self._try_layers()
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as reason:
             if not self.tried:
                 raise
-            self.interrupted = True
+            self.interrupted = not isinstance(reason, OutOfTime)
         return self._blended()
 
     def _try_directions(self) -> None:

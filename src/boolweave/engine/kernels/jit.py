@@ -28,6 +28,7 @@ SOURCES = (
     "baselines/*.py",
     "search/kernels/*.py",
     "completion/kernels/*.py",
+    "covering/kernels/*.py",
 )
 
 

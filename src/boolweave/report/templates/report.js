@@ -101,7 +101,7 @@
 
   function tileTraces() {
     const c = palette(), what = data.grid.summarised ? "share of ones" : "observed";
-    const chance = "P(true 1) = %{customdata:.2f}";
+    const chance = `${data.chance} = %{customdata:.2f}`;
     return PANELS.map(([, key], i) => ({
       type: "heatmap", z: matrices[key], x: data.grid.columns, y: data.grid.rows, customdata: matrices.probability,
       xaxis: i === 0 ? "x" : `x${i + 1}`, yaxis: i === 0 ? "y" : `y${i + 1}`, showscale: false, hoverongaps: true,
@@ -120,8 +120,8 @@
     const of = data.grid.tiles.map((t, k) => (inside(t.rows, i) && inside(t.columns, j) ? `Factor ${k + 1}` : null)).filter(Boolean);
     const value = seen === null ? "not observed" : `observed ${data.grid.summarised ? seen.toFixed(2) : seen}`;
     byId("detail").textContent =
-      `${decode(data.grid.rows[i])} × ${decode(data.grid.columns[j])}: ${value}, P(true 1) = ${chance.toFixed(2)}` +
-      (of.length ? `, in ${of.join(", ")}` : ", in no factor");
+      `${decode(data.grid.rows[i])} × ${decode(data.grid.columns[j])}: ${value}, ${data.chance} = ${chance.toFixed(2)}` +
+      (of.length ? `, in ${of.join(", ")}` : data.grid.tiles.length ? ", in no factor" : "");
   }
 
   function drawTiles() {
@@ -140,19 +140,42 @@
     return byId(id) ? Plotly.react(byId(id), traces, base(layout), config) : null;
   }
 
+  // Long names would leave no room for the bars; pointing at one shows it in full. They are escaped: no entity is cut.
+  const brief = (name) => (decode(name).length <= 28 ? name : encode(decode(name).slice(0, 27)) + "…");
+  const encode = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+
+  // Amounts by name, from the top down; those above 0 and below it in colours of their own.
+  function amounts(one) {
+    const c = palette();
+    return {
+      type: "bar", orientation: "h", x: one.values, y: one.names.map((_, i) => i), customdata: one.names,
+      marker: { color: one.values.map((v) => (v < 0 ? c.less : c.more)) }, hovertemplate: "%{customdata}: %{x:+.2f}<extra></extra>",
+      text: one.values.map((v) => (v < 0 ? "−" : "+") + Math.abs(v).toFixed(2)), textposition: "auto",
+    };
+  }
+
+  function amountLayout(one, title) {
+    return {
+      margin: { l: 20, r: 12, t: 6, b: 36 }, xaxis: { title: { text: title }, zeroline: true, zerolinecolor: palette().faint },
+      yaxis: { autorange: "reversed", tickvals: one.names.map((_, i) => i), ticktext: one.names.map(brief), showgrid: false },
+    };
+  }
+
   function drawCharts() {
-    const c = palette(), h = data.history;
+    const c = palette(), h = data.history || {};
     const line = (y) => ({ type: "scatter", mode: y.length > 60 ? "lines" : "lines+markers", x: y.map((_, i) => i + 1), y, line: { color: c.mark, width: 2 }, marker: { size: 4 } });
     if (h.residual) chart("residual", [line(h.residual)], { xaxis: { title: { text: "iteration" } }, yaxis: { type: "log", title: { text: "residual" }, tickformat: "~g", nticks: 8 } });
     if (h.log_posterior) chart("posterior", [line(h.log_posterior)], { xaxis: { title: { text: "iteration" } }, yaxis: { title: { text: "log-posterior" } } });
     if (h.error) chart("error", [line(h.error)], { xaxis: { title: { text: "round" } }, yaxis: { title: { text: "error" } } });
     if (h.changes) chart("changes", [line(h.changes)], { xaxis: { title: { text: "iteration" } }, yaxis: { title: { text: "changes" }, rangemode: "tozero" } });
-    const bars = data.histograms.map((one, i) => ({
+    const bars = (data.histograms || []).map((one, i) => ({
       type: "bar", name: one.name, x: one.counts.map((_, b) => (one.edges[b] + one.edges[b + 1]) / 2), y: one.counts,
       width: one.edges[1] - one.edges[0], marker: { color: i === 0 ? c.mark : colourOf(1), opacity: 0.75 },
       hovertemplate: "log-odds %{x:.2f}: %{y}<extra>" + one.name + "</extra>",
     }));
     chart("beliefs", bars, { barmode: "overlay", bargap: 0, showlegend: true, legend: { orientation: "h", y: 1.12 }, xaxis: { title: { text: "log-odds" } }, yaxis: { title: { text: "how many" }, type: "log", dtick: 1 } });
+    for (const side of data.offsets || []) chart(`offsets-${side.axis}`, [amounts(side)], amountLayout(side, "offset"));
+    (data.reasons || []).forEach((one, i) => chart(`reason-${i}`, [amounts(one)], amountLayout(one, "log-odds")));
     if (data.calibration) {
       const k = data.calibration, largest = Math.max(...k.count);
       chart("calibration", [
@@ -181,7 +204,7 @@
 
   // ------------------------------------------------------------ what the reader does
 
-  const cards = [...document.querySelectorAll(".card")];
+  const cards = [...document.querySelectorAll(".card")].filter((card) => card.querySelector(".pick"));
   function choose(k) {
     chosen = chosen === k ? -1 : k;
     cards.forEach((card, i) => {

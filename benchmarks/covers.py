@@ -1,0 +1,127 @@
+"""How few factors cover access-control tables, how few are proven to be needed, and the time.
+
+The tables of Ene et al. (2008) are read from the folder `role-mining` in $BOOLWEAVE_DATA, if that
+is set: a user and a permission a line, numbered from 1. The others are planted: roles of very
+different size, a part of them made of others, given to thousands of users; in some of them single
+grants are missing, so that the planted roles are no cover any more. Where grants are missing and
+others are extra, roles are also looked for with false ones allowed, and the line shows how many of
+the planted ones are found again (Jaccard of their permissions at least .95).
+
+    python benchmarks/covers.py
+    python benchmarks/covers.py --only domino large
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from boolweave import cover
+
+ROLE_MINING = ("hc", "domino", "fire2", "emea", "apj", "fire1")
+Bits = NDArray[np.bool_]
+
+
+def planted(
+    shape: tuple[int, int], K: int, seed: int, derived: float, most_roles: int
+) -> tuple[Bits, Bits]:
+    """Users and roles (M, K), roles and permissions (K, N)."""
+    random = np.random.default_rng(seed)
+    M, N = shape
+    popular = random.permutation(1 / np.arange(1, N + 1) ** 0.6)
+    size = np.clip(np.exp(random.normal(2.2, 1.3, K)).astype(int) + 1, 1, N // 8)
+    Y = np.zeros((K, N), dtype=bool)
+    for k in range(K):
+        if k > 5 and random.random() < derived:
+            Y[k] = Y[random.integers(k)] & (random.random(N) < random.uniform(0.3, 0.9))
+        Y[k, random.choice(N, size[k], replace=False, p=popular / popular.sum())] = True
+    usual = random.permutation(1 / np.arange(1, K + 1) ** 0.8)
+    X = np.zeros((M, K), dtype=bool)
+    for m in range(M):
+        n = random.integers(1, most_roles + 1)
+        X[m, random.choice(K, n, replace=False, p=usual / usual.sum())] = True
+    return X, Y
+
+
+def product(X: Bits, Y: Bits) -> Bits:
+    return (X.astype(np.float32) @ Y.astype(np.float32)) > 0
+
+
+def tables() -> Iterator[tuple[str, sparse.csr_array, int]]:
+    """Names, tables, and the number of planted roles, 0 where they are no cover."""
+    folder = os.environ.get("BOOLWEAVE_DATA")
+    for name in ROLE_MINING if folder else ():
+        at = np.loadtxt(Path(str(folder)) / "role-mining" / f"{name}.txt", dtype=np.int64) - 1
+        table = sparse.csr_array((np.ones(len(at), dtype=np.uint8), tuple(at.T)))
+        yield name, table, 0
+    kinds = {
+        "large": ((3485, 10127), 400, 0.5, 10, 0.0),
+        "small": ((3477, 1587), 178, 0.5, 8, 0.0),
+        "many-roles": ((2000, 600), 150, 0.7, 14, 0.0),
+        "large-missing": ((3485, 10127), 350, 0.3, 6, 0.0005),
+        "small-missing": ((3477, 1587), 150, 0.5, 5, 0.002),
+    }
+    for seed, (name, (shape, K, derived, most, missing)) in enumerate(kinds.items()):
+        Z = product(*planted(shape, K, seed, derived, most))
+        Z &= np.random.default_rng(seed).random(Z.shape) >= missing
+        yield name, sparse.csr_array(Z.astype(np.uint8)), K if not missing else 0
+
+
+def found_again(Y: NDArray[np.uint8], true: Bits) -> int:
+    """How many planted roles one of those found is equal to, but for 5%."""
+    same = Y.astype(np.int64) @ true.T
+    union = Y.sum(axis=1, dtype=np.int64)[:, None] + true.sum(axis=1) - same
+    return int(((same / union).max(axis=0) >= 0.95).sum())
+
+
+def noisy() -> None:
+    """Planted roles with 5% of the grants missing and 2% extra."""
+    for seed, (shape, K) in enumerate([((500, 200), 10), ((1000, 400), 20), ((3000, 1000), 40)]):
+        random = np.random.default_rng(seed)
+        X, Y = random.random((shape[0], K)) < 3 / K, random.random((K, shape[1])) < 2 / K
+        Z = product(X, Y)
+        seen = Z & (random.random(shape) >= 0.05)
+        extra = random.choice(np.flatnonzero(~Z), int(0.02 * Z.sum()), replace=False)
+        seen.reshape(-1)[extra] = True
+        line = f"noisy-{shape[0]}x{shape[1]:<8} planted {K:>3}"
+        for what, how in (("exact", (1.0, 0)), ("noisy", (0.97, 0.07))):
+            began = time.perf_counter()
+            found = cover(sparse.csr_array(seen.astype(np.uint8)), *how, random_state=0)
+            seconds = time.perf_counter() - began
+            again = found_again(found.Y, Y)
+            line += f"  {what}: {found.cost:.0f} roles, {again} found again, {seconds:.1f} s"
+        print(line, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", help="names of tables; noisy for those with noise")
+    only = parser.parse_args().only
+    cover(np.eye(3))  # compiles
+    print("table            users × permissions   grants  roles  bound  planted    time")
+    for name, table, n_planted in tables():
+        if only and name not in only:
+            continue
+        began = time.perf_counter()
+        found = cover(table, random_state=0)
+        seconds = time.perf_counter() - began
+        assert found.coverage == 1 and not len(found.false_ones)
+        M, N = table.shape
+        print(
+            f"{name:<16} {M:>7} × {N:<11} {table.nnz:>8} {found.cost:>6.0f} {found.bound:>6.0f} "
+            f"{n_planted or '':>7} {seconds:>6.1f} s",
+            flush=True,
+        )
+    if not only or "noisy" in only:
+        noisy()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,268 @@
+"""The command cover: the fewest factors that cover the ones of a table, such as roles."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from boolweave.cli.common import read_input
+from boolweave.cli.options import ReadingOptions, Source, Writing
+from boolweave.cli.output import check_folder, check_output, output_format, put_answer, talk
+from boolweave.cli.process import INTERRUPTED
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from boolweave.covering.matrix import Matrix
+    from boolweave.covering.result import Cover
+
+# Names of a role, and roles and entries, that a terminal shows.
+NAMES_SHOWN = 8
+ROLES_SHOWN = 20
+ENTRIES_SHOWN = 20
+
+_option = partial(typer.Option, rich_help_panel="What is covered")
+_write = partial(typer.Option, rich_help_panel="Output")
+
+
+def cover(
+    source: Source,
+    *,
+    writing: Writing,
+    coverage: Annotated[
+        float, _option(help="The least share of the ones that is covered.")
+    ] = 1.0,
+    false_ones: Annotated[
+        str, _option(help="The most zeros that may be covered; a share of the ones if it has a "
+                     "decimal point.", metavar="N|SHARE")
+    ] = "0",
+    n_components: Annotated[
+        int | None, _option("--n-components", "-k", min=1, help="The most roles; if they are too "
+                            "few, as many ones as possible are covered.")
+    ] = None,
+    fixed: Annotated[
+        Path | None, _option(help="A file of roles that must be among them: a line of zeros and "
+                             "ones for each, or pairs of role and column.", metavar="FILE")
+    ] = None,
+    max_rows: Annotated[
+        int | None, _option(min=1, help="The most rows of a role that is found.")
+    ] = None,
+    max_columns: Annotated[
+        int | None, _option(min=1, help="The most columns of a role that is found.")
+    ] = None,
+    seed: Annotated[int, _option("--seed", "--random-state", help="Seed of the search.")] = 0,
+    changes: Annotated[
+        Path | None, _write(help="Write here who loses and who gains what.")
+    ] = None,
+    curve: Annotated[
+        Path | None, _write(help="Write here what the first 1, 2, ... roles cover.")
+    ] = None,
+    reading: ReadingOptions,
+) -> None:  # fmt: skip
+    """Find the fewest factors that cover all ones of a table, such as roles of users.
+
+    Writes a line for each member of each role: role, axis, label; on a terminal, sentences. What
+    sparse files, pairs, triples or transactions do not name is a zero here.
+
+    Example: boolweave cover grants.csv --changes changes.csv
+    """
+    from boolweave.io.write import TABLE_FORMATS, write_table
+
+    kind = check_output(writing)
+    tables = [(changes, "--changes", _changes), (curve, "--curve", _curve)]
+    for path, option, _ in tables:
+        check_folder(path, option)
+        output_format(path, None, TABLE_FORMATS, option)
+    false = _number(false_ones)
+    from boolweave.covering.covering import find_cover  # only now: it takes a second or two
+    from boolweave.covering.wanted import Wanted
+
+    matrix = _read(source, reading, writing.quiet)
+    roles = None if fixed is None else _fixed(fixed)
+    wanted = Wanted.of(matrix, coverage, false, n_components, roles, max_rows, max_columns)
+    found = find_cover(matrix, wanted, seed)
+    for path, option, table in tables:
+        if path is not None:
+            write_table(table(found), path, output_format(path, None, TABLE_FORMATS, option))
+    if (writing.output, writing.format, writing.json) == (None, None, False) and _on_terminal():
+        for line in _in_sentences(found):
+            typer.echo(line)
+    else:
+        put_answer(
+            writing,
+            lambda: _as_json(found),
+            lambda: write_table(_members(found), writing.output, kind),
+        )
+    talk(_summary(found), writing.quiet)
+    if found.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _on_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+def _number(text: str) -> float:
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"--false-ones: expected a number, got {text!r}") from None
+
+
+def _read(source: str, how: ReadingOptions, quiet: bool) -> Matrix:
+    """The table; of files that list entries, only those are kept, and the others are zeros."""
+    from boolweave.covering.matrix import Matrix
+
+    are_zeros = how.absent != "missing"
+    if how.absent is not None:
+        how = replace(how, absent="missing")
+    contents = read_input(source, how, True, "missing")
+    if not contents.lists_entries:
+        are_zeros = False
+    guess = contents.guess.replace("absent entries are missing", "absent entries are zero")
+    talk(f"{contents.name}: {guess if are_zeros else contents.guess}", quiet)
+    return Matrix.of_observations(contents.observations, "zero" if are_zeros else "missing")
+
+
+def _fixed(path: Path) -> object:
+    """The fixed factors, with the names of their columns."""
+    return read_input(str(path), ReadingOptions(), True).observations
+
+
+# ---------------------------------------------------------------- the answer
+
+
+def _names(found: Cover) -> tuple[list[str], list[str]]:
+    from boolweave.io.write import column_names, row_names
+
+    seen = found.observations.to_local()
+    return row_names(seen), column_names(seen)
+
+
+def _roles(found: Cover) -> list[tuple[list[str], list[str]]]:
+    """The names of the rows and of the columns of each role."""
+    import numpy as np
+
+    rows, columns = _names(found)
+    if not found.cost:
+        return []
+    X, Y = found.X.T, found.Y
+    return [
+        ([rows[m] for m in np.flatnonzero(x)], [columns[n] for n in np.flatnonzero(y)])
+        for x, y in zip(X, Y, strict=True)
+    ]
+
+
+def _members(found: Cover) -> pl.DataFrame:
+    """A line for each member of each role."""
+    import polars as pl
+
+    lines = [
+        (k + 1, axis, label)
+        for k, role in enumerate(_roles(found))
+        for axis, labels in zip(("row", "column"), role, strict=True)
+        for label in labels
+    ]
+    schema = {"role": pl.Int32, "axis": pl.String, "label": pl.String}
+    return pl.DataFrame(lines, schema=schema, orient="row")
+
+
+def _changes(found: Cover) -> pl.DataFrame:
+    """A line for each one that is missed, which its row loses, and each false one."""
+    import polars as pl
+
+    rows, columns = _names(found)
+    lines = [
+        (rows[m], what, columns[n])
+        for what, pairs in (("loses", found.missed), ("gains", found.false_ones))
+        for m, n in pairs.tolist()
+    ]
+    schema = {"row": pl.String, "change": pl.String, "column": pl.String}
+    return pl.DataFrame(lines, schema=schema, orient="row")
+
+
+def _curve(found: Cover) -> pl.DataFrame:
+    """What the first roles cover, a line for each number of them."""
+    import polars as pl
+
+    K = int(found.cost or 0)
+    return pl.DataFrame({"roles": range(1, K + 1), "coverage": found.curve[:K]})
+
+
+def _as_json(found: Cover) -> dict[str, object]:
+    changes = _changes(found)
+    return {
+        "rows": found.observations.shape[0],
+        "columns": found.observations.shape[1],
+        "ones": found.n_ones,
+        "n_roles": int(found.cost or 0),
+        "n_fixed": found.n_fixed,
+        "bound": int(found.bound or 0),
+        "coverage": found.coverage,
+        "missed": len(found.missed),
+        "false_ones": len(found.false_ones),
+        "interrupted": found.interrupted,
+        "roles": [
+            {"role": k + 1, "fixed": k < found.n_fixed, "rows": rows, "columns": columns}
+            for k, (rows, columns) in enumerate(_roles(found))
+        ],
+        "changes": changes.to_dicts(),
+        "curve": _curve(found).to_dicts(),
+    }
+
+
+# ---------------------------------------------------------------- in words
+
+
+def _in_sentences(found: Cover) -> list[str]:
+    lines = []
+    roles = _roles(found)
+    for k, (rows, columns) in enumerate(roles[:ROLES_SHOWN]):
+        which = f"Role {k + 1}{' (fixed)' if k < found.n_fixed else ''}"
+        lines.append(f"{which}: {_some(rows, 'row')} have {_some(columns, 'column')}.")
+        who = "It covers" if k == 0 else f"The first {k + 1} roles cover"
+        lines.append(f"  {who} {found.curve[k]:.1%} of the ones.")
+    if len(roles) > ROLES_SHOWN:
+        lines.append(
+            f"{len(roles) - ROLES_SHOWN} more roles are not shown; -o writes all to a file."
+        )
+    changes = _changes(found)
+    for row, what, column in changes.head(ENTRIES_SHOWN).iter_rows():
+        lines.append(f"{row} {what} {column}.")
+    if len(changes) > ENTRIES_SHOWN:
+        more = len(changes) - ENTRIES_SHOWN
+        lines.append(f"{more} more changes are not shown; --changes writes all to a file.")
+    return lines
+
+
+def _some(names: list[str], what: str) -> str:
+    """How many, and the first of them by name."""
+    from boolweave.io.files import listed
+
+    if not names:
+        return f"no {what}s"
+    return f"{len(names):,} {what}{'' if len(names) == 1 else 's'} ({listed(names, NAMES_SHOWN)})"
+
+
+def _summary(found: Cover) -> str:
+    n_roles, bound, n_false = int(found.cost or 0), int(found.bound or 0), len(found.false_ones)
+    words = (
+        f"{n_roles:,} {'role covers' if n_roles == 1 else 'roles cover'} {found.coverage:.1%} of "
+        f"{found.n_ones:,} ones, {n_false:,} false {'one' if n_false == 1 else 'ones'}"
+    )
+    if n_roles == bound:
+        words += "; no cover has fewer roles"
+    elif bound > n_roles:
+        words += f"; what was asked for takes at least {bound:,} roles"
+    elif bound > 1:
+        words += f"; no cover has fewer than {bound:,} roles"
+    return words

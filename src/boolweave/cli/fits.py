@@ -1,0 +1,271 @@
+"""A fit by a command: what is written and said of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from boolweave.cli.common import command_line, not_lost
+from boolweave.cli.output import check_folder, check_report, talk
+from boolweave.cli.process import INTERRUPTED
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from boolweave.cli.common import Model
+    from boolweave.cli.options import Keeping
+    from boolweave.completion import BooleanCompletion
+    from boolweave.data.observations import Absent, Observations
+    from boolweave.estimator import BooleanMatrixFactorization
+    from boolweave.io import Reading
+    from boolweave.metrics import Agreement
+    from boolweave.report.contents import HeldOut
+
+# Factors whose stability is said one by one.
+NAMED = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A fitted model, and the entries that were kept aside to test it."""
+
+    model: Any
+    held_out: HeldOut | None
+
+    def on_held_out(self) -> Agreement | None:
+        """How well the entries kept aside are predicted."""
+        from boolweave.metrics import agreement
+
+        if self.held_out is None:
+            return None
+        rows, columns, values = self.held_out
+        return agreement(values, self.model.predict(rows, columns))
+
+    def summary(self) -> dict[str, object]:
+        """The figures of a fit, for `--json`."""
+        raise NotImplementedError
+
+    def say(self) -> None:
+        """Say the same in words."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class FactorFit(Fit):
+    """Factors."""
+
+    model: BooleanMatrixFactorization
+
+    def on_observed(self) -> Agreement:
+        """How well the observed entries are explained."""
+        from boolweave.metrics import Agreement
+
+        return Agreement.of_counts(self.model.result_.counts(self.model.observations_))
+
+    def n_empty(self) -> int:
+        """How many factors have no row, or no column."""
+        full = (self.model.row_log_odds_ > 0).any(0) & self.model.components_.any(1)
+        return len(self.model.components_) - int(full.sum())
+
+    def summary(self) -> dict[str, object]:
+        """The figures of a fit, for `--json`."""
+        model, seen = self.model, self.model.observations_
+        observed = self.on_observed()
+        summary = {
+            "rows": seen.n_rows,
+            "columns": seen.n_columns,
+            "observed": seen.n_observed,
+            "objective": model.objective,
+            "error": model.error_,
+            "error_bound": model.error_bound_,
+            "missed": observed.n_ones - observed.n_covered,
+            "n_components": len(model.components_),
+            "n_empty": self.n_empty(),
+            "converged": bool(model.converged_),
+            "interrupted": bool(model.interrupted_),
+            "n_iter": int(model.n_iter_),
+            "log_posterior": float(model.log_posterior_),
+            **observed.figures(),
+        }
+        aside = self.on_held_out()
+        if aside is not None:
+            summary |= {"held_out": aside.n_entries, **aside.figures("held_out_")}
+        return summary
+
+    def say(self) -> None:
+        """Say the same in words."""
+        n, n_empty = len(self.model.components_), self.n_empty()
+        empty = f", {n_empty} empty" if n_empty else ""
+        words = self.on_observed().sentence("observed entries")
+        talk(f"{_count(n, 'factor')}{empty}: {words}", False)
+        if self.model.error_ is not None:
+            talk(self._errors_in_words(), False)
+            if self.model.factor_stability_ is not None:
+                talk(_stability_in_words(self.model.factor_stability_), False)
+        aside = self.on_held_out()
+        if aside is not None:
+            talk(f"held out: {aside.sentence()}", False)
+
+    def _errors_in_words(self) -> str:
+        """The wrong entries, and what is known of the fewest possible."""
+        model, seen = self.model, self.on_observed()
+        missed, false = seen.n_ones - seen.n_covered, seen.false_ones
+        words = (
+            f"{_count(missed + false, 'wrong entry', 'wrong entries')} = "
+            f"{missed:,} missed + {_count(false, 'false one')}"
+        )
+        if model.false_one_weight != 1:
+            words += (
+                f"; error {model.error_:,.10g} with --false-one-weight {model.false_one_weight:g}"
+            )
+        which = f"{_count(len(model.components_), 'factor')}"
+        if model.error_bound_ == model.error_:
+            words += f"; optimal, as no {which} can have less"
+        elif model.error_bound_ > 0:
+            words += f"; {which} cannot have less than {model.error_bound_:,.10g}"
+        return words
+
+
+@dataclass(frozen=True, eq=False)
+class CompletionFit(Fit):
+    """Probabilities of what was not seen."""
+
+    model: BooleanCompletion
+
+    def summary(self) -> dict[str, object]:
+        """The figures of a fit, for `--json`."""
+        seen = self.model.observations_
+        summary: dict[str, object] = {
+            "rows": seen.n_rows,
+            "columns": seen.n_columns,
+            "observed": seen.n_observed,
+            "model": self.model.ensemble_.name,
+            "n_members": len(self.model.members_),
+            "selection": self.model.selection_,
+            "interrupted": bool(self.model.interrupted_),
+        }
+        aside = self.on_held_out()
+        if aside is not None:
+            summary |= {"held_out": aside.n_entries, **aside.figures("held_out_")}
+            summary |= {f"held_out_{name}": value for name, value in self._scores().items()}
+        return summary
+
+    def say(self) -> None:
+        """Say the same in words."""
+        talk(f"chosen: {self.model.ensemble_.name}; {self.judged()}", False)
+        aside = self.on_held_out()
+        if aside is not None:
+            loss, error = self._scores().values()
+            talk(
+                f"held out: {aside.sentence()}; log-loss {loss:.3f}, calibration error {error:.3f}",
+                False,
+            )
+
+    def judged(self) -> str:
+        """What the choice between models was made by."""
+        losses = {row["model"]: row["log_loss"] for row in self.model.selection_}
+        if not losses:
+            return "no entries could be held out to choose another one"
+        words = f"log-loss of entries held out in turns {losses['blend']:.4f}"
+        return f"{words}, by offsets alone {losses['offsets']:.4f}"
+
+    def _scores(self) -> dict[str, float]:
+        """Log-loss and calibration error of the entries kept aside."""
+        from boolweave.metrics import expected_calibration_error, log_loss
+
+        assert self.held_out is not None
+        rows, columns, values = self.held_out
+        chance = self.model.predict_proba(rows, columns)
+        return {
+            "log_loss": log_loss(values, chance),
+            "calibration": expected_calibration_error(values, chance),
+        }
+
+
+def _stability_in_words(stability: NDArray[np.float64]) -> str:
+    """Which factors came back in every search, and in how many the others did."""
+    changing = [k for k, share in enumerate(stability) if share < 1]
+    words = f"stability: {len(stability) - len(changing)} of {_count(len(stability), 'factor')} "
+    words += "came back in every search"
+    if changing:
+        named = [f"factor {k + 1} in {stability[k]:.0%}" for k in changing[:NAMED]]
+        words += f"; {', '.join(named)}"
+    if len(changing) > NAMED:
+        words += f" and {len(changing) - NAMED} more"
+    return words
+
+
+def _count(n: int, what: str, many: str | None = None) -> str:
+    return f"{n:,} {what if n == 1 else many or what + 's'}"
+
+
+def number_of(by_factor: NDArray[np.float64] | None, k: int) -> float | None:
+    """A number that there may be for each factor."""
+    return None if by_factor is None else float(by_factor[k])
+
+
+def check_kept(keeping: Keeping) -> None:
+    """Find mistakes in the names of model and report before the work is done."""
+    from boolweave.runtime.atomic import is_stream
+
+    model = keeping.model
+    check_folder(model, "--model")
+    if model is not None and model.suffix.lower() != ".npz" and not is_stream(model):
+        raise ValueError(f"--model: expected a name that ends in .npz, got {str(model)!r}")
+    if keeping.report is not None:
+        check_report(keeping.report, "--report")
+
+
+@contextmanager
+def fitted(
+    contents: Reading, absent: Absent, keeping: Keeping, seed: int, quiet: bool,
+    fit: Callable[[Observations], Model],
+) -> Iterator[Fit]:  # fmt: skip
+    """Fit and write the model and the report; at the end, say how good it is.
+
+    While the answer is written, the model is not lost.
+    """
+    from boolweave.estimator import BooleanMatrixFactorization
+
+    seen, held_out = contents.observations, None
+    if keeping.hold_out:
+        hidden = seen.hide(keeping.hold_out, random_state=seed)
+        seen, held_out = hidden[0], hidden[1:]
+    began = time.time()
+    model = fit(seen)
+    model.absent = absent
+    model.provenance_ = {"command": command_line()}
+    if keeping.hold_out:
+        model.provenance_["hold_out"] = keeping.hold_out
+    kind = FactorFit if isinstance(model, BooleanMatrixFactorization) else CompletionFit
+    found = kind(model, held_out)
+    with not_lost(model, began, keeping.model):
+        _keep(found, keeping, contents.name, quiet)
+        yield found
+    if not quiet:
+        found.say()
+    end(model.interrupted_)
+
+
+def _keep(found: Fit, keeping: Keeping, title: str, quiet: bool) -> None:
+    """Write the model and the report, if asked to."""
+    if keeping.model is not None:
+        found.model.save(keeping.model)
+        talk(f"model: {keeping.model}", quiet)
+    if keeping.report is not None:
+        from boolweave.report import write_report
+
+        write_report(found.model, keeping.report, title=title, held_out=found.held_out)
+        talk(f"report: {keeping.report}", quiet)
+
+
+def end(interrupted: bool) -> None:
+    """End with the exit code 130 where Ctrl-C ended the run, after everything is written."""
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)

@@ -1,0 +1,95 @@
+"""Small parts of a matrix, exactly: all largest cliques of ones, and the fewest of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# The most ones of which all largest cliques are listed, the most cliques, and the most nodes of the
+# search for the fewest of them.
+MOST_ONES = 600
+MOST_CLIQUES = 6000
+MOST_NODES = 2000
+
+
+def neighbours_of(
+    allowed: NDArray[np.bool_], rows: NDArray[np.int64], columns: NDArray[np.int64]
+) -> NDArray[np.bool_]:  # fmt: skip
+    """Which of some ones (E,) are neighbours, (E, E); `allowed` is (M, N)."""
+    across = allowed[rows[:, None], columns[None, :]]
+    return across & across.T
+
+
+def largest_cliques(neighbours: NDArray[np.bool_]) -> list[int] | None:
+    """All largest cliques as sets of bits; None if there are too many.
+
+    Bron and Kerbosch's method: P can still be added to the clique R, X was tried before.
+    """
+    n = len(neighbours)
+    near = [
+        sum(1 << int(j) for j in np.flatnonzero(neighbours[i]) if j != i) for i in range(n)
+    ]  # fmt: skip
+    found: list[int] = []
+    stack = [(0, (1 << n) - 1, 0)]
+    while stack:
+        R, P, X = stack.pop()
+        if not P:
+            if not X:
+                found.append(R)
+                if len(found) > MOST_CLIQUES:
+                    return None
+            continue
+        pivot = max(_members(P | X), key=lambda v: ((near[v] & P).bit_count(), -v))
+        for v in _members(P & ~near[pivot]):
+            stack.append((R | 1 << v, P & near[v], X & near[v]))
+            P ^= 1 << v
+            X |= 1 << v
+    return found
+
+
+def _members(bits: int) -> list[int]:
+    members = []
+    while bits:
+        low = bits & -bits
+        members.append(low.bit_length() - 1)
+        bits ^= low
+    return members
+
+
+def fewest(cliques: list[int], n_ones: int) -> tuple[NDArray[np.int64] | None, int]:
+    """The fewest cliques that have all ones, as the clique of each one (E,), and a bound.
+
+    Of the ones in several chosen cliques, the first counts. None if no choice was found.
+    """
+    lists = [_members(clique) for clique in cliques]
+    rows = np.concatenate([np.array(members) for members in lists])
+    columns = np.repeat(np.arange(len(lists)), [len(members) for members in lists])
+    A = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(n_ones, len(lists)))
+    solved = milp(
+        np.ones(len(lists)),
+        constraints=LinearConstraint(A, 1, np.inf),
+        bounds=Bounds(0, 1),
+        integrality=np.ones(len(lists)),
+        options={"node_limit": MOST_NODES, "mip_rel_gap": 0},
+    )
+    bound = solved.mip_dual_bound
+    least = 0 if bound is None or not np.isfinite(bound) else int(np.ceil(bound - 1e-6))
+    if solved.x is None:
+        return None, least
+    chosen = np.flatnonzero(solved.x > 0.5)
+    clique = np.full(n_ones, -1, dtype=np.int64)
+    for number, c in enumerate(chosen):
+        members = np.array(lists[c])
+        clique[members[clique[members] < 0]] = number
+    return _numbered(clique), least
+
+
+def _numbered(clique: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number the cliques that have ones from 0 on."""
+    return np.unique(clique, return_inverse=True)[1].astype(np.int64)

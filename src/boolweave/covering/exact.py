@@ -1,0 +1,310 @@
+"""Covers without false ones: reductions, exact answers for small parts, iterated first fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from boolweave.covering import cliques
+from boolweave.covering.kernels.counting import count_neighbours, independent, needed
+from boolweave.covering.kernels.first_fit import Limits, first_fit, iterate, no_cliques
+from boolweave.covering.kernels.reducing import (
+    Ones,
+    common,
+    follow,
+    no_fate,
+    no_span,
+    reduce,
+)
+from boolweave.covering.matrix import CELLS_AT_ONCE
+from boolweave.search.kernels.bits import n_words, unpack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from boolweave.covering.kernels.reducing import Indices
+    from boolweave.covering.matrix import Merged
+    from boolweave.search.kernels.bits import Words
+
+# What is left after the reductions is parted into components if there are at most so many ones.
+MOST_PARTED = 4000
+
+# Work is counted in steps of a few nanoseconds: all rounds of first fit together do at most so
+# much, and so much between two looks at the clock of the user (Ctrl-C).
+MOST_WORK = 4e9
+WORK_AT_ONCE = 5e7
+
+# Rounds end when so many have brought nothing, and as many as it took to come so far.
+PATIENCE = 10000
+
+# The most words that the reductions look at, and the counting of neighbours: a nanosecond each or
+# less.
+REDUCING_WORK = 4 * 10**10
+COUNTING_WORK = 1e10
+
+# How many orders are tried for ones of which no two have a factor in common, and the most work.
+N_ORDERS = 64
+ORDERS_WORK = 1e9
+
+NO_LIMITS = Limits(1 << 60, 1 << 60)
+
+
+@dataclass(frozen=True, eq=False)
+class Tiles:
+    """Factors of a merged matrix, how few there must be at least, and whether Ctrl-C came."""
+
+    rows: Words  # (T, words of M')
+    columns: Words  # (T, words of N')
+    bound: int
+    interrupted: bool = False
+
+
+def exact_cover(
+    merged: Merged, active: Words, limits: Limits, seed: int, most_work: float = MOST_WORK
+) -> Tiles:  # fmt: skip
+    """Cover the active ones with few factors and no false ones.
+
+    Parameters
+    ----------
+    merged : Merged
+    active : (M', words of N') array
+        The ones that are to be covered.
+    limits : Limits
+        The most rows and columns of a factor; lines must not be merged that it counts.
+    seed : int
+    most_work : float
+        Of all rounds of first fit.
+
+    Returns
+    -------
+    Tiles
+        Without limits, no row or column can be added to one of them without a false one.
+    """
+    search = _Search(merged, seed, most_work)
+    ones = merged.list_ones(active)
+    if not len(ones.rows):
+        return Tiles(np.zeros((0, n_words(merged.shape[0])), dtype=np.uint64), merged.fixed[:0], 0)
+    fate = no_fate(len(ones.rows))
+    left = active.copy()
+    # Ones with few neighbours dominate others, and it takes less time to look at them.
+    order = np.argsort(search.room(ones), kind="stable")
+    reduce(merged.allowed, left, ones, order, no_span(merged.allowed), fate, REDUCING_WORK)
+    n_forced = int(fate.n[0])
+    remaining = np.flatnonzero((fate.clique < 0) & (fate.dominator < 0))
+    clique, n_left, bound = search.cover(_some(ones, remaining), left)
+    fate.clique[remaining] = n_forced + clique
+    follow(fate)
+    n_cliques, bound = n_forced + n_left, n_forced + bound
+    if limits == NO_LIMITS:
+        rows, columns = _spanned(merged, ones, fate.clique, n_cliques)
+        _enlarge(merged, rows, columns)
+        order = np.argsort(_sizes(rows) * _sizes(columns), kind="stable")
+        stays = needed(ones, active, rows, columns, order) == 1
+        rows, columns = rows[stays], columns[stays]
+    else:
+        clique, n_cliques = search.split(ones, fate.clique, limits)
+        rows, columns = _spanned(merged, ones, clique, n_cliques)
+        bound = max(bound, *_bounds_of_limits(merged, ones, limits))
+    return Tiles(rows, columns, bound, search.interrupted)
+
+
+class _Search:
+    """Iterated first fit on some ones of a merged matrix, within a counted amount of work."""
+
+    def __init__(self, merged: Merged, seed: int, most_work: float) -> None:
+        self.merged = merged
+        self.most_work = most_work
+        self.random = np.random.default_rng(seed)
+        self.work = 0.0
+        self.interrupted = False
+        self.in_row, self.in_column = (_sizes(side) for side in merged.allowed)
+
+    def room(self, ones: Ones) -> Indices:
+        """The cells in the rows and columns where neighbours of each one can be, (E,)."""
+        return self.in_row[ones.rows] * self.in_column[ones.columns]
+
+    # ------------------------------------------------------------ without limits
+
+    def cover(self, ones: Ones, active: Words) -> tuple[Indices, int, int]:
+        """The clique of each one (E,), the number of cliques, and a bound of it."""
+        clique, n_cliques, bound = np.zeros(len(ones.rows), dtype=np.int64), 0, 0
+        for part in self._parts(ones):
+            own, n_own, least = self._cover_part(_some(ones, part), active)
+            clique[part] = n_cliques + own
+            n_cliques, bound = n_cliques + n_own, bound + least
+        return clique, n_cliques, bound
+
+    def _parts(self, ones: Ones) -> Iterator[Indices]:
+        """Ones that have no neighbours in other parts."""
+        n_ones = len(ones.rows)
+        if not 0 < n_ones <= MOST_PARTED:
+            yield from [np.arange(n_ones)] if n_ones else []
+            return
+        near = sparse.csr_array(self._neighbours(ones))
+        n_parts, part_of = connected_components(near, directed=False)
+        for part in range(n_parts):
+            yield np.flatnonzero(part_of == part)
+
+    def _neighbours(self, ones: Ones) -> NDArray[np.bool_]:
+        rows, at_row = np.unique(ones.rows, return_inverse=True)
+        allowed = unpack(self.merged.allowed.rows[rows], self.merged.shape[1]).astype(bool)
+        return cliques.neighbours_of(allowed, at_row, ones.columns)
+
+    def _cover_part(self, ones: Ones, active: Words) -> tuple[Indices, int, int]:
+        n_ones, bound = len(ones.rows), 0
+        if n_ones <= cliques.MOST_ONES:
+            listed = cliques.largest_cliques(self._neighbours(ones))
+            if listed is not None:
+                clique, bound = cliques.fewest(listed, n_ones)
+                if clique is not None and clique.max() + 1 == bound:
+                    return clique, bound, bound
+        own = np.zeros_like(active)
+        np.bitwise_or.at(own, (ones.rows, ones.columns >> 6), _bit(ones.columns))
+        count = self._count(ones, own)
+        if self.most_work:
+            bound = max(bound, self._independent(ones, own, count))
+        best, n_cliques = self._improved(ones, *self._first(ones, count), NO_LIMITS, bound)
+        return best, n_cliques, bound
+
+    def _count(self, ones: Ones, own: Words) -> Indices:
+        """The number of neighbours of each one, or what is like it where there are too many."""
+        count = self.room(ones)
+        n_words = np.minimum(self.in_row[ones.rows], own.shape[1])
+        if (self.in_column[ones.columns] * n_words).sum() < COUNTING_WORK:
+            count_neighbours(self.merged.allowed, own, ones, count)
+        return count
+
+    def _independent(self, ones: Ones, own: Words, count: Indices) -> int:
+        """The most ones found of which no two have a factor in common."""
+        most, work = 0, 0.0
+        for i in range(N_ORDERS):
+            noise = self.random.random(len(count)) * (i > 0)
+            order = np.argsort(count * (1 + noise), kind="stable")
+            most = max(most, independent(self.merged.allowed, own.copy(), ones, order))
+            work += own.size * (1 + most * float(self.in_column.mean()) / len(own))
+            if work > ORDERS_WORK:
+                break
+        return most
+
+    def _first(self, ones: Ones, count: Indices) -> tuple[Indices, Indices, int]:
+        """The best of some first orders: the order, the cliques it leads to, and their number."""
+        M, N = self.merged.shape
+        orders = [np.lexsort((ones.columns, ones.rows)), np.lexsort((ones.rows, ones.columns))]
+        orders.append(np.argsort(count, kind="stable"))
+        memory = no_cliques((M, N), min(M, N))
+        found = []
+        for order in orders:
+            clique = np.zeros(len(order), dtype=np.int64)
+            n = first_fit(self.merged.allowed, ones, order, NO_LIMITS, memory, clique)
+            if n >= 0:
+                found.append((order, clique, n))
+        return min(found, key=lambda one: one[2])
+
+    # ------------------------------------------------------------ rounds
+
+    def _improved(
+        self, ones: Ones, order: Indices, clique: Indices, n_cliques: int, limits: Limits,
+        bound: int,
+    ) -> tuple[Indices, int]:  # fmt: skip
+        """Rounds of first fit until the bound is reached, or they bring nothing."""
+        memory = no_cliques(self.merged.shape, n_cliques)
+        state = self.random.integers(1, 2**63, size=1, dtype=np.uint64)
+        per_round = self._work_of_round(len(order), n_cliques)
+        done, last = 0, 0
+        best = clique.copy()
+        try:
+            while n_cliques > bound and self.work < self.most_work:
+                n_rounds = int(np.clip(WORK_AT_ONCE / per_round, 1, PATIENCE // 4))
+                now = iterate(
+                    self.merged.allowed, ones, order, limits, memory, clique, state, n_rounds
+                )
+                self.work += n_rounds * per_round
+                done += n_rounds
+                if now < n_cliques:
+                    n_cliques, last = now, done
+                    best[:] = clique
+                if done - last > max(PATIENCE, last):
+                    break
+        except KeyboardInterrupt:
+            self.interrupted, self.most_work = True, 0.0
+        return best, n_cliques
+
+    def _work_of_round(self, n_ones: int, n_cliques: int) -> float:
+        M, N = self.merged.shape
+        lines = n_words(M) + n_words(N) + 4 * (self.in_row.mean() + self.in_column.mean())
+        return n_ones * (4 + n_cliques / 64) + n_cliques * lines
+
+    # ------------------------------------------------------------ with limits
+
+    def split(self, ones: Ones, clique: Indices, limits: Limits) -> tuple[Indices, int]:
+        """Cliques within limits, beginning with those that are given (E,), cut into blocks."""
+        of_rows = _block(clique, ones.rows, limits.rows)
+        of_columns = _block(clique, ones.columns, limits.columns)
+        block = np.stack([clique, of_rows, of_columns])
+        _, small = np.unique(block, axis=1, return_inverse=True)
+        small = small.reshape(-1).astype(np.int64)
+        order = np.argsort(small, kind="stable")
+        memory = no_cliques(self.merged.shape, int(small.max()) + 1)
+        n = first_fit(self.merged.allowed, ones, order, limits, memory, small)
+        self.work = 0.0
+        return self._improved(ones, order, small, n, limits, 0)
+
+
+def _block(clique: Indices, line: Indices, most: int) -> Indices:
+    """The block of each one: its line's place among the lines of its clique, by the limit."""
+    pairs, at = np.unique(np.stack([clique, line]), axis=1, return_inverse=True)
+    first = np.searchsorted(pairs[0], pairs[0])
+    return ((np.arange(pairs.shape[1]) - first) // most)[at.reshape(-1)]
+
+
+def _bit(line: Indices) -> Words:
+    """The bit of each line within its word."""
+    return np.uint64(1) << (line & 63).astype(np.uint64)
+
+
+def _some(ones: Ones, chosen: Indices) -> Ones:
+    """Some of the ones, in their order."""
+    rows = ones.rows[chosen]
+    start = np.searchsorted(rows, np.arange(len(ones.start))).astype(np.int64)
+    return Ones(start, rows, ones.columns[chosen])
+
+
+def _spanned(merged: Merged, ones: Ones, clique: Indices, n: int) -> tuple[Words, Words]:
+    """The rows and columns of each clique: (T, words of M') and (T, words of N')."""
+    sides = []
+    for line, size in ((ones.rows, merged.shape[0]), (ones.columns, merged.shape[1])):
+        words = np.zeros((n, n_words(size)), dtype=np.uint64)
+        np.bitwise_or.at(words, (clique, line >> 6), _bit(line))
+        sides.append(words)
+    return sides[0], sides[1]
+
+
+def _enlarge(merged: Merged, rows: Words, columns: Words) -> None:
+    """Give each tile all rows that allow its columns, then all columns that these allow."""
+    full = no_span(merged.allowed).full
+    for t in range(len(rows)):
+        common(merged.allowed.columns, columns[t], rows[t], full)
+        common(merged.allowed.rows, rows[t], columns[t], full)
+
+
+def _sizes(words: Words) -> Indices:
+    """The number of ones in each line of words."""
+    step = max(1, CELLS_AT_ONCE // (64 * words.shape[1]))
+    parts = [
+        unpack(words[start : start + step], 64 * words.shape[1]).sum(axis=1, dtype=np.int64)
+        for start in range(0, len(words), step)
+    ]
+    return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+
+
+def _bounds_of_limits(merged: Merged, ones: Ones, limits: Limits) -> tuple[int, int]:
+    """A row needs a factor for every so many of its ones; a column, too."""
+    in_row = np.bincount(ones.rows, merged.column_weight[ones.columns]).max()
+    in_column = np.bincount(ones.columns, merged.row_weight[ones.rows]).max()
+    return -(-int(in_row) // limits.columns), -(-int(in_column) // limits.rows)

@@ -1,0 +1,133 @@
+"""Neighbours of ones, ones that are no neighbours of each other, and what tiles cover."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from boolweave.covering.kernels.reducing import full_words, has, position_of
+from boolweave.engine.kernels.jit import njit
+from boolweave.search.kernels.bits import ONE, ZERO, lowest, popcount
+
+if TYPE_CHECKING:
+    from boolweave.covering.kernels.reducing import Allowed, Indices, Ones
+    from boolweave.search.kernels.bits import Words
+
+
+@njit(cache=True, nogil=True)
+def count_neighbours(allowed: Allowed, active: Words, ones: Ones, count: Indices) -> None:
+    """Count the neighbours of each of the ones among the active ones (M, words of N)."""
+    full = np.zeros(active.shape[1], dtype=np.int64)
+    for e in range(len(ones.rows)):
+        own = allowed.rows[ones.rows[e]]
+        n_full = full_words(own, full)
+        n = 0
+        for j in range(allowed.columns.shape[1]):
+            left = allowed.columns[ones.columns[e], j]
+            while left != ZERO:
+                line = 64 * j + lowest(left)
+                left &= left - ONE
+                for i in range(n_full):
+                    n += popcount(active[line, full[i]] & own[full[i]])
+        count[e] = n
+
+
+@njit(cache=True, nogil=True)
+def independent(allowed: Allowed, active: Words, ones: Ones, order: Indices) -> int:
+    """Take the ones in an order (E,), but no neighbours of those taken; return how many.
+
+    No two of them have a factor in common. `active` (M, words of N) has the ones when it comes and
+    nothing when it goes.
+    """
+    n = 0
+    full = np.zeros(active.shape[1], dtype=np.int64)
+    for i in range(len(order)):
+        row, column = ones.rows[order[i]], ones.columns[order[i]]
+        if not has(active[row], column):
+            continue
+        n += 1
+        own = allowed.rows[row]
+        n_full = full_words(own, full)
+        for j in range(allowed.columns.shape[1]):
+            left = allowed.columns[column, j]
+            while left != ZERO:
+                line = 64 * j + lowest(left)
+                left &= left - ONE
+                for k in range(n_full):
+                    active[line, full[k]] &= ~own[full[k]]
+    return n
+
+
+@njit(cache=True, nogil=True)
+def weight_within(
+    entries: Words, rows: Words, columns: Words, row_weight: Indices, column_weight: Indices
+) -> int:  # fmt: skip
+    """Add the weights of the entries (M, words of N) of a tile: of its row times of its column."""
+    total = 0
+    for j in range(rows.shape[0]):
+        left = rows[j]
+        while left != ZERO:
+            line = 64 * j + lowest(left)
+            left &= left - ONE
+            in_line = 0
+            for w in range(columns.shape[0]):
+                inside = entries[line, w] & columns[w]
+                while inside != ZERO:
+                    in_line += column_weight[64 * w + lowest(inside)]
+                    inside &= inside - ONE
+            total += row_weight[line] * in_line
+    return total
+
+
+@njit(cache=True, nogil=True)
+def remove_within(entries: Words, rows: Words, columns: Words) -> None:
+    """Remove the entries (M, words of N) of a tile."""
+    for j in range(rows.shape[0]):
+        left = rows[j]
+        while left != ZERO:
+            line = 64 * j + lowest(left)
+            left &= left - ONE
+            for w in range(columns.shape[0]):
+                entries[line, w] &= ~columns[w]
+
+
+@njit(cache=True, nogil=True)
+def needed(ones: Ones, active: Words, rows: Words, columns: Words, order: Indices) -> Indices:
+    """Drop tiles in an order while the others have all ones; return 1 for those that stay, (T,).
+
+    The tiles are `rows` (T, words of M) and `columns` (T, words of N); `active` (M, words of N) has
+    the ones that count.
+    """
+    count = np.zeros(len(ones.rows), dtype=np.int64)
+    stays = np.ones(len(order), dtype=np.int64)
+    for t in range(len(order)):
+        _count_within(ones, active, rows[t], columns[t], count, 1)
+    for i in range(len(order)):
+        t = order[i]
+        if _count_within(ones, active, rows[t], columns[t], count, -1) > 0:
+            stays[t] = 0
+        else:
+            _count_within(ones, active, rows[t], columns[t], count, 1)
+    return stays
+
+
+@njit(cache=True, nogil=True)
+def _count_within(
+    ones: Ones, active: Words, rows: Words, columns: Words, count: Indices, by: int
+) -> int:  # fmt: skip
+    """Change the counts of the ones of a tile; return the least of them."""
+    least = 1 << 60
+    for j in range(rows.shape[0]):
+        left = rows[j]
+        while left != ZERO:
+            line = 64 * j + lowest(left)
+            left &= left - ONE
+            for w in range(columns.shape[0]):
+                inside = active[line, w] & columns[w]
+                while inside != ZERO:
+                    e = position_of(ones, line, 64 * w + lowest(inside))
+                    inside &= inside - ONE
+                    count[e] += by
+                    least = min(least, count[e])
+    return least

@@ -1,0 +1,202 @@
+"""First fit: ones one after another, each into the first clique that has room for it.
+
+Iterated first fit puts the ones of a clique side by side and the cliques into another order. The
+number of cliques never rises, since each has room for all of its ones, and it often falls.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from boolweave.covering.kernels.reducing import has, put
+from boolweave.engine.kernels.jit import njit
+from boolweave.search.kernels.bits import ONE, ZERO, below, clear, lowest, n_words
+
+if TYPE_CHECKING:
+    from boolweave.covering.kernels.reducing import Allowed, Indices, Ones
+    from boolweave.search.kernels.bits import Words
+
+# The shares, in tenths, of rounds in which cliques come in reverse and in random order; in the
+# other rounds the largest come first.
+REVERSE = 5
+SHUFFLED = 3
+
+
+class Limits(NamedTuple):
+    """The most rows and columns of a clique."""
+
+    rows: int
+    columns: int
+
+
+class Cliques(NamedTuple):
+    """T cliques, and where there is room in them."""
+
+    rows: Words  # (T, words of M): the rows in them
+    columns: Words  # (T, words of N)
+    n_rows: Indices  # (T,)
+    n_columns: Indices  # (T,)
+    open_rows: Words  # (T, words of M): the rows that all of their columns allow
+    open_columns: Words  # (T, words of N)
+    of_rows: Words  # (M, words of T): the cliques that are open to each row
+    of_columns: Words  # (N, words of T)
+
+
+def no_cliques(shape: tuple[int, int], most: int) -> Cliques:
+    """Allocate so many cliques."""
+
+    def words(lines: int, n: int) -> Words:
+        return np.zeros((lines, n_words(n)), dtype=np.uint64)
+
+    M, N = shape
+    n_rows, n_columns = np.zeros((2, most), dtype=np.int64)
+    return Cliques(
+        words(most, M), words(most, N), n_rows, n_columns, words(most, M), words(most, N),
+        words(M, most), words(N, most),
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def _open(lines: Words, line: int, own: Words, others: Words, t: int) -> None:
+    """Open clique t to what a line allows; `own` (T, words), `others` is its transpose."""
+    bit = ONE << np.uint64(t & 63)
+    for w in range(own.shape[1]):
+        left = lines[line, w]
+        own[t, w] = left
+        while left != ZERO:
+            others[64 * w + lowest(left), t >> 6] |= bit
+            left &= left - ONE
+
+
+@njit(cache=True, nogil=True)
+def _narrow(lines: Words, line: int, own: Words, others: Words, t: int) -> None:
+    """Close clique t to what a line does not allow."""
+    bit = ONE << np.uint64(t & 63)
+    for w in range(own.shape[1]):
+        gone = own[t, w] & ~lines[line, w]
+        if gone != ZERO:
+            own[t, w] ^= gone
+            while gone != ZERO:
+                others[64 * w + lowest(gone), t >> 6] ^= bit
+                gone &= gone - ONE
+
+
+@njit(cache=True, nogil=True)
+def _place(c: Cliques, n_cliques: int, row: int, column: int, limits: Limits) -> int:
+    """The first clique with room for a one; −1 if there is none."""
+    for w in range((n_cliques + 63) >> 6):
+        both = c.of_rows[row, w] & c.of_columns[column, w]
+        while both != ZERO:
+            t = 64 * w + lowest(both)
+            both &= both - ONE
+            if (c.n_rows[t] < limits.rows or has(c.rows[t], row)) and (
+                c.n_columns[t] < limits.columns or has(c.columns[t], column)
+            ):
+                return t
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def first_fit(
+    allowed: Allowed, ones: Ones, order: Indices, limits: Limits, c: Cliques, clique: Indices
+) -> int:  # fmt: skip
+    """Put the ones into cliques in an order (E,); `clique` (E,) has where each is in the end.
+
+    Returns the number of cliques, or −1 if there is no memory for so many.
+    """
+    for m in range(c.of_rows.shape[0]):
+        clear(c.of_rows[m])
+    for n in range(c.of_columns.shape[0]):
+        clear(c.of_columns[n])
+    n_cliques = 0
+    for i in range(len(order)):
+        e = order[i]
+        row, column = ones.rows[e], ones.columns[e]
+        t = _place(c, n_cliques, row, column, limits)
+        if t < 0:
+            t = n_cliques
+            if t == c.rows.shape[0]:
+                return -1
+            n_cliques += 1
+            clear(c.rows[t])
+            clear(c.columns[t])
+            c.n_rows[t], c.n_columns[t] = 0, 0
+            _open(allowed.rows, row, c.open_columns, c.of_columns, t)
+            _open(allowed.columns, column, c.open_rows, c.of_rows, t)
+        if not has(c.rows[t], row):
+            put(c.rows[t], row)
+            c.n_rows[t] += 1
+            _narrow(allowed.rows, row, c.open_columns, c.of_columns, t)
+        if not has(c.columns[t], column):
+            put(c.columns[t], column)
+            c.n_columns[t] += 1
+            _narrow(allowed.columns, column, c.open_rows, c.of_rows, t)
+        clique[e] = t
+    return n_cliques
+
+
+@njit(cache=True, nogil=True)
+def _by_size(order: Indices, clique: Indices, place: Indices) -> None:
+    """Set the places of the cliques, the largest first; a counting sort."""
+    size = np.zeros(len(place), dtype=np.int64)
+    for i in range(len(order)):
+        size[clique[order[i]]] += 1
+    before = np.zeros(len(order) + 2, dtype=np.int64)  # how many are larger than each size
+    for t in range(len(place)):
+        before[size[t]] += 1
+    n = 0
+    for s in range(len(order), -1, -1):
+        own = before[s]
+        before[s] = n
+        n += own
+    for t in range(len(place)):
+        place[t] = before[size[t]]
+        before[size[t]] += 1
+
+
+@njit(cache=True, nogil=True)
+def _rearrange(order: Indices, clique: Indices, n_cliques: int, random: Words) -> None:
+    """Put the cliques into another order, their ones side by side as they are."""
+    E = len(order)
+    place = np.arange(n_cliques)
+    kind = below(random, 10)
+    if kind < REVERSE:
+        for t in range(n_cliques):
+            place[t] = n_cliques - 1 - t
+    elif kind < REVERSE + SHUFFLED:
+        for t in range(n_cliques - 1, 0, -1):
+            j = below(random, t + 1)
+            place[t], place[j] = place[j], place[t]
+    else:
+        _by_size(order, clique, place)
+    start = np.zeros(n_cliques + 1, dtype=np.int64)
+    for i in range(E):
+        start[place[clique[order[i]]] + 1] += 1
+    for t in range(n_cliques):
+        start[t + 1] += start[t]
+    before = order.copy()
+    for i in range(E):
+        e = before[i]
+        t = place[clique[e]]
+        order[start[t]] = e
+        start[t] += 1
+
+
+@njit(cache=True, nogil=True)
+def iterate(
+    allowed: Allowed, ones: Ones, order: Indices, limits: Limits, c: Cliques, clique: Indices,
+    random: Words, n_rounds: int,
+) -> int:  # fmt: skip
+    """First fit again and again, from an order and the cliques that it led to.
+
+    Returns the number of cliques.
+    """
+    n_cliques = 0
+    for i in range(len(order)):
+        n_cliques = max(n_cliques, clique[order[i]] + 1)
+    for _ in range(n_rounds):
+        _rearrange(order, clique, n_cliques, random)
+        n_cliques = first_fit(allowed, ones, order, limits, c, clique)
+    return n_cliques

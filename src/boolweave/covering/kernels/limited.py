@@ -1,0 +1,157 @@
+"""Tiles of at most so many rows and columns, all other factors given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from boolweave.covering.kernels.reducing import put
+from boolweave.engine.kernels.jit import njit
+from boolweave.search.kernels.bits import ONE, ZERO, clear, copy
+from boolweave.search.kernels.factors import cost, gains, install
+from boolweave.search.kernels.tiles import TOLERANCE, seed
+
+if TYPE_CHECKING:
+    from boolweave.covering.kernels.first_fit import Limits
+    from boolweave.runtime.types import Floats
+    from boolweave.search.kernels.bits import Words
+    from boolweave.search.kernels.descent import Scratch
+    from boolweave.search.kernels.factors import Entries, Factors, Side, Table, Tile
+
+# So many halvings of an interval find the gain that as many lines as allowed exceed.
+HALVINGS = 60
+
+
+@njit(cache=True, nogil=True)
+def best_lines(
+    table: Table, entries: Entries, side: Side, k: int, pattern: Words, most: int, chosen: Words,
+    saved: Floats,
+) -> float:  # fmt: skip
+    """Choose the lines for factor k that save most, given its pattern; return what they save.
+
+    `saved` (lines or more,) is scratch memory.
+    """
+    n_lines = entries.ones.shape[0]
+    everything = np.full(chosen.shape[0], ~ZERO)
+    if n_lines % 64:
+        everything[-1] = (ONE << np.uint64(n_lines % 64)) - ONE
+    gains(table, entries, side, k, pattern, everything, saved)
+    clear(chosen)
+    # More than `high` are at most so many, more than `low` at least.
+    low, high = 0.0, 0.0
+    for line in range(n_lines):
+        high = max(high, saved[line])
+    if _n_above(saved, n_lines, low) <= most:
+        high = low
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        if _n_above(saved, n_lines, middle) > most:
+            low = middle
+        else:
+            high = middle
+    total, n = 0.0, 0
+    for ties in range(2):
+        for line in range(n_lines):
+            is_next = low < saved[line] <= high if ties else saved[line] > high
+            if is_next and n < most:
+                put(chosen, line)
+                total += saved[line]
+                n += 1
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _n_above(values: Floats, n: int, limit: float) -> int:
+    """How many of the first n values are above a limit."""
+    count = 0
+    for i in range(n):
+        count += values[i] > limit
+    return count
+
+
+@njit(cache=True, nogil=True)
+def alternate_within(
+    table: Table, factors: Factors, k: int, tile: Tile, limits: Limits, saved: Floats
+) -> float:  # fmt: skip
+    """Improve the tile of factor k from its columns, rows and columns in turn; return its gain.
+
+    The columns that come in may be more than the limit.
+    """
+    of_rows, of_columns = (table.rows, factors.rows), (table.columns, factors.columns)
+    best_lines(table, *of_rows, k, tile.y, limits.rows, tile.x, saved)
+    now = best_lines(table, *of_columns, k, tile.x, limits.columns, tile.y, saved)
+    while True:
+        before = now
+        now = best_lines(table, *of_rows, k, tile.y, limits.rows, tile.x, saved)
+        if now <= before + TOLERANCE * before:
+            return now
+        before = now
+        now = best_lines(table, *of_columns, k, tile.x, limits.columns, tile.y, saved)
+        if now <= before + TOLERANCE * before:
+            return now
+
+
+@njit(cache=True, nogil=True)
+def grow(
+    table: Table, factors: Factors, first: int, limits: Limits, memory: Scratch, random: Words,
+    n_tries: int, most_missed: int,
+) -> int:  # fmt: skip
+    """Make the best of some random tiles a factor, from `first` on, until enough is covered.
+
+    Returns the number of factors; all that there are if that is not enough.
+    """
+    best_x, best_y = np.zeros_like(memory.tile.x), np.zeros_like(memory.tile.y)
+    K = factors.rows.patterns.shape[0]
+    for k in range(first, K):
+        if n_missed(table, factors) <= most_missed:
+            return k
+        most = 0.0
+        for _ in range(n_tries):
+            if not seed(table, factors, k, random, memory.tile):
+                return k
+            now = alternate_within(table, factors, k, memory.tile, limits, memory.saved)
+            if now > most:
+                most = now
+                copy(memory.tile.x, best_x)
+                copy(memory.tile.y, best_y)
+        if most <= 0:
+            return k
+        copy(best_x, memory.tile.x)
+        copy(best_y, memory.tile.y)
+        install(table, factors, k, memory.tile, memory.changed)
+    return K
+
+
+@njit(cache=True, nogil=True)
+def n_missed(table: Table, factors: Factors) -> int:
+    """Count the ones that no factor covers."""
+    ones, covered = table.rows.ones, factors.rows.once
+    n = 0
+    for line in range(ones.shape[0]):
+        for w in range(ones.shape[1]):
+            left = ones[line, w] & ~covered[line, w]
+            while left != ZERO:
+                left &= left - ONE
+                n += 1
+    return n
+
+
+@njit(cache=True, nogil=True)
+def descend_within(
+    table: Table, factors: Factors, limits: Limits, memory: Scratch, most: int
+) -> float:  # fmt: skip
+    """Refit all factors until the cost falls no more; return it."""
+    best = cost(table, factors)
+    for _ in range(most):
+        for k in range(factors.rows.patterns.shape[0]):
+            tile = memory.tile
+            copy(factors.columns.patterns[k], tile.x)
+            copy(factors.rows.patterns[k], tile.y)
+            alternate_within(table, factors, k, tile, limits, memory.saved)
+            install(table, factors, k, tile, memory.changed)
+        now = cost(table, factors)
+        if now >= best - TOLERANCE * best:
+            return now
+        best = now
+    return best

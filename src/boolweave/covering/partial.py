@@ -1,0 +1,252 @@
+"""Covers of a share of the ones, of so many factors, or with false ones.
+
+The factors are those with the least cost: the missed ones, and the false ones times a weight. The
+number of factors falls while the ones that are missed and the false ones stay within their limits,
+and the weight of a false one follows from which of the two limits is in the way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from boolweave.covering.exact import NO_LIMITS
+from boolweave.covering.kernels.limited import descend_within, grow, n_missed
+from boolweave.covering.matrix import packed
+from boolweave.covering.ordering import greedy_order
+from boolweave.search.kernels.bits import pack
+from boolweave.search.kernels.descent import improve, n_different, prune, scratch
+from boolweave.search.kernels.factors import Entries, Table, no_factors
+from boolweave.search.searching import work_of_refit
+from boolweave.search.table import bits_of, factors_of, shape_of, transposed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from boolweave.covering.kernels.first_fit import Limits
+    from boolweave.covering.matrix import Matrix
+    from boolweave.search.kernels.bits import Words
+    from boolweave.search.table import Bits
+
+# Work in nanoseconds of a core: all trials together do at most so much, and one so much, but at
+# least so many passes over all factors.
+MOST_WORK = 30e9
+TRIAL_WORK = 2e9
+LEAST_PASSES = 3
+
+# Random tiles that are tried for each new factor, and passes of a descent.
+N_TRIES = 8
+N_PASSES = 20
+
+# The weights of a false one beside a missed one that are tried at first; later it changes by this
+# factor, at most so often for one number of factors.
+WEIGHTS = (1.0, 0.5, 2.0)
+STEP_OF_WEIGHT = 2.0
+N_WEIGHTS = 3
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a cover must keep to."""
+
+    most_missed: int
+    most_false: int
+    most_factors: int | None
+    limits: Limits
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Factors X (M, K) and Y (K, N), and what they miss."""
+
+    X: Bits
+    Y: Bits
+    n_missed: int
+    n_false: int
+    interrupted: bool = False
+
+    def reaches(self, goal: Goal) -> bool:
+        """Whether both limits are kept."""
+        return self.n_missed <= goal.most_missed and self.n_false <= goal.most_false
+
+
+def partial_cover(
+    matrix: Matrix, covered: Words, goal: Goal, start: tuple[Bits, Bits], seed: int
+) -> Found:  # fmt: skip
+    """Cover a share of the ones with few factors, or as many as possible with so many factors.
+
+    Parameters
+    ----------
+    matrix : Matrix, shape (M, N)
+    covered : (M, words of N) array
+        What fixed factors cover.
+    goal : Goal
+    start : X (M, T) and Y (T, N)
+        Factors without false ones that cover all ones.
+    seed : int
+    """
+    search = _Search(matrix, covered, goal, seed)
+    found = search.first(*start)
+    try:
+        if goal.most_false:
+            found = search.with_false_ones(found)
+        if goal.most_factors is not None and not found.reaches(goal):
+            now = search.with_factors(found, goal.most_factors)
+            found = min(found, now, key=search.rank)
+        if found.reaches(goal):
+            found = search.fewer(found)
+    except KeyboardInterrupt:
+        found = replace(found, interrupted=True)
+    return found
+
+
+class _Search:
+    def __init__(self, matrix: Matrix, covered: Words, goal: Goal, seed: int) -> None:
+        self.matrix, self.goal = matrix, goal
+        self.random = np.random.default_rng(seed)
+        self.weight = np.inf if goal.most_false == 0 else WEIGHTS[0]
+        self.entries = _entries(matrix, covered)
+        self.work = 0.0
+
+    def table(self, weight: float) -> Table:
+        """The entries that are not covered yet, with a weight of false ones."""
+        finite = self.matrix.n_ones + 1.0 if np.isinf(weight) else weight
+        return Table(*self.entries, float(finite), False)
+
+    def first(self, X: Bits, Y: Bits) -> Found:
+        """The factors of a cover that add most, one after another, until enough is covered."""
+        table = self.table(np.inf)
+        total, n = n_missed(table, no_factors(shape_of(table), 1)), len(Y)
+        if total <= self.goal.most_missed:
+            return self._judged(X[:, :0], Y[:0])
+        rows, columns = pack(X.T), pack(Y)
+        order = greedy_order(table.rows.ones, rows, columns, np.ones(len(X), dtype=np.int64),
+                             np.ones(Y.shape[1], dtype=np.int64))[0]  # fmt: skip
+        low, high = 1, n
+        while low < high:
+            middle = (low + high) // 2
+            factors = factors_of(table, X[:, order[:middle]], Y[order[:middle]])
+            if n_missed(table, factors) <= self.goal.most_missed:
+                high = middle
+            else:
+                low = middle + 1
+        if self.goal.most_factors is not None:
+            high = min(high, self.goal.most_factors)
+        return self._judged(X[:, order[:high]], Y[order[:high]])
+
+    def with_false_ones(self, found: Found) -> Found:
+        """New factors one after another, at several weights of false ones; or those that came."""
+        best, best_weight = found, self.weight
+        for weight in WEIGHTS:
+            for now in self._grown(weight, max(1, len(best.Y))):
+                if self.rank(now) < self.rank(best):
+                    best, best_weight = now, weight
+        self.weight = best_weight
+        return best
+
+    def _grown(self, weight: float, n: int) -> list[Found]:
+        """At most so many new factors, as they were added, and improved."""
+        table = self.table(weight)
+        memory, random = scratch(shape_of(table), n), self._numbers()
+        factors = no_factors(shape_of(table), n)
+        most = self.goal.most_missed
+        n_used = grow(table, factors, 0, self.goal.limits, memory, random, N_TRIES, most)
+        X, Y = bits_of(factors)
+        X, Y = X[:, :n_used], Y[:n_used]
+        return [self._judged(X, Y), self._fitted(X, Y, weight)]
+
+    # ------------------------------------------------------------ fewer and fewer
+
+    def fewer(self, found: Found) -> Found:
+        """Drop factors while the limits are kept: several at a time, then one by one."""
+        step = max(1, len(found.Y) // 8)
+        while len(found.Y) > 0 and self.work < MOST_WORK:
+            now = self.with_factors(found, max(0, len(found.Y) - step))
+            if now.reaches(self.goal):
+                found = now
+            elif step == 1:
+                break
+            else:
+                step = max(1, step // 2)
+        return found
+
+    def with_factors(self, found: Found, n: int) -> Found:
+        """The best with so many of the factors, improved; the weight of false ones is adapted."""
+        if n == 0:
+            return self._judged(found.X[:, :0], found.Y[:0])
+        best: Found | None = None
+        for _ in range(1 if self.goal.most_false == 0 else N_WEIGHTS):
+            table = self.table(self.weight)
+            factors = factors_of(table, found.X, found.Y)
+            stays = prune(table, factors, n)
+            now = self._fitted(found.X[:, stays], found.Y[stays], self.weight)
+            if best is None or self.rank(now) < self.rank(best):
+                best = now
+            if now.reaches(self.goal) or self.goal.most_false == 0:
+                break
+            if now.n_false > self.goal.most_false:
+                self.weight *= STEP_OF_WEIGHT
+            else:
+                self.weight /= STEP_OF_WEIGHT
+        assert best is not None
+        return best
+
+    def rank(self, found: Found) -> tuple[int, int, int]:
+        """What makes one answer better: the limits are kept, then fewer factors."""
+        return (
+            max(0, found.n_false - self.goal.most_false),
+            max(0, found.n_missed - self.goal.most_missed),
+            len(found.Y),
+        )
+
+    def _fitted(self, X: Bits, Y: Bits, weight: float) -> Found:
+        """Improve factors at this weight of false ones."""
+        if not len(Y):
+            return self._judged(X, Y)
+        table = self.table(weight)
+        factors, K = factors_of(table, X, Y), len(Y)
+        memory = scratch(shape_of(table), K)
+        refit = work_of_refit(table)
+        if self.goal.limits == NO_LIMITS:
+            most = int(max(TRIAL_WORK / refit, LEAST_PASSES * K))
+            never = np.zeros(1, dtype=np.bool_)
+            _, n = improve(
+                table, factors, no_factors(shape_of(table), K), memory, self._numbers(),
+                most, 0, 100 * K, False, never,
+            )  # fmt: skip
+            self.work += n * refit
+        else:
+            descend_within(table, factors, self.goal.limits, memory, N_PASSES)
+            self.work += N_PASSES * K * refit
+        return self._judged(*bits_of(factors))
+
+    def _judged(self, X: Bits, Y: Bits) -> Found:
+        """Count what factors miss, and leave out those that are empty."""
+        full = X.any(axis=0) & Y.any(axis=1)
+        X, Y = X[:, full], Y[full]
+        table = self.table(np.inf)
+        factors = factors_of(table, X, Y) if len(Y) else no_factors(shape_of(table), 1)
+        false = table.rows.zeros & factors.rows.once
+        n_false = int(n_different(false, np.zeros_like(false)))
+        return Found(X, Y, int(n_missed(table, factors)), n_false)
+
+    def _numbers(self) -> NDArray[np.uint64]:
+        return self.random.integers(1, 2**63, size=1, dtype=np.uint64)
+
+
+def _entries(matrix: Matrix, covered: Words) -> tuple[Entries, Entries]:
+    """The ones and zeros that are not covered, by rows and by columns."""
+    N = matrix.shape[1]
+    every = pack(np.ones((1, N), dtype=bool))
+    ones = packed(matrix.ones)
+    zeros = every & ~ones
+    if matrix.missing is not None:
+        zeros &= ~packed(matrix.missing)
+    ones, zeros = ones & ~covered, zeros & ~covered
+    nothing = np.zeros((0, 0))
+    return (
+        Entries(ones, zeros, nothing),
+        Entries(transposed(ones, N), transposed(zeros, N), nothing),
+    )

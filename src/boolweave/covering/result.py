@@ -1,0 +1,119 @@
+"""The answer: a `Result` that knows what it covers, what it misses and how few factors can do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import sparse
+
+from boolweave.covering.kernels.product import differences
+from boolweave.engine.result import Ending, Result
+from boolweave.model.model import Model
+from boolweave.search.kernels.bits import pack
+from boolweave.search.result import PRIOR, channel_of, error_worth
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from boolweave.covering.matrix import Matrix
+    from boolweave.search.table import Bits
+
+
+def _no_pairs() -> NDArray[np.int64]:
+    return np.zeros((0, 2), dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Cover(Result):
+    """A cover: factors, and what they cover of the ones.
+
+    It is a `Result`, with ``X`` (M, K) and ``Y`` (K, N). The factors stand in the order in which
+    each covers most of what those before it leave; fixed ones come first. ``cost`` is the number of
+    factors, ``bound`` a proven lower bound for covers that reach what was asked for: where both are
+    equal, none has fewer.
+
+    Attributes
+    ----------
+    n_fixed : int
+        How many of the factors were given.
+    n_ones : int
+        The number of ones of the matrix.
+    missed : (n, 2) array
+        Row and column of each one that is not covered.
+    false_ones : (n, 2) array
+        Row and column of each zero that is covered.
+    curve : (K,) array
+        The share of the ones that the first 1, 2, …, K factors cover.
+    coverage : float
+        The share that all of them cover.
+    """
+
+    n_fixed: int = 0
+    n_ones: int = 0
+    missed: NDArray[np.int64] = field(default_factory=_no_pairs, repr=False)
+    false_ones: NDArray[np.int64] = field(default_factory=_no_pairs, repr=False)
+    curve: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0), repr=False)
+
+    @property
+    def coverage(self) -> float:
+        """The share of the ones that is covered; 1 where there are none."""
+        return 1.0 - len(self.missed) / self.n_ones if self.n_ones else 1.0
+
+
+def cover_of(
+    matrix: Matrix, X: Bits, Y: Bits, gained: NDArray[np.int64], *, bound: int, n_fixed: int,
+    interrupted: bool,
+) -> Cover:  # fmt: skip
+    """Make the answer of factors X (M, K), Y (K, N) and the ones that each adds, (K,)."""
+    K, n_ones = len(Y), matrix.n_ones
+    missed, false = _differences(matrix, X, Y)
+    M, N = matrix.shape
+    n_missing = 0 if matrix.missing is None else matrix.missing.nnz
+    n_zeros = M * N - n_ones - n_missing
+    counts = np.array(
+        [[n_zeros - len(false), len(false)], [len(missed), n_ones - len(missed)]], dtype=np.float64
+    )
+    channel = channel_of(counts)
+    size = np.float32(max(error_worth(channel), np.log(2 * max(1, K) + 1)))
+    one = np.array([channel.one_given_zero, channel.one_given_one], dtype=np.float64)
+    likelihood = float((counts[0] * np.log1p(-one) + counts[1] * np.log(one)).sum())
+    curve = np.cumsum(gained) / n_ones if n_ones else np.ones(K)
+    if not K:  # a result has at least one factor, which is empty
+        X, Y = np.zeros((M, 1), dtype=np.uint8), np.zeros((1, N), dtype=np.uint8)
+    return Cover(
+        model=Model(len(Y), channel, PRIOR, PRIOR, "or"),
+        observations=matrix.observations,
+        row_log_odds=np.where(X, size, -size),
+        column_log_odds=np.where(Y, size, -size),
+        log_posterior=likelihood + (X.size + Y.size) * float(np.log(PRIOR)),
+        ending=Ending.INTERRUPTED if interrupted else Ending.CONVERGED,
+        n_iter=0,
+        history={"coverage": curve},
+        cost=float(K),
+        bound=float(bound),
+        n_fixed=n_fixed,
+        n_ones=n_ones,
+        missed=missed,
+        false_ones=false,
+        curve=curve,
+    )
+
+
+def _differences(
+    matrix: Matrix, X: Bits, Y: Bits
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:  # fmt: skip
+    """The missed ones and the false ones, (n, 2) each."""
+    members = sparse.csr_array(X)
+    empty = np.zeros(len(X) + 1, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    parts = [*_indices(members), pack(Y), *_indices(matrix.ones)]
+    parts += empty if matrix.missing is None else _indices(matrix.missing)
+    sizes = differences(*parts, _no_pairs(), _no_pairs())
+    missed, false = (np.zeros((size, 2), dtype=np.int64) for size in sizes)
+    differences(*parts, missed, false)
+    return missed, false
+
+
+def _indices(matrix: sparse.csr_array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)

@@ -1,0 +1,139 @@
+"""What is asked of a cover, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from boolweave.covering.exact import NO_LIMITS
+from boolweave.covering.kernels.first_fit import Limits
+from boolweave.covering.matrix import Matrix
+from boolweave.data.labels import find_labels
+
+if TYPE_CHECKING:
+    from boolweave.search.table import Bits
+
+
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """What is asked of a cover.
+
+    Attributes
+    ----------
+    most_missed, most_false : int
+        The most ones that may be missed, and the most false ones.
+    most_factors : int or None
+        The most factors, fixed ones counted.
+    fixed : (F, N) array
+        The columns of the factors that must be among them.
+    limits : Limits
+        The most rows and columns of the others.
+    """
+
+    most_missed: int
+    most_false: int
+    most_factors: int | None
+    fixed: Bits
+    limits: Limits
+
+    @classmethod
+    def of(
+        cls,
+        matrix: Matrix,
+        coverage: float = 1.0,
+        false_ones: float = 0,
+        n_components: int | None = None,
+        fixed: Any = None,
+        max_rows: int | None = None,
+        max_columns: int | None = None,
+    ) -> Wanted:
+        """Check the parameters of `boolweave.cover`; raise ValueError or TypeError."""
+        roles = _fixed(fixed, matrix)
+        most = None if n_components is None else _count("n_components", n_components)
+        if most is not None and most < len(roles):
+            raise ValueError(
+                f"n_components must be at least the number of fixed factors, {len(roles)}, but got "
+                f"{most}; allow more factors, or fix fewer"
+            )
+        n_ones = matrix.n_ones
+        return cls(
+            n_ones - int(np.ceil(_share(coverage) * n_ones - 1e-9)),
+            _most_false(false_ones, n_ones),
+            most,
+            roles,
+            Limits(
+                NO_LIMITS.rows if max_rows is None else _count("max_rows", max_rows),
+                NO_LIMITS.columns if max_columns is None else _count("max_columns", max_columns),
+            ),
+        )
+
+
+def _share(coverage: Any) -> float:
+    if _is_number(coverage, Real) and 0 < coverage <= 1:
+        return float(coverage)
+    raise ValueError(
+        f"coverage must be a share of the ones, above 0 and at most 1, but got {coverage!r}"
+    )
+
+
+def _most_false(false_ones: Any, n_ones: int) -> int:
+    """A whole number counts, another number is a share of the ones."""
+    if _is_number(false_ones, Integral):
+        if false_ones >= 0:
+            return int(false_ones)
+    elif _is_number(false_ones, Real) and 0 <= false_ones < 1:
+        return int(float(false_ones) * n_ones + 1e-9)
+    raise ValueError(
+        "false_ones must be a whole number from 0 on, or a share of the ones from 0 up to but not "
+        f"including 1, but got {false_ones!r}"
+    )
+
+
+def _count(name: str, value: Any) -> int:
+    if _is_number(value, Integral) and value >= 1:
+        return int(value)
+    raise ValueError(f"{name} must be a whole number from 1 on, or None, but got {value!r}")
+
+
+def _is_number(value: object, kind: type) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool | np.bool_)
+
+
+def _fixed(fixed: Any, matrix: Matrix) -> Bits:
+    """The columns of the fixed factors, (F, N); they are found by name where both have names."""
+    N = matrix.shape[1]
+    if fixed is None:
+        return np.zeros((0, N), dtype=np.uint8)
+    if isinstance(fixed, list | tuple | np.ndarray) and np.ndim(fixed) == 1 and len(fixed):
+        fixed = [fixed]
+    given = Matrix.of_data(fixed)
+    roles = np.zeros((given.shape[0], N), dtype=np.uint8)
+    factor, column = given.ones.nonzero()
+    names, known = given.observations.column_labels, matrix.observations.column_labels
+    if names is not None and known is not None:
+        at, found = find_labels(names, known)
+        used = np.unique(column)
+        if not found[used].all():
+            unknown = str(names[used[~found[used]][0]])
+            raise ValueError(
+                f"fixed has the column {unknown!r}, which the matrix does not have; use the names "
+                "of its columns"
+            )
+        column = at[column]
+    elif given.shape[1] != N:
+        raise ValueError(
+            f"fixed must have {N} columns, as many as the matrix, but has {given.shape[1]}; give a "
+            "row of zeros and ones for each factor"
+        )
+    roles[factor, column] = 1
+    if given.missing is not None:
+        raise ValueError("fixed must be zeros and ones, but has missing entries; fill them in")
+    empty = ~roles.any(axis=1)
+    if empty.any():
+        raise ValueError(
+            f"fixed factor {int(np.argmax(empty)) + 1} has no columns; leave it out"
+        )  # fmt: skip
+    return roles

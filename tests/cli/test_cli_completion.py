@@ -1,0 +1,163 @@
+"""`complete` and what the other commands make of its model, as processes."""
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+
+import boolweave
+from boolweave.cli.options import Completing, Fitting
+from boolweave.datasets import make_boolean
+
+QUICK = ("--members", 2, "--layers", 1, "-k", 2, "--jobs", 1)
+
+
+def run(*arguments, cwd):
+    return subprocess.run(
+        [sys.executable, "-m", "boolweave", *map(str, arguments)],
+        cwd=cwd, capture_output=True, timeout=240, text=True,
+    )  # fmt: skip
+
+
+def answer(*arguments, cwd):
+    done = run(*arguments, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Rows and columns with offsets, a planted block, and a row that nobody has seen."""
+    random = np.random.default_rng(0)
+    block = make_boolean(24, 14, 1, random_state=0).X
+    odds = random.normal(size=(24, 1)) + random.normal(size=14) + 2 * (block - 0.5)
+    cells = np.where(random.random(odds.shape) < 1 / (1 + np.exp(-odds)), 1.0, 0.0)
+    cells[random.random(odds.shape) < 0.3] = np.nan
+    cells[5] = np.nan
+    return cells
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, table):
+    folder = tmp_path_factory.mktemp("completion")
+    columns = {f"i{j}": pl.Series(column).fill_nan(None) for j, column in enumerate(table.T)}
+    frame = pl.DataFrame({"who": [f"u{i}" for i in range(len(table))], **columns})
+    frame.with_columns(pl.all().exclude("who").cast(pl.Int8)).write_csv(folder / "t.csv")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def done(folder):
+    """One fit, of which everything is kept that can be."""
+    done = run(
+        "complete", "t.csv", *QUICK, "--hold-out", 0.1, "--json", "-o", "filled.csv", "--model",
+        "m.npz", "--report", "fit.html", cwd=folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_holes_are_filled_and_the_rest_stays(done, folder, table):
+    filled = pl.read_csv(folder / "filled.csv")
+    assert filled["row"].to_list() == [f"u{i}" for i in range(len(table))]
+    values = filled.drop("row").to_numpy()
+    known = ~np.isnan(table)
+    np.testing.assert_array_equal(values[known], table[known])
+    holes = json.loads(done.stdout)["filled"]
+    assert len(holes) == np.isnan(table).sum()
+    model = boolweave.load(folder / "m.npz")
+    rows, columns = np.nonzero(np.isnan(table))
+    np.testing.assert_array_equal(values[rows, columns], model.predict(rows, columns))
+    np.testing.assert_allclose(
+        [hole["probability"] for hole in holes], model.predict_proba(rows, columns), atol=1e-6
+    )
+
+
+def test_the_choice_is_told(done, folder):
+    found = json.loads(done.stdout)
+    losses = {row["model"]: row["log_loss"] for row in found["selection"]}
+    assert losses["blend"] <= min(losses.values()) + 0.01
+    line, aside = done.stderr.splitlines()[-2:]
+    expected = f"held out in turns {losses['blend']:.4f}, by offsets alone {losses['offsets']:.4f}"
+    assert line == f"chosen: {found['model']}; log-loss of entries {expected}"
+    loss = found["held_out_log_loss"]
+    assert re.match(r"held out: .* entries right", aside) and f"log-loss {loss:.3f}" in aside
+    model = boolweave.load(folder / "m.npz")
+    assert (model.n_layers, model.n_components, model.n_members) == (1, 2, 2)
+    assert model.absent == "missing" and model.provenance_["hold_out"] == 0.1
+
+
+def test_a_page_of_the_fit_and_of_the_model(done, folder):
+    page = (folder / "fit.html").read_text(encoding="utf-8")
+    facts = dict(re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>", page))
+    found = json.loads(done.stdout)
+    assert facts["held-out log-loss"] == f"{found['held_out_log_loss']:.4f}"
+    assert facts["models averaged"] == str(found["n_members"])
+    (folder / "truth.csv").write_text("who,what,value\nu5,i0,1\nu5,i1,0\n")
+    said = run("report", "m.npz", "-o", "later.html", "--held-out", "truth.csv", cwd=folder)
+    assert said.returncode == 0, said.stderr
+    later = (folder / "later.html").read_text(encoding="utf-8")
+    assert "Calibration on held-out entries" in later and 'id="offsets-row"' in later
+
+
+@pytest.mark.usefixtures("done")
+def test_predict_and_info(folder):
+    (one,) = json.loads(
+        answer("predict", "m.npz", "--row", "u1", "--column", "i2", "--json", cwd=folder)
+    )
+    model = boolweave.load(folder / "m.npz")
+    chance = model.predict_proba([1], [2])[0]
+    assert one["probability"] == pytest.approx(chance, abs=1e-6)
+    assert one["value"] == (chance > 0.5)
+    found = json.loads(answer("info", "m.npz", "--json", cwd=folder))
+    assert (found["rows"], found["columns"]) == (24, 14)
+    assert found["observed"] == model.observations_.n_observed
+
+
+@pytest.mark.usefixtures("done")
+def test_recommend_says_why(folder):
+    found = json.loads(answer("recommend", "m.npz", "u1", "u5", "-n", 2, "--json", cwd=folder))
+    assert [(line["row"], line["rank"]) for line in found] == [
+        ("u1", 1), ("u1", 2), ("u5", 1), ("u5", 2)
+    ]  # fmt: skip
+    assert all(line["why"].startswith("because ") and "\n" not in line["why"] for line in found)
+    plain = answer("recommend", "m.npz", "u1", "-n", 2, "--no-why", cwd=folder).splitlines()
+    assert plain[0] == "row,rank,column,probability" and len(plain) == 3
+
+
+@pytest.mark.usefixtures("done")
+def test_explain_in_words_and_numbers(folder):
+    text = answer("explain", "m.npz", "u5", "i0", cwd=folder)
+    assert text.startswith("u5, i0: ") and "u5 has no entries" in text and "column offset" in text
+    parts = re.findall(r"^    ([+-]\d+\.\d\d) ", text, re.M)
+    (total,) = re.findall(r"log-odds ([+-]\d+\.\d\d), the sum of", text)
+    assert sum(map(float, parts)) == pytest.approx(float(total), abs=0.005 * (len(parts) + 1))
+    found = json.loads(answer("explain", "m.npz", "u5", "i0", "--json", cwd=folder))
+    assert sum(part["log_odds"] for part in found["parts"]) == pytest.approx(found["log_odds"])
+    assert found["observed"] is None and len(found["notes"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--layers", "2", "--method", "max-sum"], "--method is an option of a Boolean"),
+        (["--layers", "many"], "--n-layers: expected a whole number or auto"),
+        (["--layers", "-1"], "n_layers"),
+    ],
+)
+def test_bad_options_are_one_line(folder, options, words):
+    done = run("complete", "t.csv", *options, cwd=folder)
+    assert done.returncode == 2 and done.stdout == ""
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("boolweave: ")]
+    assert words in line and "Traceback" not in done.stderr
+
+
+def test_options_are_parameters_of_the_estimator():
+    known = boolweave.BooleanCompletion().get_params()
+    given = Completing(n_layers="auto", n_directions="3", n_members=4).parameters()
+    assert given == {"n_layers": "auto", "n_directions": 3, "n_members": 4}
+    assert set(given) | set(Fitting().parameters()) <= set(known)

@@ -1,0 +1,140 @@
+"""The command cover as a process: tables, JSON, sentences on a terminal, bad input."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+from test_cli import answer, refused, run
+
+GRANTS = "user,permission\n" + "".join(
+    f"{user},{permission}\n"
+    for user, permissions in [
+        ("Ann", "read write"),
+        ("Bo", "read write deploy log"),
+        ("Cy", "deploy log"),
+        ("Di", "read"),
+    ]
+    for permission in permissions.split()
+)
+WIDE = "user,read,write,deploy\nAnn,1,1,0\nBo,1,,0\nCy,0,0,1\n"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "grants.csv").write_text(GRANTS)
+    (tmp_path / "wide.csv").write_text(WIDE)
+    return tmp_path
+
+
+def test_roles_changes_and_curve(folder):
+    done = run(
+        "cover", "grants.csv", "--coverage", 0.8, "-o", "roles.csv", "--changes", "changes.csv",
+        "--curve", "curve.parquet", cwd=folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr.decode()
+    assert "2 roles cover 88.9% of 9 ones, 0 false ones" in done.stderr.decode()
+    roles = pl.read_csv(folder / "roles.csv")
+    assert roles.columns == ["role", "axis", "label"]
+    first = roles.filter(role=1)
+    assert first.filter(axis="row")["label"].to_list() == ["Ann", "Bo"]
+    assert first.filter(axis="column")["label"].to_list() == ["read", "write"]
+    assert pl.read_csv(folder / "changes.csv").rows() == [("Di", "loses", "read")]
+    curve = pl.read_parquet(folder / "curve.parquet")
+    assert curve["roles"].to_list() == [1, 2]
+    assert curve["coverage"].to_list() == pytest.approx([4 / 9, 8 / 9])
+
+
+def test_json(folder):
+    found = json.loads(answer("cover", "grants.csv", "--false-ones", 1, "--json", cwd=folder))
+    assert (found["n_roles"], found["coverage"], found["false_ones"]) == (2, 1.0, 1)
+    assert found["changes"] == [{"row": "Di", "change": "gains", "column": "write"}]
+    assert [role["columns"] for role in found["roles"]] == [["read", "write"], ["deploy", "log"]]
+    assert [point["roles"] for point in found["curve"]] == [1, 2]
+    exact = json.loads(answer("cover", "grants.csv", "--json", cwd=folder))
+    assert exact["n_roles"] == exact["bound"] == 3 and not exact["changes"]
+
+
+def test_missing_entries_of_a_wide_table_may_be_covered(folder):
+    found = json.loads(answer("cover", "wide.csv", "--json", cwd=folder))
+    assert found["n_roles"] == 2 and found["false_ones"] == 0
+    assert found["roles"][0]["rows"] == ["Ann", "Bo"]
+
+
+def test_fixed_roles_and_limits(folder):
+    (folder / "fixed.csv").write_text("role,permission\nops,log\nops,deploy\nops,read\n")
+    how = ("--fixed", "fixed.csv", "--max-rows", 2, "--max-columns", 1, "--json")
+    found = json.loads(answer("cover", "grants.csv", *how, cwd=folder))
+    first, *others = found["roles"]
+    assert first["fixed"] and set(first["columns"]) == {"read", "deploy", "log"}
+    assert first["rows"] == ["Bo"]
+    assert all(len(role["rows"]) <= 2 and len(role["columns"]) <= 1 for role in others)
+    assert found["coverage"] == 1
+
+
+def test_files_that_list_entries_are_not_made_dense(folder):
+    """Two million rows and as many columns."""
+    n = 2_000_000
+    text = f"%%MatrixMarket matrix coordinate pattern general\n{n} {n} 30000\n"
+    lines = [f"{200 * (i // 3) + 1} {(1, 77, n)[i % 3]}\n" for i in range(30000)]
+    (folder / "big.mtx").write_text(text + "".join(lines))
+    found = json.loads(answer("cover", "big.mtx", "--json", "-q", cwd=folder))
+    assert found["n_roles"] == 1 and found["ones"] == 30000
+    assert found["roles"][0]["columns"] == ["column 1", "column 77", f"column {n}"]
+
+
+def test_transactions_and_pairs_agree(folder):
+    table = np.random.default_rng(0).random((20, 12)) < 0.4
+    (folder / "items.fimi").write_text(
+        "".join(" ".join(str(j) for j in np.flatnonzero(row)) + "\n" for row in table)
+    )
+    (folder / "pairs.csv").write_text(
+        "user,item\n" + "".join(f"u{i},i{j}\n" for i, j in np.argwhere(table))
+    )
+    fimi, pairs = (
+        json.loads(answer("cover", name, "--json", cwd=folder))
+        for name in ("items.fimi", "pairs.csv")
+    )
+    assert fimi["n_roles"] == pairs["n_roles"] and fimi["ones"] == pairs["ones"] == table.sum()
+
+
+def test_sentences_on_a_terminal(folder):
+    terminal, side = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "boolweave", "cover", "grants.csv", "-k", "1"],
+        cwd=folder, stdout=side, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    os.close(side)
+    shown = b""
+    try:
+        while piece := os.read(terminal, 4096):
+            shown += piece
+    except OSError:
+        pass
+    words = process.stderr.read().decode()
+    process.stderr.close()
+    assert process.wait() == 0
+    assert b"Role 1: 2 rows (Ann, Bo) have 2 columns (read, write)." in shown
+    assert b"It covers 44.4% of the ones." in shown
+    assert b"Di loses read." in shown
+    assert "what was asked for takes at least 3 roles" in words
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--coverage", 0], "coverage must be a share of the ones"),
+        (["--false-ones", "few"], "--false-ones: expected a number, got 'few'"),
+        (["--max-rows", 0], "--max-rows"),
+        (["--fixed", "wrong.csv"], "fixed has the column 'fly', which the matrix does not have"),
+        (["--changes", "changes.docx"], "--changes: expected a name that ends in"),
+        (["--curve", "no/curve.csv"], "--curve: there is no folder"),
+    ],
+)  # fmt: skip
+def test_bad_input(folder, arguments, message):
+    (folder / "wrong.csv").write_text("role,permission\nops,fly\n")
+    assert message in refused("cover", "grants.csv", *arguments, cwd=folder)

@@ -1,0 +1,135 @@
+"""Folds, blending, tasks and thresholds."""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from boolweave.completion.choice.blending import blend
+from boolweave.completion.choice.selection import make_folds
+from boolweave.completion.growing import joined
+from boolweave.completion.table import Table
+from boolweave.completion.tasks import OutOfTime, Runner
+from boolweave.completion.thresholds import first_cuts, moved_cuts
+from boolweave.data.observations import Observations
+from boolweave.model.odds import sigmoid
+
+
+def table_of(n_rows, n_columns, seed=0):
+    return Table.of(
+        Observations.from_dense(np.random.default_rng(seed).integers(0, 2, (n_rows, n_columns)))
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "n_folds", "size"),
+    [((4, 4), 0, 0), ((20, 20), 4, 100), ((50, 60), 10, 300), ((200, 300), 1, 6000)],
+)
+def test_folds(shape, n_folds, size):
+    table = table_of(*shape)
+    folds = make_folds(table, np.random.default_rng(0))
+    assert len(folds) == n_folds
+    for fold in folds:
+        assert len(fold.values) == size == table.n_entries - fold.table.n_entries
+        dense = fold.table.observations.to_dense()
+        assert np.isnan(dense[fold.rows, fold.columns]).all()
+        truth = table.observations.to_dense()[fold.rows, fold.columns]
+        np.testing.assert_array_equal(truth, fold.values)
+    if n_folds > 1:
+        held = np.concatenate([fold.rows * shape[1] + fold.columns for fold in folds])
+        assert len(np.unique(held)) == shape[0] * shape[1]
+
+
+def test_counts_of_other_entries():
+    """The features of an entry that is fitted count one entry less, its own."""
+    table = Table.of(Observations.from_dense([[1, 0, 1], [1, np.nan, np.nan], [np.nan] * 3]))
+    mean, deviation = table.count_scales[0]
+    here, elsewhere = table.row_features.here[:, 1], table.row_features.elsewhere[:, 1]
+    np.testing.assert_allclose(here * deviation + mean, np.log1p([2, 0, 0]))
+    np.testing.assert_allclose(elsewhere * deviation + mean, np.log1p([3, 1, 0]))
+
+
+def test_blend_is_the_least_log_loss():
+    rng = np.random.default_rng(0)
+    truth = rng.normal(size=4000) * 2
+    values = (rng.random(4000) < sigmoid(truth)).astype(np.uint8)
+    good, noise = truth + rng.normal(size=4000), rng.normal(size=4000)
+    weights = blend(np.column_stack([good, noise]), values)
+    assert 0.6 < weights[1] < 0.95 and 0 <= weights[2] < 0.1 and abs(weights[0]) < 0.15
+
+    def loss(w):
+        v = w[0] + w[1] * good + w[2] * noise
+        prior = (w[0] / 0.3) ** 2 + ((w[1] - 0.5) / 0.3) ** 2 + ((w[2] - 0.5) / 0.3) ** 2
+        return np.sum(np.logaddexp(0, v) - values * v) + prior / 2
+
+    for step in np.eye(3) * 0.02:
+        assert loss(weights) <= loss(weights + step) + 1e-6
+        if (weights - step)[2] >= 0:
+            assert loss(weights) <= loss(weights - step) + 1e-6
+
+
+def test_few_entries_hardly_move_the_blend():
+    weights = blend(np.array([[2.0], [-2.0]]), np.array([0, 1], np.uint8))
+    np.testing.assert_allclose(weights, [0, 1], atol=0.35)
+
+
+@dataclass(frozen=True)
+class Task:
+    table: object
+    number: int
+
+
+def square(task):
+    return task.number**2
+
+
+@pytest.mark.parametrize("n_jobs", [None, 3])
+def test_tasks_come_back_in_order(n_jobs):
+    tasks = [Task(None, i) for i in range(20)]
+    assert list(Runner(n_jobs)(square, tasks)) == [i**2 for i in range(20)]
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_time_is_over_after_the_task_that_runs(n_jobs):
+    runner = Runner(n_jobs)
+    runner.limit(0.05)
+    done = []
+    with pytest.raises(OutOfTime):
+        for answer in runner(
+            lambda task: time.sleep(0.1) or task.number, [Task(None, i) for i in range(50)]
+        ):
+            done.append(answer)
+    assert done == list(range(len(done))) and 1 <= len(done) < 10
+
+
+def test_thresholds_find_their_places():
+    rng = np.random.default_rng(1)
+    mean = rng.normal(size=20_000)
+    truth = np.array([-np.inf, -1.2, -0.4, 0.0, 0.8, np.inf])
+    levels = (np.digitize(mean + rng.normal(size=20_000), truth[1:-1])).astype(np.uint8)
+    seen = Observations.from_dense((levels >= 3).astype(float).reshape(100, 200))
+    cuts = first_cuts(Table.of(seen, levels, n_levels=5))
+    assert cuts[3] == 0
+    for _ in range(20):
+        cuts = moved_cuts(cuts, mean, 1.0, levels)
+    np.testing.assert_allclose(cuts[1:-1], truth[1:-1], atol=0.05)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_joined_entries(seed):
+    """Against dense arrays: the new value counts where both have one."""
+    rng = np.random.default_rng(seed)
+    first, second = (
+        np.where(rng.random(shape) < 0.5, np.nan, rng.integers(0, 2, shape).astype(float))
+        for shape in ((3, 4), tuple(rng.integers(1, 6, 2)))
+    )
+    expected = np.full((max(3, len(second)), max(4, second.shape[1])), np.nan)
+    expected[:3, :4] = first
+    part = expected[: len(second), : second.shape[1]]
+    part[~np.isnan(second)] = second[~np.isnan(second)]
+    found = joined(Observations.from_dense(first), Observations.from_dense(second))
+    np.testing.assert_array_equal(found.to_dense(), expected)

@@ -1,0 +1,286 @@
+"""BooleanCompletion as its users call it."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from boolweave import BooleanCompletion, BooleanMatrixFactorization, Observations, load
+from boolweave.baselines import BiasModel
+from boolweave.datasets import load_votes84, make_boolean
+from boolweave.metrics import log_loss
+
+
+def ratings_like(rng, shape=(120, 80), share=0.3, n_directions=1):
+    """Bits from offsets and directions through a probit link, and their true probabilities."""
+    from scipy.special import ndtr
+
+    M, N = shape
+    mean = rng.normal(size=(M, 1)) * 0.8 + rng.normal(size=(1, N)) * 0.8
+    mean = mean + rng.normal(size=(M, n_directions)) @ rng.normal(size=(n_directions, N))
+    values = (mean + rng.normal(size=shape) > 0).astype(float)
+    values[rng.random(shape) > share] = np.nan
+    return Observations.from_dense(values), ndtr(mean), mean
+
+
+@pytest.fixture(scope="module")
+def small():
+    """A table, what was hidden of it, and a model fitted to the rest."""
+    seen, chance, _ = ratings_like(np.random.default_rng(0))
+    kept, rows, columns, values = seen.hide(0.2, random_state=0)
+    model = BooleanCompletion(n_members=6, n_layers=0, random_state=0).fit(kept)
+    return kept, rows, columns, values, model, chance
+
+
+def test_it_is_better_than_offsets_where_there_are_directions(small):
+    kept, rows, columns, values, model, _ = small
+    ours = log_loss(values, model.predict_proba(rows, columns))
+    bias = log_loss(values, BiasModel(random_state=0).fit(kept).predict_proba(rows, columns))
+    assert ours < bias - 0.02
+    assert "direction" in model.selection_[1]["model"]
+
+
+def test_what_was_tried_is_listed(small):
+    model = small[4]
+    blend, *tried = model.selection_
+    assert blend["model"] == "blend" and blend["weight"] == 1
+    assert [row["log_loss"] for row in tried] == sorted(row["log_loss"] for row in tried)
+    assert blend["log_loss"] <= tried[0]["log_loss"] + 2e-3
+    assert {row["model"] for row in tried} >= {"offsets", "offsets + 2 directions"}
+    assert any(row["weight"] > 0 for row in tried)
+    assert len(model.members_) >= 6
+    assert model.row_bias_.shape == (120,) and model.column_bias_.shape == (80,)
+
+
+def test_probabilities_are_calibrated(small):
+    _, rows, columns, _, model, chance = small
+    found = model.predict_proba(rows, columns)
+    truth = chance[rows, columns]
+    assert abs(found.mean() - truth.mean()) < 0.03
+    assert np.corrcoef(found, truth)[0, 1] > 0.85
+
+
+def test_intervals(small):
+    _, rows, columns, _, model, _ = small
+    low, high = model.predict_interval(rows, columns)
+    chance = model.predict_proba(rows, columns)
+    assert (low <= chance).all() and (chance <= high).all() and (high > low).mean() > 0.9
+    wider = model.predict_interval(rows, columns, coverage=0.99)
+    assert (wider[1] - wider[0] >= high - low).all()
+    with pytest.raises(ValueError, match="coverage must be between 0 and 1, got 2"):
+        model.predict_interval(rows, columns, 2)
+
+
+def test_threads_change_nothing(small):
+    kept, rows, columns, _, model, _ = small
+    again = BooleanCompletion(n_members=6, n_layers=0, random_state=0, n_jobs=2).fit(kept)
+    np.testing.assert_array_equal(
+        model.predict_proba(rows, columns), again.predict_proba(rows, columns)
+    )
+
+
+def test_a_saved_model_predicts_the_same(small, tmp_path):
+    _, rows, columns, _, model, _ = small
+    model.save(tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz")
+    assert isinstance(again, BooleanCompletion)
+    assert again.get_params() == model.get_params()
+    assert again.selection_ == model.selection_
+    np.testing.assert_array_equal(
+        model.predict_proba(rows, columns), again.predict_proba(rows, columns)
+    )
+    np.testing.assert_array_equal(
+        model.predict_proba(small[0].take_rows([0, 5])),
+        again.predict_proba(small[0].take_rows([0, 5])),
+    )
+
+
+def test_new_rows(small):
+    kept, *_, model, _ = small
+    filled = model.transform(kept)
+    assert filled.shape == kept.shape
+    dense = kept.to_dense()
+    known = ~np.isnan(dense)
+    np.testing.assert_array_equal(filled[known], dense[known])
+    m, n = np.nonzero(~known)
+    own = model.predict_proba(m, n)
+    assert np.abs(filled[m, n] - own).mean() < 0.05
+    assert 0.5 < model.score(kept) <= 1
+    assert model.predict(kept.take_rows([0])).shape == (1, 80)
+
+
+def test_reasons_add_up(small):
+    kept, *_, model, _ = small
+    found = model.explain(0, 1)
+    odds = model.ensemble_.log_odds(np.array([0]), np.array([1]))[0]
+    assert sum(part.log_odds for part in found.parts) == pytest.approx(odds, abs=1e-6)
+    best = model.recommend([0, 3], 4)
+    assert best.columns.shape == (2, 4)
+    seen = set(kept.indices[kept.indptr[0] : kept.indptr[1]].tolist())
+    assert not seen & set(best.columns[0].tolist())
+
+
+def test_partial_fit_goes_on(small):
+    kept, rows, columns, values, model, _ = small
+    before = log_loss(values, model.predict_proba(rows, columns))
+    more = Observations.from_triples(
+        np.append(rows, 120), np.append(columns, 80), np.append(values, 1), shape=(121, 81)
+    )
+    again = BooleanCompletion(n_members=6, n_layers=0, random_state=0).fit(kept).partial_fit(more)
+    assert again.ensemble_.shape == (121, 81) and again.n_features_in_ == 81
+    assert again.observations_.n_observed == kept.n_observed + len(values) + 1
+    assert log_loss(values, again.predict_proba(rows, columns)) < before  # it has seen them
+    assert 0 < again.predict_proba([120], [80])[0] < 1
+    first = BooleanCompletion(n_members=1, n_layers=0, random_state=0).partial_fit(kept)
+    assert first.ensemble_.shape == kept.shape
+
+
+def test_partial_fit_finds_lines_by_their_labels():
+    first = Observations.from_dense(
+        [[1, 0], [1, 0]], row_labels=["a", "b"], column_labels=["x", "y"]
+    )
+    model = BooleanCompletion(n_members=1, random_state=0).fit(first)
+    new = Observations.from_dense([[1, 1]], row_labels=["c"], column_labels=["z", "x"])
+    model.partial_fit(new)
+    assert model.observations_.row_labels.tolist() == ["a", "b", "c"]
+    assert model.observations_.column_labels.tolist() == ["x", "y", "z"]
+    dense = model.observations_.to_dense()
+    np.testing.assert_array_equal(dense[2], [1, np.nan, 1])
+    nameless = Observations.from_data(np.ones((5, 3)))
+    with pytest.raises(ValueError, match="2 new ones have none"):
+        model.partial_fit(nameless)
+
+
+def test_planted_factors_are_found_by_the_plain_model():
+    planted = make_boolean(150, 150, 3, flip=0.05, observed=0.3, random_state=0)
+    kept, rows, columns, values = planted.observations.hide(0.2, random_state=0)
+    ours = BooleanCompletion(n_members=2, n_layers=0, random_state=0).fit(kept)
+    default = BooleanMatrixFactorization(absent="missing", random_state=0).fit(kept)
+    loss = log_loss(values, ours.predict_proba(rows, columns))
+    assert loss < log_loss(values, default.predict_proba(rows, columns)) + 0.01
+    assert ours.ensemble_.plain is not None
+
+
+def test_layers_are_blended_where_they_help():
+    rng = np.random.default_rng(3)
+    groups, kinds = rng.integers(0, 4, 150), rng.integers(0, 4, 100)
+    mean = rng.normal(size=(150, 1)) + np.where(groups[:, None] == kinds, 1.6, -0.6)
+    values = (mean + rng.normal(size=mean.shape) > 0).astype(float)
+    values[rng.random(values.shape) < 0.5] = np.nan
+    model = BooleanCompletion(n_members=4, n_directions=0, random_state=0).fit(values)
+    layered = [family for family in model.ensemble_.families if family.structure.n_layers]
+    assert layered and layered[0].members[0].layers
+    assert model.selection_[0]["log_loss"] < 0.9 * next(
+        row["log_loss"] for row in model.selection_ if row["model"] == "offsets"
+    )
+    found = model.explain(0, int(np.flatnonzero(kinds == groups[0])[0]))
+    assert any(part.kind == "layers" for part in found.parts)
+
+
+def test_ratings_say_more_than_bits():
+    rng = np.random.default_rng(4)
+    _, _, mean = ratings_like(rng, (150, 60))
+    rating = np.digitize(mean + rng.normal(size=mean.shape), [-1.5, -0.5, 0.5, 1.5])
+    known, hidden = rng.random(mean.shape) < 0.15, rng.random(mean.shape) < 0.5
+    values = np.where(known, (rating >= 3).astype(float), np.nan)
+    seen = Observations.from_dense(values)
+    ratings = rating[seen.rows_of_entries(), seen.indices]
+    m, n = np.nonzero(~known & hidden)
+    truth = (rating >= 3)[m, n].astype(np.uint8)
+    loss = {}
+    for name, given in (("bits", None), ("ratings", ratings)):
+        model = BooleanCompletion(n_members=4, n_layers=0, n_directions=1, random_state=0)
+        model.fit(seen, ratings=given)
+        loss[name] = log_loss(truth, model.predict_proba(m, n))
+    assert loss["ratings"] < loss["bits"] - 0.005
+    assert (np.diff(model.members_[0].cuts) > 0).all() and 0.0 in model.members_[0].cuts
+
+
+def test_features_help_rows_without_entries():
+    rng = np.random.default_rng(5)
+    kind = rng.integers(0, 2, 200)
+    mean = np.where(kind == 1, 1.5, -1.5)[:, None] + rng.normal(size=(1, 30)) * 0.3
+    values = (mean + rng.normal(size=mean.shape) > 0).astype(float)
+    values[rng.random(values.shape) < 0.7] = np.nan
+    values[:20] = np.nan
+    texts = np.where(kind == 1, "likes", "dislikes")
+    model = BooleanCompletion(n_members=2, n_layers=0, n_directions=0, random_state=0)
+    chance = model.fit(values, row_features=texts).predict_proba(np.arange(20), np.zeros(20, int))
+    assert chance[kind[:20] == 1].min() > 0.75 and chance[kind[:20] == 0].max() < 0.25
+
+
+def test_weights_count_entries_several_times():
+    rng = np.random.default_rng(6)
+    values = (rng.random((60, 40)) < 0.5).astype(float)
+    weights = np.where(values == 1, 3.0, 1.0)
+    weights[0, 0] = 0.0
+    model = BooleanCompletion(n_members=4, n_layers=0, n_directions=0, random_state=0)
+    plain = model.fit(values).predict_proba(np.arange(60), np.arange(60) % 40).mean()
+    weighted = model.fit(values, sample_weight=weights)
+    assert weighted.observations_.n_observed == 60 * 40 - 1
+    chance = weighted.predict_proba(np.arange(60), np.arange(60) % 40).mean()
+    assert abs(plain - 0.5) < 0.05 and abs(chance - 0.75) < 0.05
+
+
+def test_max_time_ends_with_an_answer():
+    votes = load_votes84().observations
+    model = BooleanCompletion(n_members=4, random_state=0, max_time=0.01).fit(votes)
+    assert model.interrupted_ and len(model.members_) >= 1
+    assert 0 < model.predict_proba([0], [1])[0] < 1
+
+
+def test_labels_and_lines_without_entries():
+    table = Observations.from_dense(
+        [[1, 0, 1, np.nan], [1, 0, np.nan, np.nan], [np.nan] * 4],
+        row_labels=["Ann", "Bo", "Cy"], column_labels=["tea", "rum", "ale", "gin"],
+    )  # fmt: skip
+    model = BooleanCompletion(n_members=2, random_state=0).fit(table)
+    assert model.selection_ == []  # too few entries to hold any out
+    chance = model.predict_proba(["Cy", "Ann"], ["gin", "gin"])
+    assert ((chance > 0) & (chance < 1)).all()
+    assert "prior" in " ".join(model.explain("Cy", "gin").sentences())
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_members": 0}, "n_members"),
+        ({"n_layers": -1}, "n_layers"),
+        ({"n_components": "many"}, "n_components"),
+        ({"n_directions": 1.5}, "n_directions"),
+        ({"absent": "nothing"}, "absent"),
+        ({"max_time": 0}, "max_time"),
+    ],
+)
+def test_bad_parameters(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        BooleanCompletion(**parameters).fit([[1, 0], [0, 1]])
+
+
+def test_bad_data():
+    model = BooleanCompletion(n_members=1, random_state=0)
+    with pytest.raises(ValueError, match="at least one observed entry"):
+        model.fit(np.full((2, 2), np.nan))
+    with pytest.raises(ValueError, match="0 sample"):
+        model.fit(np.zeros((0, 3)))
+    with pytest.raises(NotFittedError):
+        model.predict_proba([0], [0])
+    table = [[1, 0, 1], [0, 1, 0]]
+    with pytest.raises(ValueError, match="ratings must be 6 numbers"):
+        model.fit(table, ratings=[1, 2])
+    with pytest.raises(ValueError, match="a zero is rated 5 and a one 1"):
+        model.fit(table, ratings=[1, 5, 5, 1, 5, 1])
+    with pytest.raises(ValueError, match="row_features must have one line for each of 2"):
+        model.fit(table, row_features=[[1], [2], [3]])
+    with pytest.raises(ValueError, match="column_features must be finite"):
+        model.fit(table, column_features=[1.0, np.nan, 2.0])
+    model.fit(table)
+    with pytest.raises(ValueError, match="rows must be from 0 to 1, got 2"):
+        model.predict([2], [0])
+    with pytest.raises(ValueError, match="one length"):
+        model.predict([0, 1], [0])
+    with pytest.raises(ValueError, match="row_features must have 0 columns"):
+        model.partial_fit(table, row_features=[[1.0], [2.0]])
+    model.fit(table, ratings=[1, 0, 1, 0, 1, 0])
+    model.fit(table, sample_weight=[1.0, 2.0])
+    with pytest.raises(ValueError, match="neither ratings nor weights"):
+        model.partial_fit(table)

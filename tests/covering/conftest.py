@@ -1,0 +1,1 @@
+"""The folder is on the path, so that its tests share the twins."""

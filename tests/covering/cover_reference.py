@@ -1,0 +1,64 @@
+"""Slow, obvious twins of the covering: all rectangles, and all sets of them."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+
+def are_neighbours(allowed, e, f):
+    """Whether two ones can share a factor without false ones."""
+    return bool(allowed[e[0], f[1]] and allowed[f[0], e[1]])
+
+
+def largest_rectangles(allowed):
+    """All largest rectangles (rows, columns) of allowed entries, by all sets of columns."""
+    found = set()
+    N = allowed.shape[1]
+    for size in range(1, N + 1):
+        for columns in combinations(range(N), size):
+            rows = np.flatnonzero(allowed[:, columns].all(axis=1))
+            if len(rows):
+                closed = np.flatnonzero(allowed[rows].all(axis=0))
+                found.add((tuple(rows.tolist()), tuple(closed.tolist())))
+    return sorted(found)
+
+
+def least_cover(ones, allowed=None, most_missed=0):
+    """The fewest rectangles of allowed entries that have all ones but so many."""
+    ones = np.asarray(ones, dtype=bool)
+    allowed = ones if allowed is None else allowed
+    if ones.sum() <= most_missed:
+        return 0
+    covers = []
+    for rows, columns in largest_rectangles(allowed):
+        inside = np.zeros_like(ones)
+        inside[np.ix_(rows, columns)] = True
+        covers.append(inside & ones)
+    for size in range(1, len(covers) + 1):
+        for chosen in combinations(covers, size):
+            if ones.sum() - np.logical_or.reduce(chosen).sum() <= most_missed:
+                return size
+    raise AssertionError("all largest rectangles cover all ones")
+
+
+def least_limited_cover(ones, max_rows, max_columns):
+    """The fewest rectangles of ones within limits that have all ones."""
+    ones = np.asarray(ones, dtype=bool)
+    if not ones.any():
+        return 0
+    M = len(ones)
+    covers = []
+    for n_rows in range(1, min(M, max_rows) + 1):
+        for rows in combinations(range(M), n_rows):
+            shared = np.flatnonzero(ones[list(rows)].all(axis=0))
+            for columns in combinations(shared, min(len(shared), max_columns)):
+                inside = np.zeros_like(ones)
+                inside[np.ix_(rows, columns)] = True
+                covers.append(inside)
+    for size in range(1, len(covers) + 1):
+        for chosen in combinations(covers, size):
+            if (np.logical_or.reduce(chosen) == ones).all():
+                return size
+    raise AssertionError("single ones cover all ones")

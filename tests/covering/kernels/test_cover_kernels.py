@@ -1,0 +1,223 @@
+"""The kernels of covering against their slow twins."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cover_reference import are_neighbours, least_cover
+from scipy import sparse
+
+from boolweave.covering.exact import NO_LIMITS
+from boolweave.covering.kernels.counting import (
+    count_neighbours,
+    independent,
+    needed,
+    remove_within,
+    weight_within,
+)
+from boolweave.covering.kernels.first_fit import Limits, first_fit, iterate, no_cliques
+from boolweave.covering.kernels.limited import best_lines
+from boolweave.covering.kernels.product import differences
+from boolweave.covering.kernels.reducing import (
+    Allowed,
+    Ones,
+    follow,
+    no_fate,
+    no_span,
+    position_of,
+    reduce,
+)
+from boolweave.search.kernels.bits import pack, unpack
+from boolweave.search.kernels.factors import Entries, Table, no_factors
+
+SEEDS = range(8)
+
+
+def problem(seed, shape=(7, 70), density=0.4, missing=0.1):
+    """Ones, what is allowed, and both packed; 70 columns are two words."""
+    random = np.random.default_rng(seed)
+    drawn = random.random(shape)
+    ones, allowed = drawn < density, drawn < density + missing
+    rows, columns = np.nonzero(ones)
+    start = np.searchsorted(rows, np.arange(shape[0] + 1))
+    return ones, allowed, Allowed(pack(allowed), pack(allowed.T)), Ones(start, rows, columns)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_positions(seed):
+    ones = problem(seed)[3]
+    for e, (row, column) in enumerate(zip(ones.rows, ones.columns, strict=True)):
+        assert position_of(ones, row, column) == e
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_neighbours_are_counted(seed):
+    ones, allowed, packed, listed = problem(seed, (6, 12))
+    count = np.zeros(len(listed.rows), dtype=np.int64)
+    count_neighbours(packed, pack(ones), listed, count)
+    pairs = list(zip(listed.rows, listed.columns, strict=True))
+    expected = [sum(are_neighbours(allowed, e, f) for f in pairs) for e in pairs]
+    assert count.tolist() == expected
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_independent_ones_are_no_neighbours(seed):
+    ones, allowed, packed, listed = problem(seed, (6, 12))
+    order = np.random.default_rng(seed).permutation(len(listed.rows))
+    pairs = list(zip(listed.rows, listed.columns, strict=True))
+    taken = []
+    for e in order:
+        if not any(are_neighbours(allowed, pairs[e], f) for f in taken):
+            taken.append(pairs[e])
+    assert independent(packed, pack(ones), listed, order) == len(taken)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_reductions_keep_the_least_number(seed):
+    """Forced cliques and the least cover of what is left make the least cover of all."""
+    ones, allowed, packed, listed = problem(seed, (5, 6), 0.5)
+    active, fate = pack(ones), no_fate(len(listed.rows))
+    order = np.random.default_rng(seed).permutation(len(listed.rows))
+    reduce(packed, active, listed, order, no_span(packed), fate, 10**9)
+    left = unpack(active, 6).astype(bool)
+    n_forced = int(fate.n[0])
+    assert n_forced + least_cover(left, allowed) == least_cover(ones, allowed)
+    kept = (fate.clique < 0) & (fate.dominator < 0)
+    np.testing.assert_array_equal(kept, left[listed.rows, listed.columns])
+    forcing = fate.forcing[:n_forced]
+    assert (fate.clique[forcing] == np.arange(n_forced)).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_dominated_ones_find_room(seed):
+    """Every clique, with what it dominates, spans a rectangle of allowed entries."""
+    ones, allowed, packed, listed = problem(seed, (9, 11), 0.5)
+    active, fate = pack(ones), no_fate(len(listed.rows))
+    order = np.random.default_rng(seed).permutation(len(listed.rows))
+    reduce(packed, active, listed, order, no_span(packed), fate, 10**9)
+    left = np.flatnonzero((fate.clique < 0) & (fate.dominator < 0))
+    fate.clique[left] = fate.n[0] + np.arange(len(left))
+    follow(fate)
+    for clique in range(fate.clique.max() + 1):
+        members = fate.clique == clique
+        assert members.any()
+        assert allowed[np.ix_(listed.rows[members], listed.columns[members])].all()
+
+
+def test_reductions_end_early():
+    """Whatever they have looked at, what is left and what was found make a cover."""
+    ones, allowed, packed, listed = problem(3, (6, 6), 0.5)
+    for most in range(0, 60, 6):
+        active, fate = pack(ones), no_fate(len(listed.rows))
+        order = np.arange(len(listed.rows))
+        reduce(packed, active, listed, order, no_span(packed), fate, most)
+        left = unpack(active, 6).astype(bool)
+        assert fate.n[0] + least_cover(left, allowed) == least_cover(ones, allowed)
+        assert most or left.sum() == ones.sum()
+
+
+@pytest.mark.parametrize("limits", [NO_LIMITS, Limits(2, 3)])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_first_fit(seed, limits):
+    _, allowed, packed, listed = problem(seed)
+    order = np.random.default_rng(seed).permutation(len(listed.rows))
+    cliques = []
+    expected = np.zeros(len(order), dtype=np.int64)
+    for e in order:
+        one = listed.rows[e], listed.columns[e]
+        for t, members in enumerate(cliques):
+            rows, columns = ({f[axis] for f in [*members, one]} for axis in (0, 1))
+            if (
+                all(are_neighbours(allowed, one, f) for f in members)
+                and len(rows) <= limits.rows
+                and len(columns) <= limits.columns
+            ):
+                members.append(one)
+                expected[e] = t
+                break
+        else:
+            expected[e] = len(cliques)
+            cliques.append([one])
+    clique = np.zeros(len(order), dtype=np.int64)
+    memory = no_cliques((7, 70), len(order))
+    assert first_fit(packed, listed, order, limits, memory, clique) == len(cliques)
+    np.testing.assert_array_equal(clique, expected)
+    few = no_cliques((7, 70), len(cliques) - 1)
+    assert first_fit(packed, listed, order, limits, few, clique.copy()) == -1
+    random = np.array([seed + 1], dtype=np.uint64)
+    before = len(cliques)
+    for _ in range(10):
+        now = iterate(packed, listed, order, limits, memory, clique, random, 1)
+        assert now == clique.max() + 1 <= before
+        assert sorted(order) == list(range(len(order)))
+        before = now
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_tiles_and_their_weights(seed):
+    random = np.random.default_rng(seed)
+    entries = random.random((7, 70)) < 0.4
+    x, y = random.random(7) < 0.5, random.random(70) < 0.5
+    of_rows, of_columns = random.integers(1, 5, 7), random.integers(1, 5, 70)
+    inside = entries & np.outer(x, y)
+    words = pack(entries)
+    tile = pack(x[None])[0], pack(y[None])[0]
+    weight = weight_within(words, *tile, of_rows, of_columns)
+    assert weight == (inside * np.outer(of_rows, of_columns)).sum()
+    remove_within(words, *tile)
+    np.testing.assert_array_equal(unpack(words, 70), entries & ~inside)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_needless_tiles_are_dropped(seed):
+    random = np.random.default_rng(seed)
+    X, Y = random.random((7, 9)) < 0.4, random.random((9, 70)) < 0.3
+    ones = X @ Y
+    rows, columns = np.nonzero(ones)
+    listed = Ones(np.searchsorted(rows, np.arange(8)), rows, columns)
+    order = random.permutation(9)
+    stays = np.ones(9, dtype=bool)
+    for t in order:
+        stays[t] = False
+        if ((X[:, stays] @ Y[stays]) != ones).any():
+            stays[t] = True
+    found = needed(listed, pack(ones), pack(X.T), pack(Y), order)
+    # An empty tile has no ones that others could lack.
+    np.testing.assert_array_equal(found.astype(bool), stays)
+
+
+@pytest.mark.parametrize("most", [1, 3, 100])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_best_lines_within_a_limit(seed, most):
+    random = np.random.default_rng(seed)
+    ones = random.random((20, 70)) < 0.5
+    y = random.random(70) < 0.2
+    nothing = np.zeros((0, 0))
+    sides = [Entries(pack(side), pack(~side), nothing) for side in (ones, ones.T)]
+    table, factors = Table(*sides, 1.0, False), no_factors((20, 70), 1)
+    chosen, saved = np.zeros(1, dtype=np.uint64), np.zeros(70)
+    total = best_lines(
+        table, table.rows, factors.rows, 0, pack(y[None])[0], most, chosen, saved
+    )  # fmt: skip
+    gain = (ones & y).sum(1) - (~ones & y).sum(1)
+    expected = np.sort(gain[gain > 0])[::-1][:most]
+    members = unpack(chosen[None], 20)[0].astype(bool)
+    assert sorted(gain[members], reverse=True) == expected.tolist()
+    assert total == expected.sum()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_differences(seed):
+    random = np.random.default_rng(seed)
+    drawn = random.random((7, 70))
+    ones, missing = drawn < 0.3, drawn > 0.9
+    X, Y = random.random((7, 3)) < 0.4, random.random((3, 70)) < 0.4
+    parts = [sparse.csr_array(part) for part in (X, ones, missing)]
+    indices = [array.astype(np.int64) for part in parts for array in (part.indptr, part.indices)]
+    product = X @ Y
+    expected = np.argwhere(ones & ~product), np.argwhere(product & ~ones & ~missing)
+    pairs = [np.zeros_like(pair) for pair in expected]
+    sizes = differences(*indices[:2], pack(Y), *indices[2:], *pairs)
+    assert sizes == tuple(map(len, expected))
+    for found, right in zip(pairs, expected, strict=True):
+        np.testing.assert_array_equal(found, right)

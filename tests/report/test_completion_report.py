@@ -1,0 +1,113 @@
+"""The report about a completion: its numbers, and the page in a real browser."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from boolweave import BooleanCompletion, Observations
+from boolweave.report.completion import ENDS, examples, layer_facts, offsets
+from boolweave.report.page import render_report, write_report
+
+HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>"
+
+
+@pytest.fixture(scope="module")
+def model():
+    """Of a table with offsets and two blocks; the last row has no entries."""
+    random = np.random.default_rng(0)
+    odds = random.normal(size=(40, 1)) + random.normal(size=20)
+    odds[:20, :10] += 3
+    odds[20:, 10:] += 3
+    cells = (random.random(odds.shape) < 1 / (1 + np.exp(1.5 - odds))).astype(float)
+    cells[random.random(odds.shape) < 0.3] = np.nan
+    cells[-1] = np.nan
+    names = {
+        "row_labels": [HOSTILE, *(f"row {i}" for i in range(1, 40))],
+        "column_labels": [HOSTILE, *(f"c{j}" for j in range(1, 20))],
+    }
+    seen = Observations.from_dense(cells, **names)
+    return BooleanCompletion(4, n_layers=2, n_members=2, n_jobs=1, random_state=0).fit(seen)
+
+
+@pytest.fixture(scope="module")
+def held_out():
+    random = np.random.default_rng(1)
+    sides = random.integers(40, size=200), random.integers(20, size=200)
+    return *sides, random.integers(0, 2, 200).astype(np.uint8)
+
+
+def test_offsets_are_the_ends(model):
+    found = offsets(model.observations_, model.row_bias_, "row")
+    order = np.argsort(-model.row_bias_[:-1])  # the last row has no entries
+    np.testing.assert_allclose(found["values"][:ENDS], model.row_bias_[order[:ENDS]])
+    np.testing.assert_allclose(found["values"][ENDS:], model.row_bias_[order[-ENDS:]])
+    names = "".join(found["names"])
+    assert "<" not in names and "row 39" not in names
+    few = Observations.from_dense([[1.0, 0.0, np.nan]])
+    assert offsets(few, np.array([0.1, 0.2, 0.3]), "column")["values"] == [0.2, 0.1]
+
+
+def test_examples_are_holes_and_one_has_a_row_without_entries(model):
+    found = examples(model)
+    assert 2 <= len(found) <= 6 and len({(e.row, e.column) for e in found}) == len(found)
+    assert all(example.observed is None for example in found)
+    assert "no entries" in "".join(found[-1].notes)
+
+
+def test_a_table_without_holes_has_examples_too():
+    cells = np.indices((3, 5)).sum(axis=0) % 2
+    model = BooleanCompletion(n_members=1, random_state=0).fit(cells)
+    assert model.selection_ == []  # too few entries
+    assert all(example.observed is not None for example in examples(model))
+    assert "Nothing: there are too few entries" in render_report(model)
+
+
+def test_factors_are_named_by_their_surest_members(model):
+    facts = layer_facts(model)
+    layers = [m.layers for family in model.ensemble_.families for m in family.members[:1]]
+    n_factors = sum(layer.rows.shape[1] for own in layers for layer in own)
+    assert len(facts) <= n_factors + (0 if model.ensemble_.plain is None else 4)
+    for fact in facts:
+        assert fact["n_rows"] >= 1 and fact["n_columns"] >= 1
+        assert len(fact["rows"]) == fact["n_rows"] and len(fact["columns"]) == fact["n_columns"]
+
+
+def test_numbers_on_the_page(model, held_out):
+    page = render_report(model, held_out=held_out)
+    ours = page[: page.index('<script type="application/json"')]
+    assert "<img src=x" not in ours and "window.hacked=1</script>" not in ours
+    facts = dict(re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>", page))
+    losses = {row["model"]: row["log_loss"] for row in model.selection_}
+    assert facts["log-loss, entries held out in turns"] == f"{losses['blend']:.4f}"
+    assert facts["the same by offsets alone"] == f"{losses['offsets']:.4f}"
+    assert ours.count('<th scope="row">') == len(model.selection_)
+    assert {"held-out log-loss", "held-out area under the curve"} < set(facts)
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S).group(1))
+    for reasons in data["reasons"]:
+        *parts, total = reasons["values"]
+        assert sum(parts) == pytest.approx(total)
+    expected = "BooleanCompletion(n_components=4, n_layers=2, n_members=2, random_state=0)"
+    assert f"{expected}.fit(data)" in page
+
+
+@pytest.mark.browser
+def test_opened_in_a_browser(model, held_out, opened, tmp_path):
+    write_report(model, tmp_path / "page.html", title=HOSTILE, held_out=held_out)
+    page = opened(tmp_path / "page.html")
+    n_reasons = len(examples(model))
+    charts = ["tiles", "offsets-row", "offsets-column", "calibration"]
+    for chart in [*charts, *(f"reason-{i}" for i in range(n_reasons))]:
+        assert page.locator(f"#{chart} .main-svg").count() > 0
+    assert page.locator("#offsets-row .bars .point").count() == 2 * ENDS
+    box = page.locator("#tiles").bounding_box()
+    page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 0.4 * box["height"], steps=3)
+    page.wait_for_function("() => document.querySelector('#tiles .hoverlayer').textContent != ''")
+    assert "P(observing 1) = " in page.locator("#detail").text_content()
+    page.locator("#theme").click()
+    page.wait_for_function("() => document.documentElement.dataset.theme == 'dark'")
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("img[src='x']").count() == 0
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.wait_for_function("() => document.documentElement.scrollWidth <= 360")
