@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from boolweave.data.labels import positions
+from boolweave.data.ones import SparseObservations
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from boolweave.data.observed import ObservedEntries
     from boolweave.engine.result import Result
+    from boolweave.runtime.types import Integers
 
 # How many members of a factor its sentence names.
 NAMES_IN_SENTENCE = 4
@@ -49,6 +52,9 @@ class Recommendations:
 def recommend(model: Fitted, rows: ArrayLike, n: int = 10) -> Recommendations:
     """The n columns of each row that were not observed and are most probably 1.
 
+    Where all zeros of a row were treated at once (zeros="collective"), nothing but the ones counts
+    as observed here: a zero is what may become a one.
+
     Parameters
     ----------
     model : BooleanMatrixFactorization
@@ -74,14 +80,25 @@ def recommend(model: Fitted, rows: ArrayLike, n: int = 10) -> Recommendations:
     columns = np.full((len(wanted), n), -1, dtype=np.intp)
     probabilities = np.full((len(wanted), n), np.nan)
     for some, chances in model.result_.predict_proba_rows(wanted):
-        own = seen.take_rows(wanted[some])
-        chances[own.rows_of_entries(), own.indices] = -1  # observed: below all that was not
+        chances[known_cells(seen, wanted[some])] = -1  # below all that may be recommended
         for i, chance in enumerate(chances, some.start):
             best = _largest(chance, n)
             best = best[chance[best] >= 0]
             columns[i, : len(best)] = best
             probabilities[i, : len(best)] = chance[best]
     return Recommendations(wanted, columns, probabilities)
+
+
+def known_cells(seen: ObservedEntries, rows: Integers) -> tuple[Integers, Integers]:
+    """Positions among some rows, and columns, of what is not to be recommended.
+
+    That is what was observed; where zeros are not listed, the ones.
+    """
+    if isinstance(seen, SparseObservations):
+        ones = seen.ones.take_rows(rows)
+        return ones.rows(), ones.columns
+    own = seen.take_rows(rows)
+    return own.rows_of_entries(), own.indices
 
 
 def _largest(values: NDArray[np.float64], n: int) -> NDArray[np.intp]:

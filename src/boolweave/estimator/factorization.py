@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from boolweave import cautions
 from boolweave.engine.result import Ending, numbered
 from boolweave.estimator import fewest_errors
-from boolweave.estimator.fitted import FittedFactorization
+from boolweave.estimator.fitted import FittedFactorization, here
 from boolweave.estimator.parameters import (
     CONSTRAINTS,
     Constraints,
@@ -112,6 +112,12 @@ class BooleanMatrixFactorization(FittedFactorization):
     false_one_weight : float, default=1.0
         With objective="errors": what a one of the product costs where a zero was observed, beside
         a zero where a one was observed; infinity allows none.
+    zeros : {"auto", "exact", "collective"}, default="auto"
+        How observed zeros are treated where absent entries of a sparse matrix are zeros. "exact":
+        each has messages of its own. "collective": all zeros of a row at once, so that time and
+        memory go with the ones; for the OR product and one channel for all entries. "auto":
+        "collective" for a sparse matrix of 50 million cells or more of which at most a tenth are
+        ones.
 
     Attributes
     ----------
@@ -200,6 +206,7 @@ class BooleanMatrixFactorization(FittedFactorization):
         max_time: float | None = None,
         objective: Literal["posterior", "errors"] = "posterior",
         false_one_weight: float = 1.0,
+        zeros: Literal["auto", "exact", "collective"] = "auto",
     ) -> None:
         self.n_components = n_components
         self.product = product
@@ -222,6 +229,7 @@ class BooleanMatrixFactorization(FittedFactorization):
         self.max_time = max_time
         self.objective = objective
         self.false_one_weight = false_one_weight
+        self.zeros = zeros
 
     # ------------------------------------------------------------ fitting
 
@@ -328,4 +336,4 @@ class BooleanMatrixFactorization(FittedFactorization):
             return result.X
         by_row = np.asarray(self.row_prior).ndim == 2
         prior = result.model.row_prior if by_row else None
-        return self._fold_in.transform(result.observations.to_local(), prior)
+        return self._fold_in.transform(here(result.observations), prior)
