@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from boolweave.data.observations import Observations
+from boolweave.data.ones import Cells, SparseObservations
 from boolweave.engine.result import Ending, Result
 from boolweave.fit.rank import RankSelection
 from boolweave.io.files import FileError
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
     Layout: TypeAlias = dict[str, tuple[tuple[type[np.generic], ...], str | None]]
 
 FORMAT = "boolweave model"
-# 1: without a checksum. 2: with one. 3: with the ending of a run, and with errors.
-VERSION = 3
+# 1: without a checksum. 2: with one. 3: with the ending of a run, and with errors. 4: with the ones
+# alone where all else is zero.
+VERSION = 4
 FIRST_SEALED = 2
 
 _BITS, _FLOATS, _INTEGERS = (np.uint8,), (np.float32, np.float64), (np.int32, np.int64)
@@ -43,9 +45,6 @@ _TEXT = (np.str_,)
 # number throughout (None: any shape).
 _REQUIRED: Layout = {
     "observations/shape": (_INTEGERS, "2"),
-    "observations/indptr": (_INTEGERS, "P"),
-    "observations/indices": (_INTEGERS, "E"),
-    "observations/values": (_BITS, "E"),
     "components_": (_BITS, "KN"),
     "row_log_odds_": (_FLOATS, "MK"),
     "column_log_odds_": (_FLOATS, "KN"),
@@ -56,6 +55,18 @@ _REQUIRED: Layout = {
 _OF_POSTERIOR: Layout = {
     "history/residual": (_FLOATS, "I"),
     "history/log_posterior": (_FLOATS, "I"),
+}
+# The entries: all that were observed, or the ones and the missing cells, where all else is zero.
+_ENTRIES: Layout = {
+    "observations/indptr": (_INTEGERS, "P"),
+    "observations/indices": (_INTEGERS, "E"),
+    "observations/values": (_BITS, "E"),
+}
+_ONES: Layout = {
+    "ones/indptr": (_INTEGERS, "P"),
+    "ones/columns": (_INTEGERS, "E"),
+    "missing/indptr": (_INTEGERS, "P"),
+    "missing/columns": (_INTEGERS, "H"),
 }
 _OF_ERRORS: Layout = {
     "history/error": (_FLOATS, "I"),
@@ -101,11 +112,15 @@ def save(path: str | Path, estimator: Any) -> None:
             "ending": str(estimator.result_.ending),
         },
         "provenance": estimator.provenance_,
+        "zeros": estimator.result_.zeros,
     }
+    seen = estimator.observations_
     sources = {
-        "": estimator, "observations": estimator.observations_, "noise": estimator.noise_,
+        "": estimator, "observations": seen, "noise": estimator.noise_,
         "ranks": estimator.rank_selection_,
     }  # fmt: skip
+    if isinstance(seen, SparseObservations):
+        sources |= {"ones": seen.ones, "missing": seen.holes}
     arrays = {f"history/{name}": values for name, values in estimator.history_.items()}
     for name, value in estimator.get_params(deep=False).items():
         if isinstance(value, Channel):
@@ -179,7 +194,7 @@ def _restore(arrays: dict[str, Array], header: dict[str, Any], make: type, seale
             parameters[name] = kept["value"]
     estimator = make(**parameters)
     estimator._validate_params()
-    fitted, seen = header["fitted"], _part(arrays, "observations")
+    fitted = header["fitted"]
     estimator.result_ = Result(
         model=Model(
             n_components=len(arrays["components_"]),
@@ -188,7 +203,7 @@ def _restore(arrays: dict[str, Array], header: dict[str, Any], make: type, seale
             column_prior=arrays["column_prior_"],
             product=estimator.product,
         ),
-        observations=Observations(**{**seen, "shape": tuple(seen["shape"].tolist())}),
+        observations=observations_of(arrays),
         row_log_odds=arrays["row_log_odds_"],
         column_log_odds=arrays["column_log_odds_"],
         log_posterior=fitted["log_posterior_"],
@@ -220,6 +235,16 @@ def _restore(arrays: dict[str, Array], header: dict[str, Any], make: type, seale
     if "feature_names_in_" in arrays:
         estimator.feature_names_in_ = arrays["feature_names_in_"].astype(object)
     return estimator
+
+
+def observations_of(arrays: Arrays) -> Observations | SparseObservations:
+    """The observations among the arrays of a model."""
+    seen = _part(arrays, "observations")
+    seen["shape"] = tuple(seen["shape"].tolist())
+    if "ones/indptr" not in arrays:
+        return Observations(**seen)
+    ones, missing = (Cells(**_part(arrays, name)) for name in ("ones", "missing"))
+    return SparseObservations(ones=ones, missing=missing, **seen)
 
 
 def _ending(fitted: Mapping[str, Any]) -> Ending:
@@ -257,7 +282,8 @@ def _required(header: Mapping[str, Any]) -> Layout:
     arrays = {f"parameter/{name}" for name, kept in parameters.items() if kept == {"array": True}}
     channels = {f"{prefix}/{name}" for prefix in _channels(parameters) for name in _NOISE}
     own = _OF_POSTERIOR if header["fitted"].get("error_") is None else _OF_ERRORS
-    return {**_REQUIRED, **own, **dict.fromkeys(arrays | channels, (_FLOATS, None))}
+    seen = _ONES if header.get("zeros", "exact") == "collective" else _ENTRIES
+    return {**_REQUIRED, **seen, **own, **dict.fromkeys(arrays | channels, (_FLOATS, None))}
 
 
 def _optional(header: Mapping[str, Any]) -> Layout:

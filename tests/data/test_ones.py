@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse
-from sparse_reference import codes_at_random, sparse_of
+from matrices import codes_at_random, sparse_of
 
 from boolweave import Observations
 from boolweave.data.ones import Cells, SparseObservations, is_large_and_sparse
@@ -45,12 +45,6 @@ def test_rows_and_labels():
     np.testing.assert_array_equal(few.to_local().to_dense(), TABLE[2:5])
     assert seen.fingerprint != few.fingerprint
     assert "9 rows × 7 columns" in repr(seen)
-
-
-def test_from_listed():
-    pairs = Observations.from_triples([0, 1], [2, 0], [1, 0], shape=(2, 3))
-    seen = SparseObservations.from_listed(pairs)
-    np.testing.assert_array_equal(seen.to_local().to_dense(), [[0, 0, 1], [0, 0, 0]])
 
 
 def test_cells_by_columns_and_joined():

@@ -18,9 +18,11 @@ from boolweave.cli.process import without_panic_reports
 if TYPE_CHECKING:
     from boolweave.cli.options import Cluster
     from boolweave.data.labels import Positions
-    from boolweave.data.observations import Absent, Observations
+    from boolweave.data.observations import Absent
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.io import Reading
+    from boolweave.io.cells import Seen
+    from boolweave.io.options import Zeros
 
 
 # Seconds: a fit that took so long is not given up because its answer cannot be written.
@@ -39,7 +41,7 @@ def command_line() -> str:
 
 def read_input(
     source: str | list[str], how: ReadingOptions, quiet: bool, absent: Absent = "zero",
-    max_memory: str | None = None,
+    max_memory: str | None = None, zeros: Zeros = "exact",
 ) -> Reading:  # fmt: skip
     """Read the input and say how it was understood."""
     from boolweave import io
@@ -64,9 +66,23 @@ def read_input(
             absent_default=absent,
             duplicates=how.duplicates,
             max_memory=None if max_memory is None else in_bytes(max_memory),
+            zeros=zeros,
         )
     talk(f"{contents.name}: {contents.guess}", quiet)
     return contents
+
+
+def zeros_of(
+    fitting: Fitting, where: Cluster | None, objective: Literal["errors", "posterior"]
+) -> Zeros:
+    """Whether zeros are to be listed; `objective` is that where no option says another."""
+    from boolweave.estimator.parameters import with_objective
+
+    chosen = with_objective(fitting.parameters(), objective)
+    on_cluster = where is not None and (where.scheduler or where.local_cluster)
+    if chosen["objective"] == "errors" or fitting.product == "xor" or on_cluster:
+        return "exact"
+    return fitting.zeros or "auto"
 
 
 @contextmanager
@@ -102,7 +118,7 @@ def _above(text: str | None) -> str | float | None:
 
 
 def fit(
-    observations: Observations, how: Fitting, quiet: bool, where: Cluster,
+    observations: Seen, how: Fitting, quiet: bool, where: Cluster,
     objective: Literal["errors", "posterior"] = "posterior",
 ) -> BooleanMatrixFactorization:  # fmt: skip
     """Fit, with progress on a terminal; warnings become lines on standard error.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from boolweave.cli.common import command_line, fit, not_lost, read_input
+from boolweave.cli.common import command_line, fit, not_lost, read_input, zeros_of
 from boolweave.cli.options import (
     Cluster,
     Fitting,
@@ -72,7 +72,10 @@ def factorize(
 
     kind = check_output(writing)
     _check_kept(keeping)
-    contents = read_input(source, reading, writing.quiet, max_memory=fitting.max_memory)
+    contents = read_input(
+        source, reading, writing.quiet, max_memory=fitting.max_memory,
+        zeros="exact" if keeping.hold_out else zeros_of(fitting, where, "errors"),
+    )  # fmt: skip
     absent = reading.absent or "zero"
     with _fitted(contents, absent, fitting, where, keeping, writing.quiet, "errors") as found:
         model = found.model
@@ -126,7 +129,7 @@ def complete(
     kind = check_output(writing, TABLE_FORMATS if fill == "both" else MATRIX_FORMATS)
     _check_kept(keeping)
     contents = read_input(source, reading, writing.quiet, "missing", fitting.max_memory)
-    seen = contents.observations
+    seen = contents.observations.to_local()
     filling.check_size(seen, kind, fill, fitting.max_memory)
     absent = reading.absent or "missing"
     with _fitted(contents, absent, fitting, where, keeping, writing.quiet) as found:
@@ -176,7 +179,8 @@ def rank(
     from boolweave import select_rank
 
     kind = check_output(writing)
-    contents = read_input(source, reading, writing.quiet)
+    zeros = "exact" if criterion == "heldout" else zeros_of(fitting, None, "posterior")
+    contents = read_input(source, reading, writing.quiet, zeros=zeros)
     chosen = fitting.parameters() | {"verbose": 0 if writing.quiet else 1}
     del chosen["n_components"]
     found = select_rank(
@@ -210,19 +214,19 @@ def info(
 
     Example: boolweave info votes.csv
     """
-    import numpy as np
-
+    from boolweave.data.ones import SparseObservations
     from boolweave.fit.learn import N_STARTS
     from boolweave.fit.memory import FitSize
     from boolweave.runtime.free_memory import in_words
 
-    contents = read_input(source, reading, True)
+    contents = read_input(source, reading, True, zeros="auto")
     seen = contents.observations
-    per_column = np.zeros(seen.n_columns, dtype=np.int64)
-    for _, _, columns, _ in seen.row_chunks():
-        per_column += np.bincount(columns, minlength=seen.n_columns)
+    per_row, per_column = seen.observed_per_line()
     share = seen.n_observed / max(seen.n_rows * seen.n_columns, 1)
-    memory = FitSize(seen.shape, seen.n_observed, n_components, n_init=N_STARTS).n_bytes
+    collective = isinstance(seen, SparseObservations)
+    n_entries = seen.n_ones if collective else seen.n_observed
+    size = FitSize(seen.shape, n_entries, n_components, n_init=N_STARTS, collective=collective)
+    memory = size.n_bytes
     answer: dict[str, object] = {
         "file": contents.name,
         "format": contents.format,
@@ -232,7 +236,8 @@ def info(
         "observed": seen.n_observed,
         "observed share": share if json else f"{share:.2%}",
         "ones share": seen.share_of_ones if json else f"{seen.share_of_ones:.2%}",
-        "empty rows": int((np.diff(seen.indptr) == 0).sum()),
+        "zeros": "collective" if collective else "exact",
+        "empty rows": int((per_row == 0).sum()),
         "empty columns": int((per_column == 0).sum()),
         "row labels": _examples(seen.row_labels),
         "column labels": _examples(seen.column_labels),
@@ -289,6 +294,7 @@ class _Fit:
             "columns": seen.n_columns,
             "observed": seen.n_observed,
             "objective": model.objective,
+            "zeros": model.result_.zeros,
             "error": model.error_,
             "error_bound": model.error_bound_,
             "missed": observed.n_ones - observed.n_covered,
@@ -383,7 +389,7 @@ def _fitted(
     """
     seen, held_out = contents.observations, None
     if keeping.hold_out:
-        hidden = seen.hide(keeping.hold_out, random_state=fitting.random_state)
+        hidden = seen.to_local().hide(keeping.hold_out, random_state=fitting.random_state)
         seen, held_out = hidden[0], hidden[1:]
     began = time.time()
     model = fit(seen, fitting, quiet, where, objective)

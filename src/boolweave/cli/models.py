@@ -186,7 +186,7 @@ def _read_held_out(
 ) -> HeldOut:
     from boolweave.io.write import column_names, row_names
 
-    truth = read_input(source, reading, True).observations
+    truth = read_input(source, reading, True).observations.to_local()
     rows = find_positions(fitted, row_names(truth), "row", source)
     columns = find_positions(fitted, column_names(truth), "column", source)
     return rows[truth.rows_of_entries()], columns[truth.indices], truth.values

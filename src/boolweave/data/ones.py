@@ -166,15 +166,18 @@ class SparseObservations(ObservedEntries):
         5
         """
         listed = sparse.from_sparse(matrix, "missing", row_labels, column_labels, duplicates)
-        missing = _missing(sparse.stored_cells(matrix), listed)
-        ones = _ones(listed.indptr, listed.indices, listed.values)
-        return cls(listed.shape, ones, missing, listed.row_labels, listed.column_labels)
+        return cls.from_listed(listed, *sparse.stored_cells(matrix))
 
     @classmethod
-    def from_listed(cls, seen: Observations) -> Self:
-        """Take the ones of observations that list what is not zero: all else is zero."""
-        ones = _ones(seen.indptr, seen.indices, seen.values)
-        return cls(seen.shape, ones, None, seen.row_labels, seen.column_labels)
+    def from_listed(cls, listed: CompressedRows, rows: Integers, columns: Integers) -> Self:
+        """Take the ones of listed entries: all else is zero, except what has no value.
+
+        rows, columns (n,): all cells that were given, in any order and as often as they were; those
+        that are not among the entries are missing.
+        """
+        ones = _ones(listed.indptr, listed.indices, listed.values)
+        missing = _missing((rows, columns), listed)
+        return cls(listed.shape, ones, missing, listed.row_labels, listed.column_labels)
 
     @classmethod
     def from_observations(cls, seen: Observations) -> Self:
@@ -182,6 +185,7 @@ class SparseObservations(ObservedEntries):
         ones = _ones(seen.indptr, seen.indices, seen.values)
         missing = None
         if not seen.is_complete:
+            sparse.check_room(seen.shape, 'say `zeros="exact"`')
             there = np.zeros(seen.shape, dtype=bool)
             there[seen.rows_of_entries(), seen.indices] = True
             indptr = np.concatenate([[0], np.cumsum(seen.n_columns - np.diff(seen.indptr))])
@@ -224,6 +228,12 @@ class SparseObservations(ObservedEntries):
             for array in (cells.indptr, cells.columns):
                 data.update(np.ascontiguousarray(array).data)
         return data.hexdigest()
+
+    def observed_per_line(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Count the observed entries of every row and of every column, (M,) and (N,)."""
+        n_rows, n_columns = self.shape
+        missing = np.bincount(self.holes.columns, minlength=n_columns)
+        return n_columns - np.diff(self.holes.indptr), n_rows - missing
 
     @cached_property
     def not_zero(self) -> Cells:

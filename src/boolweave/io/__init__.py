@@ -17,9 +17,10 @@ from boolweave.io.files import FileError
 from boolweave.runtime.atomic import replacing
 
 if TYPE_CHECKING:
-    from boolweave.data.observations import Absent, Duplicates, Observations
+    from boolweave.data.observations import Absent, Duplicates
+    from boolweave.io.cells import Seen
     from boolweave.io.dialect import Dialect
-    from boolweave.io.options import Above, Options
+    from boolweave.io.options import Above, Options, Zeros
 
 __all__ = ["FORMATS", "FileError", "Reading", "read", "replacing"]
 
@@ -49,7 +50,7 @@ class Reading:
         How it was read, in words.
     """
 
-    observations: Observations
+    observations: Seen
     name: str
     format: str
     guess: str
@@ -65,6 +66,7 @@ def read(
     absent_default: Absent = "zero",
     duplicates: Duplicates = "error",
     max_memory: int | None = None,
+    zeros: Zeros = "exact",
 ) -> Reading:
     r"""Read a Boolean matrix from a file.
 
@@ -91,6 +93,10 @@ def read(
         What to do where one entry is given as both 0 and 1.
     max_memory : int, optional
         Several files: entries that would take more bytes are kept in files and read from there.
+    zeros : {"exact", "collective", "auto"}
+        Where absent entries are zeros: "exact" lists each of them, "collective" lists the ones
+        alone (`boolweave.data.ones.SparseObservations`), "auto" does so where the matrix is large
+        and sparse.
 
     Returns
     -------
@@ -109,7 +115,7 @@ def read(
     from boolweave.io.options import Options
 
     asked = dialect or Dialect()
-    options = Options(asked, above, absent, absent_default, duplicates)
+    options = Options(asked, above, absent, absent_default, duplicates, zeros)
     if format is not None and format not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {format!r}")
     if not isinstance(source, str | Path):
@@ -130,7 +136,7 @@ def read(
         return Reading(observations, name, kind, guess)
 
 
-def _read_one(path: Path, name: str, kind: str, options: Options) -> tuple[Observations, str]:
+def _read_one(path: Path, name: str, kind: str, options: Options) -> tuple[Seen, str]:
     """What a file of a known kind holds, and how it was read."""
     if kind == "movielens":
         return _movielens(path, name, options)
@@ -203,7 +209,7 @@ def _looks_like_transactions(path: Path) -> bool:
     return longest >= 3 and largest > files.by_value("1")
 
 
-def _movielens(path: Path, name: str, options: Options) -> tuple[Observations, str]:
+def _movielens(path: Path, name: str, options: Options) -> tuple[Seen, str]:
     """A file of the MovieLens sets by its own name, or the folder that holds it."""
     from boolweave.datasets.movielens import read_movielens
     from boolweave.io.cells import codes_above, observe

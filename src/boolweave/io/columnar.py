@@ -13,6 +13,7 @@ from boolweave.io.cells import (
     RATINGS,
     WRONG,
     Above,
+    Seen,
     codes_above,
     codes_of_column,
     is_cell,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def read_columnar(path: Path, name: str, kind: str, options: Options) -> tuple[Observations, str]:
+def read_columnar(path: Path, name: str, kind: str, options: Options) -> tuple[Seen, str]:
     """Read a Parquet or Arrow table; also say which layout it had."""
     import polars as pl
 
@@ -71,7 +72,7 @@ def _all_cells(series: pl.Series) -> bool:
     return False
 
 
-def _long(frame: pl.DataFrame, name: str, layout: Layout, options: Options) -> Observations:
+def _long(frame: pl.DataFrame, name: str, layout: Layout, options: Options) -> Seen:
     """Triples or pairs."""
     asked = Dialect(layout=layout, columns=options.dialect.columns, names=tuple(frame.columns))
     at = asked.picked(name)
@@ -85,11 +86,11 @@ def _long(frame: pl.DataFrame, name: str, layout: Layout, options: Options) -> O
         absent = options.absent or "missing"
     return observe(
         row, column, codes, axes[0].labels(), axes[1].labels(), name,
-        duplicates=options.duplicates, absent=absent,
+        duplicates=options.duplicates, absent=absent, zeros=options.zeros,
     )  # fmt: skip
 
 
-def _wide(frame: pl.DataFrame, name: str, layout: Layout, options: Options) -> Observations:
+def _wide(frame: pl.DataFrame, name: str, layout: Layout, options: Options) -> Seen:
     """A row of the matrix for each row of the table."""
     import polars as pl
 

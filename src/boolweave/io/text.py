@@ -19,6 +19,7 @@ from boolweave.io.cells import (
     RATINGS,
     WRONG,
     Above,
+    Seen,
     codes_above,
     codes_of_column,
     observe,
@@ -41,7 +42,7 @@ CELLS = "expected 0/1, true/false, yes/no, y/n or nothing (empty, NA, NaN, ?)"
 NUMERIC_BLANKS = ["", "NA", "NaN", "nan", "?", "na", "N/A", "null", "None", "none"]
 
 
-def read_text(path: Path, name: str, options: Options) -> tuple[Observations, str]:
+def read_text(path: Path, name: str, options: Options) -> tuple[Seen, str]:
     """A text table, and how it was read; what nobody says about it is guessed."""
     found = guess(path, name, options.dialect, options.above is not None)
     kind = f"a table of {'wide layout' if found.layout == 'wide' else found.layout}"
@@ -79,9 +80,7 @@ def _read_wide(
     return Observations(*from_codes(codes, labels if labelled else None, names))
 
 
-def _read_long(
-    path: Path, name: str, dialect: Dialect, options: Options, plain: bool
-) -> Observations:
+def _read_long(path: Path, name: str, dialect: Dialect, options: Options, plain: bool) -> Seen:
     """Row, column and value in each line; or row and column of the ones."""
     at, above = dialect.picked(), options.above
     axes = _Keys(), _Keys()
@@ -106,7 +105,7 @@ def _read_long(
     absent = options.unnamed if dialect.layout == "pairs" else options.absent or "missing"
     return observe(
         row, column, codes, row_labels, column_labels, name,
-        duplicates=options.duplicates, absent=absent,
+        duplicates=options.duplicates, absent=absent, zeros=options.zeros,
     )  # fmt: skip
 
 

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from boolweave.data.cells import MISSING
+from boolweave.data.observations import ENTRIES_PER_CHUNK
+from boolweave.data.ones import SparseObservations
 from boolweave.metrics import expected_calibration_error, log_loss
 from boolweave.plot import tile_orders
 from boolweave.recommend import members, name_of
@@ -60,6 +63,8 @@ class Grid:
         For each factor, the runs of rows and of columns that it covers, [first, last] each.
     summarised : bool
         Whether a cell stands for several entries.
+    sampled : bool
+        Whether only some rows and columns of each tile are drawn.
     """
 
     observed: Bits
@@ -68,6 +73,7 @@ class Grid:
     column_labels: list[str]
     tiles: list[Tile]
     summarised: bool
+    sampled: bool = False
 
     def packed(self) -> dict[str, object]:
         """For JSON: arrays as deflated base64, labels escaped for plotly, which reads tags."""
@@ -93,7 +99,7 @@ class Groups:
     Attributes
     ----------
     order : array of shape (n,)
-        Positions in the matrix.
+        Positions in the matrix, of all or of some.
     cuts : array of shape (groups + 1,)
         Borders of the groups in this order.
     """
@@ -110,9 +116,9 @@ class Groups:
     def __len__(self) -> int:
         return len(self.cuts) - 1
 
-    def of_each(self) -> Integers:
-        """The group of each row or column of the matrix, (n,)."""
-        group = np.empty(len(self.order), np.int64)
+    def of_each(self, n: int) -> Integers:
+        """The group of each of the n rows or columns of the matrix, (n,); −1 if in none."""
+        group = np.full(n, -1, dtype=np.int64)
         group[self.order] = np.repeat(np.arange(len(self)), np.diff(self.cuts))
         return group
 
@@ -152,6 +158,10 @@ def make_grid(model: BooleanMatrixFactorization) -> Grid:
     orders = tile_orders(X, Y, *(belief.mean(axis=1) for belief in beliefs))
     whole = seen.n_rows * seen.n_columns <= MOST_CELLS and max(seen.shape) <= MOST_ON_A_SIDE
     most = MOST_ON_A_SIDE if whole else GRID_SIDE
+    # A mean over a large and sparse matrix would be next to nothing everywhere.
+    sampled = not whole and isinstance(seen, SparseObservations)
+    if sampled:
+        orders = _sample(orders[0], X), _sample(orders[1], Y.T)
     rows, columns = (Groups.of(order, most) for order in orders)
     return Grid(
         observed=_observed(seen, rows, columns),
@@ -159,18 +169,33 @@ def make_grid(model: BooleanMatrixFactorization) -> Grid:
         row_labels=rows.labels(model, "row"),
         column_labels=columns.labels(model, "column"),
         tiles=[{"rows": rows.runs(X[:, k]), "columns": columns.runs(Y[k])} for k in range(len(Y))],
-        summarised=not whole,
+        summarised=max(len(rows.order), len(columns.order)) > most,
+        sampled=sampled,
     )
 
 
-def _observed(seen: Observations, rows: Groups, columns: Groups) -> Bits:
+def _sample(order: NDArray[np.intp], members: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Some rows or columns of each factor, (n, K), evenly spread in an order of all of them."""
+    most = max(2, GRID_SIDE // max(1, members.shape[1]))
+    drawn = np.zeros(len(order), dtype=bool)
+    for k in range(members.shape[1]):
+        own = np.flatnonzero(members[order, k])
+        drawn[own[np.linspace(0, len(own) - 1, min(most, len(own))).astype(np.intp)]] = True
+    return order[drawn] if drawn.any() else order[:GRID_SIDE]
+
+
+def _observed(seen: Observations | SparseObservations, rows: Groups, columns: Groups) -> Bits:
     shape = len(rows), len(columns)
-    row_group, column_group = rows.of_each(), columns.of_each()
-    count, ones = np.zeros((2, shape[0] * shape[1]), dtype=np.int64)
+    of_row, of_column = rows.of_each(seen.n_rows), columns.of_each(seen.n_columns)
+    count, ones, missing = np.zeros((3, shape[0] * shape[1]), dtype=np.int64)
     for row, column, value in _entries(seen):
-        cell = row_group[row] * shape[1] + column_group[column]
+        drawn = (of_row[row] >= 0) & (of_column[column] >= 0)
+        cell, value = of_row[row[drawn]] * shape[1] + of_column[column[drawn]], value[drawn]
         count += np.bincount(cell, minlength=len(count))
         ones += np.bincount(cell[value == 1], minlength=len(ones))
+        missing += np.bincount(cell[value == MISSING], minlength=len(ones))
+    if isinstance(seen, SparseObservations):  # what is not listed is zero
+        count = np.outer(np.diff(rows.cuts), np.diff(columns.cuts)).ravel() - missing
     share = np.round(FULL * ones / np.maximum(count, 1))
     return np.where(count > 0, share, NOTHING).astype(np.uint8).reshape(shape)
 
@@ -188,8 +213,20 @@ def _probability(model: BooleanMatrixFactorization, rows: Groups, columns: Group
     return np.round(FULL * out).astype(np.uint8)
 
 
-def _entries(seen: Observations) -> Iterator[tuple[Integers, Integers, Bits]]:
-    """Rows, columns and values of the entries, some at a time."""
+def _entries(
+    seen: Observations | SparseObservations,
+) -> Iterator[tuple[Integers, Integers, Bits]]:
+    """Rows, columns and values of the entries, some at a time.
+
+    Where zeros are not listed, of the ones and the missing cells.
+    """
+    if isinstance(seen, SparseObservations):
+        for cells, code in ((seen.ones, 1), (seen.holes, MISSING)):
+            for start in range(0, len(cells), ENTRIES_PER_CHUNK):
+                at = np.arange(start, min(start + ENTRIES_PER_CHUNK, len(cells)))
+                row = np.searchsorted(cells.indptr, at, side="right") - 1
+                yield row, cells.columns[at], np.full(len(at), code, dtype=np.uint8)
+        return
     for start, stop, columns, values in seen.row_chunks():
         per_row = np.diff(seen.indptr[start : stop + 1])
         yield np.repeat(np.arange(start, stop), per_row), columns, values
@@ -202,14 +239,17 @@ def factor_facts(model: BooleanMatrixFactorization) -> list[dict[str, object]]:
     """Coverage, precision, stability, redundancy and members of each factor, by number."""
     seen = model.observations_
     X, Y = model.row_log_odds_ > 0, model.components_ > 0
-    n_inside, hits, alone = np.zeros((3, len(Y)), dtype=np.int64)
+    n_inside, hits, alone, missing = np.zeros((4, len(Y)), dtype=np.int64)
     for row, column, value in _entries(seen):
         inside = X[row] & Y[:, column].T
+        missing += inside[value == MISSING].sum(axis=0)
         n_inside += inside.sum(axis=0)
         inside = inside[value == 1]
         hits += inside.sum(axis=0)
         # A one that several factors explain is nobody's alone.
         alone += inside[inside.sum(axis=1) == 1].sum(axis=0)
+    if isinstance(seen, SparseObservations):
+        n_inside = X.sum(axis=0, dtype=np.int64) * Y.sum(axis=1, dtype=np.int64) - missing
     stability, redundancy = model.factor_stability_, model.redundancy_
     facts: list[dict[str, object]] = []
     for k in range(len(Y)):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sparse_reference import codes_at_random, sparse_of
+from matrices import codes_at_random, sparse_of
 
 from boolweave.datasets import make_boolean
 from boolweave.engine import loop

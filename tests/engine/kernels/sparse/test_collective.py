@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from sparse_reference import codes_at_random, sparse_of, sums_of_zeros
+from matrices import codes_at_random, sparse_of
+from reference import sums_of_zeros
 
 from boolweave.engine.kernels.sparse import collective as kernels
 from boolweave.engine.sparse.collective import Scale, Side, quantised, renew_sums

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sparse_reference import codes_at_random, product, sparse_of
+from matrices import codes_at_random, or_product, sparse_of
 
 from boolweave.engine.prediction import counts
 from boolweave.engine.sparse.tiles import Tiles
@@ -28,7 +28,7 @@ def counted(table, z):
 def test_counts(M, N, K, seed):
     table, rows, columns = drawn((M, N), K, seed)
     seen = sparse_of(table)
-    z = product(rows > 0, columns > 0)
+    z = or_product(rows > 0, columns > 0)
     tiles = Tiles.of_beliefs(rows, columns)
     assert tiles.n_cells() == z.sum()
     assert tiles.counts(seen).tolist() == counted(table, z)
@@ -40,7 +40,7 @@ def test_counts(M, N, K, seed):
 @pytest.mark.parametrize("seed", range(4))
 def test_covered_zeros_are_listed(seed):
     table, rows, columns = drawn((20, 30), 4, seed)
-    seen, z = sparse_of(table), product(rows > 0, columns > 0)
+    seen, z = sparse_of(table), or_product(rows > 0, columns > 0)
     tiles = Tiles.of_beliefs(rows, columns)
     found = tiles.covered_zeros(seen, 10**6)
     listed = np.zeros((20, 30), dtype=bool)
