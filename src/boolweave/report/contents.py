@@ -188,13 +188,17 @@ def _observed(seen: Observations | SparseObservations, rows: Groups, columns: Gr
     shape = len(rows), len(columns)
     of_row, of_column = rows.of_each(seen.n_rows), columns.of_each(seen.n_columns)
     count, ones, missing = np.zeros((3, shape[0] * shape[1]), dtype=np.int64)
+    sparse = isinstance(seen, SparseObservations)
     for row, column, value in _entries(seen):
-        drawn = (of_row[row] >= 0) & (of_column[column] >= 0)
-        cell, value = of_row[row[drawn]] * shape[1] + of_column[column[drawn]], value[drawn]
+        if sparse:
+            drawn = (of_row[row] >= 0) & (of_column[column] >= 0)
+            row, column, value = row[drawn], column[drawn], value[drawn]
+        cell = of_row[row] * shape[1] + of_column[column]
         count += np.bincount(cell, minlength=len(count))
         ones += np.bincount(cell[value == 1], minlength=len(ones))
-        missing += np.bincount(cell[value == MISSING], minlength=len(ones))
-    if isinstance(seen, SparseObservations):  # what is not listed is zero
+        if sparse:
+            missing += np.bincount(cell[value == MISSING], minlength=len(ones))
+    if sparse:  # what is not listed is zero
         count = np.outer(np.diff(rows.cuts), np.diff(columns.cuts)).ravel() - missing
     share = np.round(FULL * ones / np.maximum(count, 1))
     return np.where(count > 0, share, NOTHING).astype(np.uint8).reshape(shape)
@@ -239,16 +243,16 @@ def factor_facts(model: BooleanMatrixFactorization) -> list[dict[str, object]]:
     """Coverage, precision, stability, redundancy and members of each factor, by number."""
     seen = model.observations_
     X, Y = model.row_log_odds_ > 0, model.components_ > 0
-    n_inside, hits, alone, missing = np.zeros((4, len(Y)), dtype=np.int64)
+    n_inside, hits, alone = np.zeros((3, len(Y)), dtype=np.int64)
     for row, column, value in _entries(seen):
         inside = X[row] & Y[:, column].T
-        missing += inside[value == MISSING].sum(axis=0)
         n_inside += inside.sum(axis=0)
         inside = inside[value == 1]
         hits += inside.sum(axis=0)
         # A one that several factors explain is nobody's alone.
         alone += inside[inside.sum(axis=1) == 1].sum(axis=0)
     if isinstance(seen, SparseObservations):
+        missing = n_inside - hits
         n_inside = X.sum(axis=0, dtype=np.int64) * Y.sum(axis=1, dtype=np.int64) - missing
     stability, redundancy = model.factor_stability_, model.redundancy_
     facts: list[dict[str, object]] = []
