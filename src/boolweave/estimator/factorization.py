@@ -78,7 +78,7 @@ class BooleanMatrixFactorization(FittedFactorization):
         in max-sum as a share of its bound |L|, in sum-product in log-odds.
     n_init : int or "auto", default="auto"
         Number of random starts; the one with the highest log-posterior is kept. "auto": 1 with
-        method="max-sum", otherwise at most 6, fewer where they agree.
+        method="max-sum" and with collective `zeros`, otherwise at most 6, fewer where they agree.
     messages : {"auto", "uint8", "float32"}, default="auto"
         How messages are stored: in 8 bits (max-sum) and 16 bits (sum-product), or as floats.
         "auto": "uint8" wherever the channel is the same for every entry and not next to certain;
@@ -276,7 +276,7 @@ class BooleanMatrixFactorization(FittedFactorization):
         machine: Machine | None = None,
     ) -> Found:
         """Fit, and choose the rank if asked to; also how many useless factors were dropped."""
-        settings = settings_of(self)
+        settings = settings_of(self, observations)
         cautions.about_data(observations, self)
         selection, n_dropped = None, 0
         with (

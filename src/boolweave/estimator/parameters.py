@@ -18,6 +18,7 @@ from boolweave.model.channel import Channel
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from boolweave.data.observed import ObservedEntries
     from boolweave.estimator.factorization import BooleanMatrixFactorization
     from boolweave.estimator.fitted import FittedFactorization
 
@@ -138,8 +139,8 @@ def with_objective(parameters: Mapping[str, Any], default: str = "errors") -> di
     return {"objective": "posterior" if needed else default, **parameters}
 
 
-def settings_of(parameters: BooleanMatrixFactorization) -> Settings:
-    """The parameters of message passing, with their defaults filled in."""
+def settings_of(parameters: BooleanMatrixFactorization, seen: ObservedEntries) -> Settings:
+    """The parameters of message passing, with their defaults for what was seen filled in."""
     paper = parameters.method == "max-sum"
     if paper and parameters.decimation is not None:
         raise ValueError(
@@ -150,7 +151,8 @@ def settings_of(parameters: BooleanMatrixFactorization) -> Settings:
     if noise is None:
         noise = PAPER_FLIP if paper else "learn"
     if n_init == "auto":
-        n_init = 1 if paper else learn.N_STARTS
+        wide = isinstance(seen, SparseObservations)  # one start has more factors than are wanted
+        n_init = 1 if paper or wide else learn.N_STARTS
     prior = PAPER_PRIOR if paper else "learn"
     return Settings(
         n_components=1 if parameters.n_components == "auto" else parameters.n_components,

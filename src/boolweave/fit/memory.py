@@ -14,6 +14,7 @@ from boolweave.data.ones import SparseObservations
 from boolweave.engine.backend import MAX_BLOCKS, MIN_BLOCK
 from boolweave.engine.integer_blocks import DENSE
 from boolweave.engine.sparse.listed import most_listed
+from boolweave.engine.sparse.wide import WIDTH
 from boolweave.fit.starts import N_FINALISTS
 from boolweave.runtime.free_memory import free_memory, in_words
 from boolweave.runtime.storage import Files, Memory, check_disk
@@ -120,6 +121,7 @@ class FitSize:
         patterns = columns * (K * _PATTERN + _SUMS) if self.product == "xor" else 0
         total = messages_at_most + codes + variables + column_sums + scratch + patterns
         if self.collective:
+            total = max(total, int(WIDTH * held * K) * _MAX_SUM[messages] + variables)
             listed = K * min(self.n_entries, most_listed(K))
             total += (rows + columns) * K * _OF_ZEROS + 8 * self.n_entries + _LISTED * listed
         return total

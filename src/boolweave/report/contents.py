@@ -187,7 +187,7 @@ def _sample(order: NDArray[np.intp], members: NDArray[np.bool_]) -> NDArray[np.i
 def _observed(seen: Observations | SparseObservations, rows: Groups, columns: Groups) -> Bits:
     shape = len(rows), len(columns)
     of_row, of_column = rows.of_each(seen.n_rows), columns.of_each(seen.n_columns)
-    count, ones, missing = np.zeros((3, shape[0] * shape[1]), dtype=np.int64)
+    count, ones = np.zeros((2, shape[0] * shape[1]), dtype=np.int64)
     sparse = isinstance(seen, SparseObservations)
     for row, column, value in _entries(seen):
         if sparse:
@@ -196,9 +196,8 @@ def _observed(seen: Observations | SparseObservations, rows: Groups, columns: Gr
         cell = of_row[row] * shape[1] + of_column[column]
         count += np.bincount(cell, minlength=len(count))
         ones += np.bincount(cell[value == 1], minlength=len(ones))
-        if sparse:
-            missing += np.bincount(cell[value == MISSING], minlength=len(ones))
     if sparse:  # what is not listed is zero
+        missing = count - ones
         count = np.outer(np.diff(rows.cuts), np.diff(columns.cuts)).ravel() - missing
     share = np.round(FULL * ones / np.maximum(count, 1))
     return np.where(count > 0, share, NOTHING).astype(np.uint8).reshape(shape)

@@ -2,14 +2,17 @@
 
 import numpy as np
 import pytest
-from matrices import codes_at_random, sparse_of
+from matrices import codes_at_random, or_product, sparse_of
 
 from boolweave.datasets import make_boolean
 from boolweave.engine import loop
+from boolweave.engine.backend import Beliefs
 from boolweave.engine.floats import FloatBackend
+from boolweave.engine.integer_blocks import Code, code_for
 from boolweave.engine.sparse import backend as sparse
 from boolweave.engine.sparse import patterns
 from boolweave.engine.sparse.backend import SparseBackend
+from boolweave.engine.sparse.wide import best_factors
 from boolweave.metrics import match_factors
 from boolweave.model.channel import Channel
 from boolweave.model.model import Model
@@ -141,6 +144,68 @@ def test_patterns_find_planted_factors():
         made.X, made.Y, (field.rows > 0).astype(np.uint8), (field.columns > 0).astype(np.uint8)
     )
     assert np.median(found.similarities) > 0.7
+
+
+def roles(shape, K, seed, missing=0.05, extra=0.02):
+    """Users with one to three roles each; some grants are missing, and some are too many."""
+    random = np.random.default_rng(seed)
+    X, Y = np.zeros((shape[0], K), np.uint8), np.zeros((K, shape[1]), np.uint8)
+    for x in X:
+        x[random.choice(K, random.integers(1, 4), replace=False)] = 1
+    for y in Y:
+        y[random.choice(shape[1], random.integers(10, 30), replace=False)] = 1
+    granted = or_product(X, Y)
+    seen = granted & (random.random(shape) >= missing)
+    n_extra = int(extra * granted.sum())
+    seen[random.integers(0, shape[0], n_extra), random.integers(0, shape[1], n_extra)] = True
+    return X, Y, seen.astype(float)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_wide_start_finds_noisy_roles(seed):
+    X, Y, table = roles((400, 250), 12, seed)
+    seen = sparse_of(table)
+    backend = SparseBackend(seen)
+    problem = backend.problem(Model(12, Channel(one_given_zero=0.01, one_given_one=0.9), 0.2, 0.2))
+    state = backend.random_start(problem, np.random.default_rng(0))
+    found = loop.run(backend, problem, state, seen, max_iter=60)
+    assert match_factors(X, Y, found.X, found.Y).similarities.mean() >= 0.95
+
+
+def test_what_explains_nothing_alone_is_dropped():
+    """Of a factor, the same once more, one inside of it, an empty one and another: two are left."""
+    x, y = np.arange(20) < 10, np.arange(15) < 8
+    X = np.stack([x, x, np.arange(20) < 4, x & ~x, ~x], axis=1)
+    Y = np.stack([y, y, y, y, ~y])
+    seen = sparse_of((np.outer(x, y) | np.outer(~x, ~y)).astype(float))
+    backend = SparseBackend(seen)
+    beliefs = Beliefs(*(np.where(bits, 1.0, -1.0).astype("f4") for bits in (X, Y)))
+    problem = backend.problem(Model(5, CHANNEL))
+    kept = best_factors(backend, problem, beliefs, 2)
+    assert kept.tolist() in ([0, 4], [1, 4])
+
+
+def test_priors_of_single_factors_are_kept():
+    """Then factors are not alike, and there are no more of them than are wanted."""
+    seen = sparse_of(planted(0, (40, 30), 2).observations.to_dense())
+    backend = SparseBackend(seen)
+    for row_prior, column_prior in (([0.1, 0.3], 0.5), (0.5, np.full((2, 30), 0.2))):
+        problem = backend.problem(Model(2, CHANNEL, row_prior, column_prior))
+        state = backend.random_start(problem, np.random.default_rng(0))
+        backend.step(problem, state, 0.4)
+        assert backend.beliefs(problem, state).rows.shape == (40, 2)
+
+
+def test_more_factors_than_sums_of_zeros_allow():
+    """Messages of ones alone are integers for any number of factors."""
+    seen = sparse_of(np.kron(np.eye(130), np.ones((3, 3))))
+    assert isinstance(code_for(Model(130, CHANNEL), ones_alone=True), Code)
+    assert isinstance(code_for(Model(130, CHANNEL)), str)
+    backend = SparseBackend(seen)
+    problem = backend.problem(Model(130, CHANNEL, 0.05, 0.05))
+    state = backend.random_start(problem, np.random.default_rng(0))
+    found = loop.run(backend, problem, state, seen, max_iter=40)
+    assert (seen.to_local().to_dense() != found.Z).mean() < 0.001
 
 
 def test_patterns_of_hardly_any_ones():

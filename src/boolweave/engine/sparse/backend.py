@@ -29,10 +29,10 @@ from boolweave.engine.floats import FloatBackend
 from boolweave.engine.integers import IntegerBackend
 from boolweave.engine.kernels.max_sum import Sides
 from boolweave.engine.kernels.sparse import collective as kernels
-from boolweave.engine.sparse import patterns
 from boolweave.engine.sparse.collective import FINE, STEPS, Scale, Side, quantised, renew_sums
 from boolweave.engine.sparse.listed import Listed, most_listed
 from boolweave.engine.sparse.tiles import Tiles
+from boolweave.engine.sparse.wide import wide_start
 from boolweave.runtime.threads import pool_of
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class SparseProblem(Problem):
 
     of_ones: Problem  # the problem of the back end that keeps the messages of ones
     strength: float  # λ, what a zero says against a term
+    of_one: float  # what a one says for it
     free: float  # log p(o | z = 0) of all zeros and missing cells
 
 
@@ -150,19 +151,14 @@ class SparseBackend:
         return SparseProblem(
             model, seen.shape, inner.row_prior, inner.column_prior,
             inner.log_probability_of_zeros + free, inner,
-            float(given_zero[0] - by_value[1][0]), free,
+            float(given_zero[0] - by_value[1][0]), float(by_value[1][1] - given_zero[1]), free,
         )  # fmt: skip
 
     # ------------------------------------------------------------ messages
 
     def random_start(self, problem: SparseProblem, random: np.random.Generator) -> State:
-        """Make messages that say nothing; first beliefs are patterns of rows drawn at random."""
-        return self.start(
-            problem,
-            patterns.first_beliefs(
-                self.observations, self.by_column[0], problem.n_components, random
-            ),
-        )
+        """Make messages that say nothing; first beliefs begin at ones drawn at random."""
+        return self.start(problem, wide_start(self, problem, random))
 
     def start(self, problem: SparseProblem, field: Field | None = None) -> State:
         """Make messages that say nothing; beliefs are the priors and the field."""

@@ -72,6 +72,18 @@ class Tiles:
         order = np.lexsort((found, np.repeat(np.arange(self.shape[0]), per_row)))
         return Cells(indptr, found[order])
 
+    def alone(
+        self, seen: SparseObservations, kept: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Count the ones, and the cells, that each factor covers and none of the other kept ones.
+
+        kept (K,): which factors there are; the others have 0 of each.
+        """
+        out = np.zeros((len(kept), 2), dtype=np.int64)
+        ones = seen.ones
+        kernels.count_alone(*self._lists, ones.indptr, ones.columns, kept, self._marks(), out)
+        return out[:, 0], out[:, 1]
+
     @property
     def _lists(self) -> tuple[Integers, Integers, Integers, Integers]:
         rows, factors = self.by_row, self.by_factor

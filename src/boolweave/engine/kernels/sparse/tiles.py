@@ -150,3 +150,33 @@ def count_likely_cells(
             n = listed[i]
             out[i] = marks[n] == m and rest[n] < 0.5
     return total
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def count_alone(
+    row_starts: Integers, row_factors: Integers, starts: Integers, columns: Integers,
+    indptr: Integers, ones: Integers, kept: Array, marks: Array, out: Integers,
+) -> None:  # fmt: skip
+    """out[k] = how many ones, and how many cells, no other factor covers, (K, 2).
+
+    As `find_covered`; kept (K,): which factors there are. marks (N,) int64: room, all −1.
+    """
+    owner = np.empty(marks.shape[0], _i64)  # the factor of a cell, or −1 if it has several
+    for m in range(row_starts.shape[0] - 1):
+        for f in range(row_starts[m], row_starts[m + 1]):
+            k = row_factors[f]
+            if not kept[k]:
+                continue
+            for i in range(starts[k], starts[k + 1]):
+                n = columns[i]
+                if marks[n] != m:
+                    marks[n] = m
+                    owner[n] = k
+                    out[k, 1] += 1
+                elif owner[n] >= 0:
+                    out[owner[n], 1] -= 1
+                    owner[n] = -1
+        for i in range(indptr[m], indptr[m + 1]):
+            n = ones[i]
+            if marks[n] == m and owner[n] >= 0:
+                out[owner[n], 0] += 1
