@@ -39,7 +39,7 @@ def as_process(*words):
 
 @pytest.mark.parametrize("name", ["baskets.fimi", "pairs.csv"])
 def test_read_without_zeros(baskets, name, monkeypatch):
-    folder, bought = baskets
+    folder, _ = baskets
     exact = read(folder / name).observations
     for zeros in ("collective", "auto"):
         monkeypatch.setattr("boolweave.data.ones.MANY_CELLS", 1000)
