@@ -9,6 +9,7 @@ are few in a good answer; a list of them, made anew every few iterations, has me
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 from weakref import ref
 
@@ -57,6 +58,14 @@ class SparseProblem(Problem):
     strength: float  # λ, what a zero says against a term
     of_one: float  # what a one says for it
     free: float  # log p(o | z = 0) of all zeros and missing cells
+
+    @cached_property
+    def _scales(self) -> dict[Semiring, Scale]:
+        return {}
+
+    def scale(self, semiring: Semiring) -> Scale:
+        """The steps of beliefs, with their tables, made once."""
+        return self._scales.setdefault(semiring, Scale(self.strength, semiring))
 
 
 @dataclass(eq=False)
@@ -283,7 +292,7 @@ class SparseBackend:
         Returns the largest change of what a variable tells zeros since the last time: in max-sum as
         a share of λ, in sum-product in log-odds.
         """
-        scale = Scale(problem.strength, semiring)
+        scale = problem.scale(semiring)
         low, high = (np.float32(limit) for limit in scale.limits)
         per_odds = np.float32(scale.per_odds)
         change = max(

@@ -117,10 +117,16 @@ class Scale:
         widths = np.diff([*self._told_at, self._told_at[-1] + 1])
         return at, (self.told - self._told_at[at]) / widths[at]
 
+    @cached_property
+    def _sent_at(self) -> NDArray[np.float64]:
+        """`sent` of every belief at each of these values, (levels, values)."""
+        sent = [self.sent[t : t + self.n_levels] for t in self._told_at]
+        return np.stack(sent, axis=1).astype(np.float64)
+
     def table(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
         """−F(t) at some t, from how often each belief occurs, (K, levels): (K, values + 1)."""
-        sent = np.stack([self.sent[t : t + self.n_levels] for t in self._told_at])
-        table = (counts @ sent.T).astype(np.float64)
+        # Whole numbers below 2⁵³: exact as floats, whose products are many times faster.
+        table = counts.astype(np.float64) @ self._sent_at
         return np.concatenate([table, table[:, -1:]], axis=1)
 
 
