@@ -85,6 +85,7 @@ class SparseMessages(Messages):
         self.listed_by_column: Cells | None = None
         self.field: tuple[Field | None, ZeroField] | None = None
         self.current: tuple[ref[SparseProblem], Beliefs] | None = None
+        self.spare: ZeroField | None = None  # arrays that may be written to
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,13 +270,13 @@ class SparseBackend:
         now = self._field(state)
         change = self._renew_sums(problem, messages, state.semiring, before, damping)
         left = None if state.field is None else state.field.faded(damping)
-        after = _without_listed(messages, left)
+        after = _without_listed(messages, left, messages.spare)
         moved, of_zeros = messages.listed.step(
             problem.strength, state.semiring, damping, before, Sides(after.rows, after.columns)
         )
         inner = self._inner(state, replace(now, after=after))
         self.ones.step(problem.of_ones, inner, damping)
-        messages.field, messages.current = (left, after), None
+        messages.field, messages.current, messages.spare = (left, after), None, now
         self._room = before
         state.field = left
         state.n_changed = inner.n_changed
@@ -347,10 +348,15 @@ def messages_of(state: State) -> SparseMessages:
     return state.messages
 
 
-def _without_listed(messages: SparseMessages, field: Field | None) -> ZeroField:
-    """What zeros that are not listed, and first beliefs, add to beliefs."""
-    if field is None:
-        return ZeroField(messages.rows.copy(), messages.columns.copy())
-    return ZeroField(
-        messages.rows + field.of_rows(slice(None)), messages.columns + field.of_columns()
-    )
+def _without_listed(
+    messages: SparseMessages, field: Field | None, room: ZeroField | None = None
+) -> ZeroField:
+    """What zeros that are not listed, and first beliefs, add to beliefs; written to `room`."""
+    if room is None:
+        room = ZeroField(np.empty_like(messages.rows), np.empty_like(messages.columns))
+    np.copyto(room.rows, messages.rows)
+    np.copyto(room.columns, messages.columns)
+    if field is not None:
+        np.add(room.rows, field.of_rows(slice(None)), out=room.rows)
+        np.add(room.columns, field.of_columns(), out=room.columns)
+    return room
