@@ -207,14 +207,18 @@ def baskets() -> dict[str, Any]:
 
 
 def peer(name: str) -> dict[str, Any]:
-    """GreConD or Asso on the planted 2000 × 1500."""
-    from boolweave import baselines
+    """GreConD, Asso or boolweave itself on the planted 2000 × 1500."""
+    from boolweave import BooleanMatrixFactorization, baselines
     from boolweave.data.observations import Observations
 
     table, X, Y = planted((2000, 1500), 30, 300_000, 0.01, 0)
-    method = getattr(baselines, name)(30)
+    if name == "boolweave":
+        how: dict[str, Any] = {"method": "max-sum", "noise": 0.01, "random_state": 0}
+        method: Any = BooleanMatrixFactorization(30, zeros="collective", n_jobs=N_JOBS, **how)
+    else:
+        method, table = getattr(baselines, name)(30), Observations.from_sparse(table)
     start = time.perf_counter()
-    method.fit(Observations.from_sparse(table))
+    method.fit(table)
     seconds = time.perf_counter() - start
     truth = ((X @ Y) > 0).toarray()
     rows, columns = np.divmod(np.arange(truth.size), truth.shape[1])
@@ -335,7 +339,10 @@ def measure(part: str, huge: bool) -> Any:
             for s in range(3)
         ]
     if part == "peers":
-        found = {name: show(name, in_a_process("peer", name)) for name in ("GreConD", "Asso")}
+        found = {
+            name: show(name, in_a_process("peer", name))
+            for name in ("boolweave", "GreConD", "Asso")
+        }
         for which in ("baskets", "large"):
             found[f"ALS, {which}"] = show(f"ALS, {which}", in_a_process("als", which))
         return found

@@ -91,6 +91,44 @@ def test_functions_choose_the_objective(table):
     assert found.zeros == "collective" and found.cost is None
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"noise": 0.0, "method": "max-sum"},
+        {"noise": 0.0, "row_prior": 0.2, "column_prior": 0.2, "method": "sum-product"},
+        {"messages": "float32"},
+        {"decimation": 0.3},
+        {"row_prior": 0.2, "column_prior": np.full((3, 40), 0.2)},
+        {"noise": Channel(0.001, 0.5)},
+    ],
+)
+def test_other_parameters(how):
+    made = make_boolean(60, 40, 3, row_density=0.2, column_density=0.2, random_state=1)
+    model = BooleanMatrixFactorization(3, zeros="collective", random_state=0, n_init=2, **how)
+    model.fit(scipy.sparse.csr_array(made.Z))
+    np.testing.assert_array_equal(model.result_.Z, made.Z)
+    assert not np.isnan(model.row_log_odds_).any()
+
+
+@pytest.mark.filterwarnings("ignore:no start found factors")
+@pytest.mark.parametrize("value", [0, 1])
+def test_a_constant_matrix(value):
+    table = scipy.sparse.csr_array(np.full((6, 5), value))
+    for n_components in (1, 2):
+        model = BooleanMatrixFactorization(n_components, zeros="collective", random_state=0)
+        assert (value == model.fit(table).result_.Z).all()
+
+
+def test_known_entries_stay(planted, table):
+    """Factors that are known are found to be what they are known to be."""
+    prior = np.where(planted.X == 1, 1.0, 0.0)
+    model = BooleanMatrixFactorization(K, zeros="collective", row_prior=prior, random_state=0)
+    model.fit(table)
+    np.testing.assert_array_equal(model.row_factors_, planted.X)
+    np.testing.assert_array_equal(model.components_, planted.Y)
+
+
 def test_missing_entries(planted):
     random = np.random.default_rng(0)
     holes = planted.observations.to_dense()
@@ -184,7 +222,7 @@ def test_saved_and_loaded(table, fitted, tmp_path):
 
 
 def test_rank(planted, table):
-    found = select_rank(table, range(2, 7), zeros="collective", random_state=0)
+    found = select_rank(table, range(3, 6), zeros="collective", random_state=0)
     assert found.best == K
 
 
@@ -218,7 +256,8 @@ def test_nothing_is_as_large_as_the_matrix(tmp_path):
     table.data[:] = 1
     tracemalloc.start()
     try:
-        model = BooleanMatrixFactorization(n_factors, max_iter=60, random_state=0).fit(table)
+        how = {"method": "sum-product", "noise": 0.01, "max_iter": 15, "random_state": 0}
+        model = BooleanMatrixFactorization(n_factors, n_init=1, **how).fit(table)
         counts = model.result_.counts(model.observations_)
         model.transform(table)
         model.recommend([0, 1], 3)

@@ -222,6 +222,8 @@ def test_products_and_channels_that_are_refused():
     ):
         with pytest.raises(ValueError, match='zeros="exact"'):
             SparseBackend(seen).problem(model)
+    with pytest.raises(ValueError, match="one_given_one above"):
+        SparseBackend(seen).problem(Model(2, Channel.symmetric(0.5)))
 
 
 def test_check_of_stored_messages():

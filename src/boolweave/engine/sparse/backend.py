@@ -85,7 +85,9 @@ class SparseMessages(Messages):
         self.listed_by_column: Cells | None = None
         self.field: tuple[Field | None, ZeroField] | None = None
         self.current: tuple[ref[SparseProblem], Beliefs] | None = None
-        self.spare: ZeroField | None = None  # arrays that may be written to
+        # arrays that may be written to
+        self.spare: ZeroField | None = None
+        self.room: Beliefs | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +144,6 @@ class SparseBackend:
         self.by_column = [cells.by_columns(n_columns) for cells in self.by_row]
         # what was scored last: problem, messages, iteration; and how many zeros were covered
         self._scored: tuple[ref[Problem], ref[Messages], int, int] | None = None
-        self._room: Beliefs | None = None  # arrays that may be written to
 
     def problem(self, model: Model) -> SparseProblem:
         """Pose the problem of the observations and a model."""
@@ -151,6 +152,12 @@ class SparseBackend:
             raise ValueError(
                 'zeros="collective" needs the OR product and a channel that is the same for all '
                 'entries; use zeros="exact"'
+            )
+        of_zero, of_one = (by_value[1] - by_value[0]).tolist()
+        if not of_zero < 0 < of_one:
+            raise ValueError(
+                'zeros="collective" needs a channel in which a 1 speaks for a 1, and a 0 for a 0: '
+                f"got {model.channel}; give one_given_one above one_given_zero"
             )
         seen, given_zero = self.observations, by_value[0]
         free = (seen.n_observed - seen.n_ones) * float(given_zero[0])
@@ -161,7 +168,7 @@ class SparseBackend:
         return SparseProblem(
             model, seen.shape, inner.row_prior, inner.column_prior,
             inner.log_probability_of_zeros + free, inner,
-            float(given_zero[0] - by_value[1][0]), float(by_value[1][1] - given_zero[1]), free,
+            -of_zero, of_one, free,
         )  # fmt: skip
 
     # ------------------------------------------------------------ messages
@@ -219,8 +226,8 @@ class SparseBackend:
         messages = messages_of(state)
         if messages.current is None or messages.current[0]() is not problem:
             inner = self._inner(state)
-            found = self.ones.keep_beliefs(problem.of_ones, inner, self._room)
-            self._room = None
+            found = self.ones.keep_beliefs(problem.of_ones, inner, messages.room)
+            messages.room = None
             messages.current = ref(problem), Beliefs(found.rows, found.columns)
         return messages.current[1]
 
@@ -277,7 +284,7 @@ class SparseBackend:
         inner = self._inner(state, replace(now, after=after))
         self.ones.step(problem.of_ones, inner, damping)
         messages.field, messages.current, messages.spare = (left, after), None, now
-        self._room = before
+        messages.room = before
         state.field = left
         state.n_changed = inner.n_changed
         state.residual = max(inner.residual, moved, damping * change)
