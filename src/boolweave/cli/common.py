@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from boolweave.cli.options import Cluster
     from boolweave.completion import BooleanCompletion
     from boolweave.data.labels import Positions
-    from boolweave.data.observations import Absent, Observations
+    from boolweave.data.observations import Absent
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.io import Reading
+    from boolweave.io.cells import Seen
+    from boolweave.io.options import Zeros
 
     Model: TypeAlias = BooleanMatrixFactorization | BooleanCompletion
 
@@ -41,7 +43,7 @@ def command_line() -> str:
 
 def read_input(
     source: str | list[str], how: ReadingOptions, quiet: bool, absent: Absent = "zero",
-    max_memory: str | None = None, times: str | None = None,
+    max_memory: str | None = None, times: str | None = None, zeros: Zeros = "exact",
 ) -> Reading:  # fmt: skip
     """Read the input and say how it was understood."""
     from boolweave import io
@@ -67,9 +69,23 @@ def read_input(
             duplicates=how.duplicates,
             times=times,
             max_memory=None if max_memory is None else in_bytes(max_memory),
+            zeros=zeros,
         )
     talk(f"{contents.name}: {contents.guess}", quiet)
     return contents
+
+
+def zeros_of(
+    fitting: Fitting, where: Cluster | None, objective: Literal["errors", "posterior"]
+) -> Zeros:
+    """Whether zeros are to be listed; `objective` is that where no option says another."""
+    from boolweave.estimator.parameters import with_objective
+
+    chosen = with_objective(fitting.parameters(), objective)
+    on_cluster = where is not None and (where.scheduler or where.local_cluster)
+    if chosen["objective"] == "errors" or fitting.product == "xor" or on_cluster:
+        return "exact"
+    return fitting.zeros or "auto"
 
 
 @contextmanager
@@ -105,7 +121,7 @@ def _above(text: str | None) -> str | float | None:
 
 
 def fit_factors(
-    observations: Observations, how: Fitting, quiet: bool, where: Cluster,
+    observations: Seen, how: Fitting, quiet: bool, where: Cluster,
     objective: Literal["errors", "posterior"] = "posterior",
 ) -> BooleanMatrixFactorization:  # fmt: skip
     """Fit factors, with progress on a terminal.
@@ -131,7 +147,7 @@ def fit_factors(
 
 
 def fit_completion(
-    observations: Observations, how: Fitting, more: Completing, quiet: bool, where: Cluster
+    observations: Seen, how: Fitting, more: Completing, quiet: bool, where: Cluster
 ) -> BooleanCompletion:
     """Fit a completion, with progress on a terminal."""
     from boolweave.cli.clusters import client_of
@@ -139,7 +155,7 @@ def fit_completion(
 
     chosen = how.parameters() | more.parameters() | {"verbose": 0 if quiet else 1}
     with client_of(where, quiet) as client, warnings_as_lines(quiet):
-        model = BooleanCompletion(client=client, **chosen).fit(observations)
+        model = BooleanCompletion(client=client, **chosen).fit(observations.to_local())
     model.client = None  # what follows needs no cluster
     _say_if_interrupted(model, quiet)
     return model

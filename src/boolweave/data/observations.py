@@ -320,6 +320,13 @@ class Observations(ObservedEntries):
         ]
         return iterate_blocks(runs, lambda run: run[2:])
 
+    def observed_per_line(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Count the observed entries of every row and of every column, (M,) and (N,)."""
+        per_column = np.zeros(self.n_columns, dtype=np.int64)
+        for _, _, columns, _ in self.row_chunks():
+            per_column += np.bincount(columns, minlength=self.n_columns)
+        return np.diff(self.indptr), per_column
+
     def to_dense(self) -> NDArray[np.float32]:
         """Return the matrix, shape (M, N), with NaN where nothing was observed."""
         if self.is_complete:
