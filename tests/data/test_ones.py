@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 from matrices import codes_at_random, sparse_of
 
-from boolweave import Observations
+from boolweave import BooleanCompletion, Observations, cover
 from boolweave.data.ones import Cells, SparseObservations, is_large_and_sparse
 
 TABLE = codes_at_random((9, 7), np.random.default_rng(0), missing=0.15)
@@ -87,3 +87,13 @@ def test_large_and_sparse():
     assert is_large_and_sparse((100_000, 20_000), 10**7)
     assert not is_large_and_sparse((100_000, 20_000), 10**9)
     assert not is_large_and_sparse((1000, 1000), 1000)
+
+
+def test_what_needs_every_zero_gets_them():
+    table = np.array([[0, 1, 0, 1], [1, 1, 0, 0], [1, np.nan, 0, 1]])
+    seen = SparseObservations.from_observations(Observations.from_dense(table))
+    np.testing.assert_array_equal(Observations.from_data(seen).to_dense(), table)
+    covered, expected = cover(seen), cover(table)
+    np.testing.assert_array_equal(covered.Y, expected.Y)
+    made = BooleanCompletion(n_layers=0, n_members=1, random_state=0, n_jobs=1).fit(seen)
+    assert made.observations_.n_observed == 11

@@ -108,6 +108,7 @@ class Observations(ObservedEntries):
         data : array, nested lists, table, scipy.sparse array or matrix, or Observations
             The matrix, shape (M, N). See `from_dense`, `from_table` and `from_sparse`. A table
             is always read as wide, one column per column; for triples there is `from_triples`.
+            `SparseObservations` get all their zeros.
         absent : {"zero", "missing"}
             What the entries are that a sparse matrix does not store.
         duplicates : {"error", "majority"}
@@ -123,8 +124,10 @@ class Observations(ObservedEntries):
         """
         check_option("absent", absent, ("zero", "missing"))
         check_option("duplicates", duplicates, ("error", "majority"))
-        if isinstance(data, Observations):
-            return data
+        from boolweave.data.ones import SparseObservations
+
+        if isinstance(data, Observations | SparseObservations):
+            return data.to_local()
         if sparse.is_sparse(data):
             return cls.from_sparse(data, absent=absent, duplicates=duplicates)
         if convert.is_table(data):
