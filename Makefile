@@ -29,10 +29,10 @@ test: lint  ## lint, the kernels as plain Python with coverage, then all tests
 	@# Meanwhile the other core compiles the kernels of the search, once for all tests.
 	$(BIN)/python -c 'from boolweave.search.searching import compile_kernels; compile_kernels()' & \
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/engine/kernels tests/search/kernels \
-		tests/covering/kernels -q \
+		tests/covering/kernels tests/completion/kernels -q \
 	    --ignore=tests/engine/kernels/test_jit.py \
 	    --cov=boolweave.engine.kernels --cov=boolweave.search.kernels \
-	    --cov=boolweave.covering.kernels --cov-report=term-missing \
+	    --cov=boolweave.covering.kernels --cov=boolweave.completion.kernels --cov-report=term-missing \
 	    && wait
 	$(BIN)/python -m pytest -n auto --dist worksteal --durations=25
 

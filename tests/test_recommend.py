@@ -3,7 +3,7 @@ import pytest
 
 from boolweave import BooleanMatrixFactorization, Observations
 from boolweave.datasets import make_boolean
-from boolweave.recommend import _largest, explain, members, recommend
+from boolweave.recommend import explain, largest, members, recommend
 
 NAN = np.nan
 LIKES = np.array(
@@ -106,5 +106,5 @@ def test_labels_few_and_many(model):
 
 
 def test_ties_go_by_position():
-    assert _largest(np.array([0.5, 0.7, 0.5, 0.7, 0.5]), 3).tolist() == [1, 3, 0]
-    assert _largest(np.array([0.5, 0.7]), 3).tolist() == [1, 0]
+    assert largest(np.array([0.5, 0.7, 0.5, 0.7, 0.5]), 3).tolist() == [1, 3, 0]
+    assert largest(np.array([0.5, 0.7]), 3).tolist() == [1, 0]

@@ -95,14 +95,14 @@ def best_unseen(
         own = seen.take_rows(rows[some])
         chances[own.rows_of_entries(), own.indices] = -1  # observed: below all that was not
         for i, chance in enumerate(chances, some.start):
-            best = _largest(chance, n)
+            best = largest(chance, n)
             best = best[chance[best] >= 0]
             columns[i, : len(best)] = best
             probabilities[i, : len(best)] = chance[best]
     return columns[place], probabilities[place]
 
 
-def _largest(values: NDArray[np.float64], n: int) -> NDArray[np.intp]:
+def largest(values: NDArray[np.float64], n: int) -> NDArray[np.intp]:
     """Where the n largest values are: by value, then by position, so that ties are no accident."""
     places = np.arange(len(values))
     if n < len(values):
@@ -231,8 +231,9 @@ def members(model: Fitted, k: int, axis: str) -> tuple[str, ...]:
     return tuple(name_of(result.observations, int(i), axis) for i in order)
 
 
-def some_names(names: tuple[str, ...]) -> str:
-    """The first few names, and how many more there are."""
-    if len(names) <= NAMES_IN_SENTENCE + 1:
+def some_names(names: tuple[str, ...], n: int | None = None) -> str:
+    """The first few names, and how many more there are of n, or of those given."""
+    size = len(names) if n is None else n
+    if size <= NAMES_IN_SENTENCE + 1:
         return ", ".join(names)
-    return f"{', '.join(names[:NAMES_IN_SENTENCE])} and {len(names) - NAMES_IN_SENTENCE} more"
+    return f"{', '.join(names[:NAMES_IN_SENTENCE])} and {size - NAMES_IN_SENTENCE} more"

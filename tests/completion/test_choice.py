@@ -26,7 +26,7 @@ def table_of(n_rows, n_columns, seed=0):
 
 @pytest.mark.parametrize(
     ("shape", "n_folds", "size"),
-    [((4, 4), 0, 0), ((20, 20), 4, 100), ((50, 60), 10, 300), ((200, 300), 1, 6000)],
+    [((4, 4), 0, 0), ((20, 20), 4, 100), ((50, 70), 7, 500), ((200, 300), 1, 6000)],
 )
 def test_folds(shape, n_folds, size):
     table = table_of(*shape)

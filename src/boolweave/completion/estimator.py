@@ -332,7 +332,7 @@ class BooleanCompletion(BaseEstimator):  # type: ignore[misc]
         -------
         (len,) array, or (rows, N) without `cols`
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "ensemble_")
         if cols is None:
             new = self._fold_in(rows)
             return dense.row_probabilities(new, np.arange(new.shape[0]))
@@ -362,7 +362,7 @@ class BooleanCompletion(BaseEstimator):  # type: ignore[misc]
         """
         from scipy.special import ndtri
 
-        check_is_fitted(self)
+        check_is_fitted(self, "ensemble_")
         if not 0 < coverage < 1:
             raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}")
         at = pairs(rows, cols, self.observations_)
@@ -378,7 +378,7 @@ class BooleanCompletion(BaseEstimator):  # type: ignore[misc]
         """
         from boolweave.completion.answers.scoring import accuracy_of_rows
 
-        check_is_fitted(self)
+        check_is_fitted(self, "ensemble_")
         return accuracy_of_rows(self._folding, self._observe(X, reset=False))
 
     def transform(self, X: Any) -> Doubles:
@@ -386,7 +386,7 @@ class BooleanCompletion(BaseEstimator):  # type: ignore[misc]
 
         Each row gets an offset, positions and bits of its own from its entries; columns stay.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "ensemble_")
         seen = self._observe(X, reset=False)
         new = self._fold_in(seen)
         filled = dense.row_probabilities(new, np.arange(new.shape[0]))
@@ -415,12 +415,12 @@ class BooleanCompletion(BaseEstimator):  # type: ignore[misc]
         CompletionRecommendations
             With ``rows`` (R,), ``columns`` (R, n), ``probabilities`` (R, n) and ``reasons``.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "ensemble_")
         return recommending.recommend(self.ensemble_, self.observations_, rows, n)
 
     def explain(self, row: Any, col: Any) -> CompletionExplanation:
         """Split the log-odds of a pair into what offsets, directions and Boolean factors add."""
-        check_is_fitted(self)
+        check_is_fitted(self, "ensemble_")
         return explaining.explain(self.ensemble_, self.observations_, row, col)
 
     def _fold_in(self, X: Any) -> Ensemble:
@@ -441,7 +441,7 @@ class BooleanCompletion(BaseEstimator):  # type: ignore[misc]
         """Write the fitted model to an .npz file; `boolweave.load` reads it."""
         from boolweave.completion.answers import saving
 
-        check_is_fitted(self)
+        check_is_fitted(self, "ensemble_")
         table = self.table_
         fitted: dict[str, Any] = {
             "interrupted": self.interrupted_,

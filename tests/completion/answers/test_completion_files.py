@@ -3,12 +3,13 @@
 import json
 import zipfile
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
 from completions import all_pairs, fitted, planted, random_ensemble, random_observations
 
-from boolweave import BooleanMatrixFactorization, io
+from boolweave import io
 from boolweave.completion.answers import saving
 from boolweave.completion.answers.saving import is_completion, load, save
 from boolweave.completion.chain import BINARY_CUTS, Member
@@ -16,6 +17,7 @@ from boolweave.completion.ensemble import Ensemble, Family, PlainBoolean
 from boolweave.io import FileError
 from boolweave.runtime.archives import write_arrays
 
+STORED = Path(__file__).parents[2] / "stored"
 CUTS = np.array([-np.inf, -0.7, 0.4, np.inf])
 PARAMETERS = {
     "n_components": "auto", "n_members": np.int64(16), "max_time": None, "verbose": 0.5,
@@ -104,7 +106,7 @@ def test_all_fields_are_known():
 def test_kinds_of_files(saved, tmp_path):
     assert is_completion(saved)
     other = tmp_path / "other.npz"
-    BooleanMatrixFactorization(1, method="max-sum").fit([[1, 0], [1, 0]]).save(other)
+    other.write_bytes((STORED / "model-version-1.npz").read_bytes())
     assert not is_completion(other)
     with pytest.raises(FileError, match="not a boolweave model"):
         load(other)

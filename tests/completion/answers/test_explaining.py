@@ -117,12 +117,23 @@ def test_factors_by_name():
     assert (factor.layer, factor.factor, factor.raises) == (1, 1, True)
     assert factor.probability == pytest.approx(0.81, abs=1e-6)
     assert (factor.rows, factor.columns) == (("Ann", "Bo"), ("tea", "milk"))
+    assert (factor.n_rows, factor.n_columns) == (2, 2)
     assert "factor 1 of layer 1: {Ann, Bo} × {tea, milk}" in found.sentence
     assert part(explain(simple([LAYER]), LIKES, "Ann", "rum"), "layers").factors == ()
     against = dataclasses.replace(LAYER, strength=-0.5)
     found = explain(simple([against]), LIKES, "Ann", "milk")
     assert part(found, "layers").log_odds < 0
     assert "less probable" in part(found, "layers").factors[0].sentence
+
+
+def test_few_of_many_names():
+    rows = np.linspace(1.0, 0.6, 30, dtype=np.float32)[:, None]
+    plain = PlainBoolean(rows, lines([1, 0.9, 0]), 0.1, 0.9, "or", 1.0)
+    found = explain(Ensemble((30, 3), (), plain, 0.0), random_observations(0, (30, 3)), 2, 0)
+    (factor,) = part(found, "boolean").factors
+    assert factor.rows == tuple(f"r{m}" for m in range(10))
+    assert (factor.n_rows, factor.n_columns) == (30, 2)
+    assert "factor 1: {r0, r1, r2, r3 and 26 more} × {c0, c1}" in factor.sentence
 
 
 def test_factors_are_of_the_member_nearest_to_the_family():

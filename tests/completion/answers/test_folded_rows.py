@@ -104,6 +104,18 @@ def test_levels_and_bits_of_levels():
     assert 0.001 < np.abs(chances(by_level) - chances(by_bit)).mean() < 0.1
 
 
+@pytest.mark.parametrize(
+    "levels", [[0, 1, 3], [0, -1, 1], [0, 1], [0.0, 1.0, 2.0], [[0, 1, 2]]], ids=str
+)
+def test_wrong_levels(levels):
+    ensemble = random_ensemble(4, cuts=CUTS, cut=2)
+    seen = Observations.from_triples([0, 0, 1], [0, 3, 5], [0, 0, 1], shape=(2, 9))
+    with pytest.raises(
+        ValueError, match=r"expected 3 levels, .* whole numbers from 0 to 2, but got"
+    ):
+        FoldIn(ensemble, SCALE).fold_in(seen, np.array(levels))
+
+
 def test_features():
     ensemble = random_ensemble(1)
     family = ensemble.families[0]

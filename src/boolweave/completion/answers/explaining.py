@@ -14,7 +14,7 @@ nearest to that of its family.
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -30,7 +30,7 @@ from boolweave.completion.ensemble import limited_log_odds
 from boolweave.completion.member import moments
 from boolweave.data.labels import positions
 from boolweave.model.odds import sigmoid
-from boolweave.recommend import NAMES_IN_SENTENCE, some_names
+from boolweave.recommend import NAMES_IN_SENTENCE, largest, some_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,6 +47,9 @@ N_POINTS = 24
 
 # A row and a column both belong to a factor if that is at least so probable.
 BELONGS = 0.5
+
+# Members of a factor are named up to this number.
+MOST_TYPICAL = 10
 
 # Lines that are most alike are named up to this number.
 MOST_ALIKE = NAMES_IN_SENTENCE
@@ -201,10 +204,11 @@ class Explainer:
             return None
         return int(self.observations.values[start + place])
 
-    def _typical(self, chances: NDArray[np.float32], axis: Axis) -> tuple[str, ...]:
-        """Names of the members of a factor, the surest first; of the surest one if none is sure."""
-        order = np.argsort(-chances, kind="stable")[: max(1, int(np.sum(chances >= BELONGS)))]
-        return tuple(self.name(int(i), axis) for i in order)
+    def _typical(self, chances: NDArray[np.float32], axis: Axis) -> tuple[tuple[str, ...], int]:
+        """Names of the surest members of a factor, and how many it has."""
+        size = int(np.sum(chances >= BELONGS))
+        best = largest(chances.astype(np.float64), min(size, MOST_TYPICAL))
+        return tuple(self.name(int(i), axis) for i in best), size
 
     # ------------------------------------------------------------ parts
 
@@ -276,13 +280,20 @@ class Explainer:
         both = rows[m].astype(np.float64) * columns[:, n]
         found = []
         for k in np.flatnonzero(both >= BELONGS):
-            own = self._typical(rows[:, k], "row"), self._typical(columns[k], "column")
+            names, n_rows = self._typical(rows[:, k], "row")
+            others, n_columns = self._typical(columns[k], "column")
             of_layer = f" of layer {layer}" if layer else ""
             sentence = (
-                f"factor {k + 1}{of_layer}: {{{some_names(own[0])}}} × {{{some_names(own[1])}}}, "
+                f"factor {k + 1}{of_layer}: {{{some_names(names, n_rows)}}} × "
+                f"{{{some_names(others, n_columns)}}}, "
                 f"which makes ones {'more' if raises else 'less'} probable"
             )
-            found.append(FactorPart(layer, int(k) + 1, float(both[k]), raises, *own, sentence))
+            found.append(
+                FactorPart(
+                    layer, int(k) + 1, float(both[k]), raises, names, others, n_rows, n_columns,
+                    sentence,
+                )
+            )  # fmt: skip
         return found
 
     def _with_factors(
@@ -323,17 +334,24 @@ def _shares(family: Family, averages: list[Averages], m: int, n: int, cut: int) 
         deviations.append(np.sqrt(1 + variance[0]))
     added, deviation = np.array(parts), np.array(deviations)
     t = added.sum(axis=1) / deviation
-    points, weights = np.polynomial.legendre.leggauss(N_POINTS)
-    way = np.multiply.outer((points + 1) / 2, t)
+    points, weights = _rule()
+    way = np.multiply.outer(points, t)
     chance = ndtr(way).mean(axis=1)
     density = np.exp(-(way**2) / 2) / np.sqrt(2 * np.pi) / len(t)
     slope = density / (chance * ndtr(-way).mean(axis=1))[:, None]
-    shares = (weights / 2 @ slope / deviation) @ added
+    shares = (weights @ slope / deviation) @ added
     # Log-odds have a limit, and the rule is not quite exact.
     exact = float(limited_log_odds(family.by_member(*at, cut).mean(axis=0))[0])
     if abs(shares.sum()) > 1e-6:
         shares *= exact / shares.sum()
     return Shares(*shares.tolist())
+
+
+@cache
+def _rule() -> tuple[Doubles, Doubles]:
+    """Points and weights of the rule of Gauss and Legendre, from 0 to 1."""
+    points, weights = np.polynomial.legendre.leggauss(N_POINTS)
+    return (points + 1) / 2, weights / 2
 
 
 def _averages(member: Member) -> Averages:

@@ -43,6 +43,8 @@ class FactorPart:
         Whether it makes a one more probable, or less.
     rows, columns : tuples of str
         Names of the most typical members, the surest first.
+    n_rows, n_columns : int
+        How many belong to it.
     sentence : str
     """
 
@@ -52,6 +54,8 @@ class FactorPart:
     raises: bool
     rows: tuple[str, ...]
     columns: tuple[str, ...]
+    n_rows: int
+    n_columns: int
     sentence: str
 
 

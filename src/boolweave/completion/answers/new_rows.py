@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Doubles = NDArray[np.float64]
 
 # Rounds of Newton's method and of messages. Without layers there are fewer: they settle sooner.
-N_ROUNDS, N_ROUNDS_WITHOUT_LAYERS = 6, 3
+N_ROUNDS, N_ROUNDS_WITHOUT_LAYERS = 3, 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,14 +106,17 @@ class FoldIn:
                 f"expected rows of {self.ensemble.shape[1]} columns, as in the fit, but got "
                 f"{observations.n_columns}; give the columns of the fit"
             )
+        if levels is not None:
+            self._check_levels(levels, observations.n_observed)
         known = self._features(np.diff(observations.indptr), features)
         used = np.zeros(observations.n_columns, dtype=bool)
         used[observations.indices] = True
         columns = np.flatnonzero(used)
         other = (np.cumsum(used) - 1).astype(np.int32)[observations.indices]
-        seen = observations.values if levels is None else levels
+        # Copies: for arrays that are read-only, kernels would be compiled once more.
+        seen = np.array(observations.values if levels is None else levels, dtype=np.uint8)
         place = np.arange(len(other), dtype=np.int64)
-        lines = Lines(observations.indptr, other, seen, place)
+        lines = Lines(np.array(observations.indptr), other, seen, place)
         families = self.ensemble.families
         tasks = [
             (member, prior)
@@ -145,6 +148,20 @@ class FoldIn:
             ),
             plain=plain,
         )
+
+    def _check_levels(self, levels: NDArray[np.uint8], n_entries: int) -> None:
+        """Raise unless there is a level of the fit for each entry."""
+        n_levels = min(
+            [len(m.cuts) - 1 for family in self.ensemble.families for m in family.members],
+            default=2,
+        )
+        whole = levels.dtype.kind in "iu" and levels.shape == (n_entries,)
+        if not whole or levels.min(initial=0) < 0 or levels.max(initial=0) >= n_levels:
+            raise ValueError(
+                f"expected {n_entries} levels, one for each entry, as whole numbers from 0 to "
+                f"{n_levels - 1}, but got {levels.dtype} of shape {levels.shape}"
+                + (f" up to {levels.max()}" if whole else "")
+            )
 
     def _features(self, counts: NDArray[np.int64], given: Floats | None) -> Features:
         """Features of new rows, as the offsets of all members need them."""

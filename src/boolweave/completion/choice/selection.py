@@ -42,9 +42,10 @@ FIRST_STRENGTH, STRENGTH_STEP, MOST_STRENGTHS = 0.8, 2**0.5, 5
 LAYER_STARTS = 2
 
 # A tenth of the entries is held out, in as many folds as it takes for this many of them; where
-# entries are few, all of them in ten folds, or in four.
+# entries are few, all of them in seven folds, or in four.
 HELD_OUT, ENOUGH, FEW = 0.1, 5000, 10_000
-FEW_FOLDS, VERY_FEW, VERY_FEW_FOLDS = 10, 1000, 4
+FEW_FOLDS, VERY_FEW, VERY_FEW_FOLDS = 7, 1000, 4
+LEAST_ENTRIES = 20
 
 # A kind of model must lower the total log-loss of the held-out entries by this much.
 LEAST_GAIN = 2.0
@@ -95,7 +96,7 @@ class Wanted(NamedTuple):
 def make_folds(table: Table, random: np.random.Generator) -> list[Fold]:
     """Hold out parts of the entries; none where there are too few."""
     n = table.n_entries
-    if n < 2 * FEW_FOLDS:
+    if n < LEAST_ENTRIES:
         return []
     if n < FEW:
         n_parts = n_folds = FEW_FOLDS if n >= VERY_FEW else VERY_FEW_FOLDS

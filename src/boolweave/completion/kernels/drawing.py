@@ -148,7 +148,7 @@ def _log_posterior(
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _slope(x: float, table: Floats) -> float:
+def slope_at(x: float, table: Floats) -> float:
     """φ(x)/Φ(x), the derivative of log Φ, by linear interpolation."""
     if x >= REACH:
         return 0.0
@@ -161,7 +161,7 @@ def _slope(x: float, table: Floats) -> float:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _between(low: float, high: float) -> tuple[float, float]:
+def level_slopes(low: float, high: float) -> tuple[float, float]:
     """Slope and curvature of log (Φ(high) − Φ(low)) when both move by −x."""
     chance = max(normal_between(low, high), LEAST)
     at_low = math.exp(-0.5 * low * low) * ROOT_TAU if low > -math.inf else 0.0
@@ -224,12 +224,12 @@ def draw_lines(
             level = lines.level[e]
             if binary:
                 x = (mean + rest) * scale if level == 1 else -(mean + rest) * scale
-                slope = _slope(x, link.slopes)
+                slope = slope_at(x, link.slopes)
                 weight = slope * (slope + x)
                 slope = slope if level == 1 else -slope
             else:
                 low = (link.cuts[level] - mean - rest) * scale
-                slope, weight = _between(low, (link.cuts[level + 1] - mean - rest) * scale)
+                slope, weight = level_slopes(low, (link.cuts[level + 1] - mean - rest) * scale)
             slope *= scale
             weight *= scale * scale
             if weights is not None:

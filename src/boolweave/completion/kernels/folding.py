@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from boolweave.completion.kernels.channels import LEAST, log_normal, normal_between
-from boolweave.completion.kernels.drawing import Lines, Link, Prior, _between, _slope
+from boolweave.completion.kernels.drawing import Lines, Link, Prior, level_slopes, slope_at
 from boolweave.engine.kernels.jit import njit
 from boolweave.runtime.types import Floats
 
@@ -43,8 +43,8 @@ class FoldedRows(NamedTuple):
 class _Scratch(NamedTuple):
     """Numbers of the E entries of one row."""
 
-    mean: Floats  # (E,) of offsets and directions
-    variance: Floats  # (E,) of those of the columns
+    mean: Floats  # (E,) of offsets, directions and layers
+    variance: Floats  # (E,) of columns, layers and noise
     ratio: Floats  # (E,) p(o | z = 1) / p(o | z = 0)
     away: Floats  # (L, E) P(z = 0), without what the entry itself says
     chance: Floats  # (L, K, E) P(y = 1)
@@ -86,18 +86,30 @@ def _gather(
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"})
 def _means(lines: Lines, line: int, fixed: FixedColumns, at: Floats, here: _Scratch) -> None:
-    """Mean and variance of offsets and directions at the entries of a row."""
+    """Mean and variance of what is added up at the entries of a row."""
     begin = lines.indptr[line]
+    n = lines.indptr[line + 1] - begin
     last = at.shape[0] - 1
-    for e in range(lines.indptr[line + 1] - begin):
+    for e in range(n):
         column = lines.other[begin + e]
         mean = at[last] + float(fixed.lines[column, last])
-        variance = float(fixed.variance[column, last])
+        variance = 1.0 + float(fixed.variance[column, last])
         for i in range(last):
             mean += at[i] * float(fixed.lines[column, i])
             variance += at[i] * at[i] * float(fixed.variance[column, i])
         here.mean[e] = mean
         here.variance[e] = variance
+    for layer in range(fixed.strength.shape[0]):
+        _add_layer(n, fixed.strength[layer], layer, here, 1.0)
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"})
+def _add_layer(n_entries: int, strength: float, layer: int, here: _Scratch, times: float) -> None:
+    """Add a layer to means and variances, or take it away (−1 times)."""
+    away, mean, variance = here.away[layer], here.mean, here.variance
+    for e in range(n_entries):
+        mean[e] += times * strength * (1.0 - 2.0 * away[e])
+        variance[e] += times * 4.0 * strength * strength * away[e] * (1.0 - away[e])
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"})
@@ -110,7 +122,6 @@ def _newton(
     n = at.shape[0]
     last = n - 1
     binary = link.cuts.shape[0] == 3
-    _means(lines, line, fixed, at, here)
     for i in range(n):
         target[i] = prior.mean[line, i] / prior.variance[i]
         for j in range(i):
@@ -118,22 +129,20 @@ def _newton(
         precision[i, i] = 1.0 / prior.variance[i]
     for e in range(lines.indptr[line + 1] - begin):
         column, level = lines.other[begin + e], lines.level[begin + e]
-        mean, variance = here.mean[e], 1.0 + here.variance[e]
-        own = mean - float(fixed.lines[column, last])
-        for layer in range(fixed.strength.shape[0]):
-            away = here.away[layer, e]
-            mean += fixed.strength[layer] * (1.0 - 2.0 * away)
-            variance += 4.0 * fixed.strength[layer] ** 2 * away * (1.0 - away)
-        scale = 1.0 / math.sqrt(variance)
+        mean = here.mean[e]
+        own = at[last]
+        for i in range(last):
+            own += at[i] * float(fixed.lines[column, i])
+        scale = 1.0 / math.sqrt(here.variance[e])
         if binary:
             x = (mean - link.cuts[1]) * scale
             x = x if level == 1 else -x
-            slope = _slope(x, link.slopes)
+            slope = slope_at(x, link.slopes)
             weight = slope * (slope + x)
             slope = slope if level == 1 else -slope
         else:
             low = (link.cuts[level] - mean) * scale
-            slope, weight = _between(low, (link.cuts[level + 1] - mean) * scale)
+            slope, weight = level_slopes(low, (link.cuts[level + 1] - mean) * scale)
         weight *= scale * scale
         pull = weight * own + slope * scale
         for i in range(n):
@@ -182,21 +191,13 @@ def _inverse_diagonal(root: Floats, work: Floats, out: Floats) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _evidence(
-    lines: Lines, link: Link, line: int, fixed: FixedColumns, layer: int, here: _Scratch
-) -> None:
-    """What each entry of a row says of a layer, given all else."""
+def _evidence(lines: Lines, link: Link, line: int, strength: float, here: _Scratch) -> None:
+    """What each entry of a row says of a layer, given all else: means are without that layer."""
     begin = lines.indptr[line]
     binary = link.cuts.shape[0] == 3
-    strength = fixed.strength[layer]
     for e in range(lines.indptr[line + 1] - begin):
-        mean, variance = here.mean[e], 1.0 + here.variance[e]
-        for other in range(fixed.strength.shape[0]):
-            if other != layer:
-                away = here.away[other, e]
-                mean += fixed.strength[other] * (1.0 - 2.0 * away)
-                variance += 4.0 * fixed.strength[other] ** 2 * away * (1.0 - away)
-        scale = 1.0 / math.sqrt(variance)
+        mean = here.mean[e]
+        scale = 1.0 / math.sqrt(here.variance[e])
         level = lines.level[begin + e]
         if binary:
             sign = scale if level == 1 else -scale
@@ -275,12 +276,15 @@ def fold_rows(
         at = out.lines[line]
         at[:] = prior.mean[line]
         _gather(lines, line, fixed, factor_prior, here, out)
+        _means(lines, line, fixed, at, here)
         for _ in range(n_rounds if n else 0):
             _newton(lines, link, prior, line, fixed, here, precision, target, at)
-            if n_layers:
-                _means(lines, line, fixed, at, here)
+            _means(lines, line, fixed, at, here)
             for layer in range(n_layers):
-                _evidence(lines, link, line, fixed, layer, here)
+                strength = fixed.strength[layer]
+                _add_layer(n, strength, layer, here, -1.0)
+                _evidence(lines, link, line, strength, here)
                 _pass_messages(n, layer, factor_prior, here, out.factors[line, layer])
+                _add_layer(n, strength, layer, here, 1.0)
         _newton(lines, link, prior, line, fixed, here, precision, target, at)
         _inverse_diagonal(precision, work, out.variance[line])
