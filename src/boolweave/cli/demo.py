@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,7 +29,7 @@ NAMES_SHOWN = 6
 OFFSETS, COMPLETION = "offsets alone", "boolweave completion"
 
 # The completion is given its size, which makes the demo quick; to choose it would bring a little.
-SIZE = {"n_directions": 2, "n_layers": 4, "n_components": 4, "n_members": 8}
+SIZE: dict[str, Any] = {"n_directions": 2, "n_layers": 4, "n_components": 4, "n_members": 8}
 
 
 def demo(
