@@ -47,7 +47,9 @@ def run(tmp_path):
 
 @pytest.mark.parametrize("command", ["factorize", "complete"])
 def test_the_model_is_kept(run, command):
-    said, (folder,) = run(command, *(["--members", "1"] if command == "complete" else []))
+    said, (folder,) = run(
+        command, *(["--members", "1", "--layers", "0"] if command == "complete" else [])
+    )
     kept = folder / "model.npz"
     assert f"the answer could not be written; the fitted model is kept in {kept}\n" in said
     model = load(kept)
