@@ -89,7 +89,7 @@ def select_rank(
                 'best: use criterion="mdl", or set `objective="posterior"`'
             )
         return fewest_errors.select_rank(estimator, observations.to_local(), wanted, sample_weight)
-    settings = settings_of(estimator)
+    settings = settings_of(estimator, observations)
     with estimator._recording(
         observations, settings, ranks=wanted, criterion=criterion
     ) as (recorder, random):  # fmt: skip

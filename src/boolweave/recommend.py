@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from boolweave.data.labels import name_of, positions
+from boolweave.data.ones import SparseObservations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from boolweave.data.observed import ObservedEntries
     from boolweave.engine.result import Result
+    from boolweave.runtime.types import Integers
 
 # How many members of a factor its sentence names.
 NAMES_IN_SENTENCE = 4
@@ -51,6 +53,9 @@ class Recommendations:
 
 def recommend(model: Fitted, rows: ArrayLike, n: int = 10) -> Recommendations:
     """The n columns of each row that were not observed and are most probably 1.
+
+    Where all zeros of a row were treated at once (zeros="collective"), nothing but the ones counts
+    as observed here: a zero is what may become a one.
 
     Parameters
     ----------
@@ -92,14 +97,25 @@ def best_unseen(
     columns = np.full((len(rows), n), -1, dtype=np.intp)
     probabilities = np.full((len(rows), n), np.nan)
     for some, chances in predict(rows):
-        own = seen.take_rows(rows[some])
-        chances[own.rows_of_entries(), own.indices] = -1  # observed: below all that was not
+        chances[known_cells(seen, rows[some])] = -1  # below all that may be recommended
         for i, chance in enumerate(chances, some.start):
             best = largest(chance, n)
             best = best[chance[best] >= 0]
             columns[i, : len(best)] = best
             probabilities[i, : len(best)] = chance[best]
     return columns[place], probabilities[place]
+
+
+def known_cells(seen: ObservedEntries, rows: Integers) -> tuple[Integers, Integers]:
+    """Positions among some rows, and columns, of what is not to be recommended.
+
+    That is what was observed; where zeros are not listed, the ones.
+    """
+    if isinstance(seen, SparseObservations):
+        ones = seen.ones.take_rows(rows)
+        return ones.rows(), ones.columns
+    own = seen.take_rows(rows)
+    return own.rows_of_entries(), own.indices
 
 
 def largest(values: NDArray[np.float64], n: int) -> NDArray[np.intp]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from boolweave.data.observations import Observations
+from boolweave.data.ones import Cells, SparseObservations
 from boolweave.engine.result import Ending, Result
 from boolweave.fit.rank import RankSelection
 from boolweave.io.files import FileError
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
     Layout: TypeAlias = dict[str, tuple[tuple[type[np.generic], ...], Sequence[str | int] | None]]
 
 FORMAT = "boolweave model"
-# 1: without a checksum. 2: with one. 3: with the ending of a run, and with errors.
-VERSION = 3
+# 1: without a checksum. 2: with one. 3: with the ending of a run, and with errors. 4: with the ones
+# alone where all else is zero.
+VERSION = 4
 FIRST_SEALED = 2
 
 NO_MODEL = "this is not a boolweave model, or it is damaged; expected a file written by save()"
@@ -46,18 +48,26 @@ ANY_TYPE = (np.generic,)
 # The arrays of a file: their types, and their sides as numbers or as letters, each of which stands
 # for the same number throughout (None: any shape). What was observed comes first: it says what M
 # and N are.
+_SHAPE: Layout = {"observations/shape": (_INTEGERS, (2,))}
 OBSERVATIONS: Layout = {
-    "observations/shape": (_INTEGERS, (2,)),
+    **_SHAPE,
     "observations/indptr": (_INTEGERS, "P"),
     "observations/indices": (_INTEGERS, "E"),
     "observations/values": (_BITS, "E"),
+}
+# The same where all but the ones and the missing cells is zero.
+_ONES: Layout = {
+    **_SHAPE,
+    "ones/indptr": (_INTEGERS, "P"),
+    "ones/columns": (_INTEGERS, "E"),
+    "missing/indptr": (_INTEGERS, "P"),
+    "missing/columns": (_INTEGERS, "H"),
 }
 LABELS: Layout = {
     "observations/row_labels": (_TEXT, "M"),
     "observations/column_labels": (_TEXT, "N"),
 }
 _REQUIRED: Layout = {
-    **OBSERVATIONS,
     "components_": (_BITS, "KN"),
     "row_log_odds_": (_FLOATS, "MK"),
     "column_log_odds_": (_FLOATS, "KN"),
@@ -112,11 +122,15 @@ def save(path: str | Path, estimator: Any) -> None:
             "ending": str(estimator.result_.ending),
         },
         "provenance": estimator.provenance_,
+        "zeros": estimator.result_.zeros,
     }
+    seen = estimator.observations_
     sources = {
-        "": estimator, "observations": estimator.observations_, "noise": estimator.noise_,
+        "": estimator, "observations": seen, "noise": estimator.noise_,
         "ranks": estimator.rank_selection_,
     }  # fmt: skip
+    if isinstance(seen, SparseObservations):
+        sources |= {"ones": seen.ones, "missing": seen.holes}
     arrays = {f"history/{name}": values for name, values in estimator.history_.items()}
     for name, value in estimator.get_params(deep=False).items():
         if isinstance(value, Channel):
@@ -225,7 +239,7 @@ def _restore(arrays: dict[str, Array], header: dict[str, Any], make: type, seale
             column_prior=arrays["column_prior_"],
             product=estimator.product,
         ),
-        observations=restored_observations(arrays),
+        observations=_observations_of(arrays),
         row_log_odds=arrays["row_log_odds_"],
         column_log_odds=arrays["column_log_odds_"],
         log_posterior=fitted["log_posterior_"],
@@ -265,6 +279,16 @@ def restored_observations(arrays: Arrays) -> Observations:
     return Observations(**{**seen, "shape": tuple(seen["shape"].tolist())})
 
 
+def _observations_of(arrays: Arrays) -> Observations | SparseObservations:
+    """What was observed in a factorization, zeros listed or not."""
+    if "ones/indptr" not in arrays:
+        return restored_observations(arrays)
+    seen = _part(arrays, "observations")
+    seen["shape"] = tuple(seen["shape"].tolist())
+    ones, missing = (Cells(**_part(arrays, name)) for name in ("ones", "missing"))
+    return SparseObservations(ones=ones, missing=missing, **seen)
+
+
 def _ending(fitted: Mapping[str, Any]) -> Ending:
     """Why the run ended; files before version 3 do not tell time from iterations."""
     ending = Ending.of(fitted["converged_"], fitted["interrupted_"])
@@ -300,7 +324,8 @@ def _required(header: Mapping[str, Any]) -> Layout:
     arrays = {f"parameter/{name}" for name, kept in parameters.items() if kept == {"array": True}}
     channels = {f"{prefix}/{name}" for prefix in _channels(parameters) for name in _NOISE}
     own = _OF_POSTERIOR if header["fitted"].get("error_") is None else _OF_ERRORS
-    return {**_REQUIRED, **own, **dict.fromkeys(arrays | channels, (_FLOATS, None))}
+    seen = _ONES if header.get("zeros", "exact") == "collective" else OBSERVATIONS
+    return {**seen, **_REQUIRED, **own, **dict.fromkeys(arrays | channels, (_FLOATS, None))}
 
 
 def _optional(header: Mapping[str, Any]) -> Layout:

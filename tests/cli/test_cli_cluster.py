@@ -176,7 +176,7 @@ def test_no_scheduler(frame, tmp_path):
 
 
 def test_no_dask(monkeypatch):
-    from boolweave.cli.clusters import client_of
+    from boolweave.cli.common import client_of
     from boolweave.cli.options import Cluster
 
     monkeypatch.setitem(sys.modules, "distributed", None)

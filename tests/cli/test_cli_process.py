@@ -1,4 +1,4 @@
-"""The command as a process: odd outputs, closed streams, signals, and errors that are our own."""
+"""The command as a process: odd outputs, full disks, closed streams, signals, our own errors."""
 
 import json
 import os
@@ -11,7 +11,9 @@ import threading
 import numpy as np
 import pytest
 
-from boolweave import BooleanMatrixFactorization, Observations
+from boolweave import BooleanMatrixFactorization, Observations, load
+from boolweave.cli import output
+from boolweave.datasets import make_boolean
 
 TABLE = "name,a,b,c\nx,1,0,1\ny,0,1,1\nz,1,0,1\n"
 FACTORIZE = ("factorize", "t.csv", "-k", "2", "--method", "max-sum", "--jobs", "1", "-q")
@@ -351,3 +353,73 @@ def test_ctrl_c_while_the_program_loads(folder, module):
     )  # fmt: skip
     assert done.returncode == 130
     assert done.stderr == b"boolweave: interrupted\n"
+
+
+# ---------------------------------------------------------------- what was found is not lost
+
+FULL_DISK = """
+import sys
+from boolweave import cli
+from boolweave.cli import common
+
+common.WORTH_KEEPING = float(sys.argv.pop(1))
+cli.main()
+"""
+
+
+@pytest.fixture
+def on_a_full_disk(tmp_path):
+    """A command with a full disk for its output; what it says, and what is kept."""
+    if not os.path.exists("/dev/full"):
+        pytest.skip("writes to /dev/full")
+    planted = make_boolean(20, 15, 2, random_state=0).observations.to_dense()
+    np.savetxt(tmp_path / "table.csv", planted, fmt="%d", delimiter=",")
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+
+    def run(command, *options, worth_keeping=0.0):
+        done = subprocess.run(
+            [sys.executable, "-c", FULL_DISK, str(worth_keeping), command, "table.csv", "-k", "2",
+             "-o", "/dev/full", "--format", "csv", *options],
+            cwd=tmp_path, env={**os.environ, "TMPDIR": str(temporary)}, capture_output=True,
+            text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert done.returncode == 2
+        assert "no space left on device" in done.stderr.splitlines()[-1]
+        return done.stderr, list(temporary.iterdir())
+
+    return run
+
+
+@pytest.mark.parametrize("command", ["factorize", "complete"])
+def test_the_model_is_kept(on_a_full_disk, command):
+    said, (folder,) = on_a_full_disk(
+        command, *(["--members", "1", "--layers", "0"] if command == "complete" else [])
+    )
+    kept = folder / "model.npz"
+    assert f"the answer could not be written; the fitted model is kept in {kept}\n" in said
+    model = load(kept)
+    assert model.n_components == 2 and model.observations_.shape == (20, 15)
+
+
+def test_a_model_that_was_written_is_enough(on_a_full_disk, tmp_path):
+    said, kept = on_a_full_disk("factorize", "--model", "model.npz")
+    assert kept == [] and "kept" not in said
+    load(tmp_path / "model.npz")
+
+
+def test_a_model_that_could_not_be_written_either(on_a_full_disk):
+    said, kept = on_a_full_disk("factorize", "--model", "/dev/full")
+    assert len(kept) == 1 and "kept in" in said
+
+
+def test_short_fits_leave_nothing(on_a_full_disk):
+    said, kept = on_a_full_disk("factorize", worth_keeping=60.0)
+    assert kept == [] and "kept" not in said
+
+
+def test_a_folder_without_the_right_to_write(tmp_path, monkeypatch):
+    output.check_folder(tmp_path / "answer.csv")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(ValueError, match=r"--output: the folder .* does not allow writing"):
+        output.check_folder(tmp_path / "answer.csv")

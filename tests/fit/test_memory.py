@@ -247,7 +247,7 @@ def test_zeros_that_do_not_fit_are_refused_beforehand(monkeypatch, tmp_path):
     """Before: NumPy's own error, after all memory was taken, or none but the kernel's."""
     owns = scipy.sparse.csr_array(([1], ([5], [7])), shape=(10**6, 10**6))
     with pytest.raises(MemoryError, match=r"take 7 TB .*absent=\"missing\"` if only stored"):
-        BooleanMatrixFactorization(2).fit(owns)
+        BooleanMatrixFactorization(2, zeros="exact").fit(owns)
     assert Observations.from_sparse(owns, absent="missing").n_observed == 1
     monkeypatch.setattr("boolweave.data.sparse.free_memory", lambda: 100)
     with pytest.raises(MemoryError, match=r"5 rows × 4 columns take 140 bytes .* 100 bytes are"):

@@ -5,6 +5,8 @@ import scipy.sparse as sp
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from boolweave.data.ones import SparseObservations
+
 NAN = np.nan
 MATRIX = np.array([[1, 0, NAN], [NAN, 1, 1], [NAN, NAN, NAN], [0, 0, 1]])
 
@@ -38,3 +40,21 @@ def stored(dense, name, kind="array"):
     make = getattr(sp, f"coo_{kind}")
     values = dense[rows, columns]
     return make((values, (rows, columns)), shape=dense.shape).asformat(name)
+
+
+def codes_at_random(shape, random, ones=0.2, missing=0.1):
+    """A matrix of 0, 1 and NaN."""
+    drawn = random.random(shape)
+    return np.where(drawn < ones, 1.0, np.where(drawn < ones + missing, np.nan, 0.0))
+
+
+def sparse_of(table):
+    """A dense table with NaN as observations that list no zeros."""
+    stored = sp.coo_array(np.where(table == 0, 0.0, np.where(np.isnan(table), 2, 1)))
+    stored.data = np.where(stored.data == 2, np.nan, 1.0)
+    return SparseObservations.from_sparse(stored)
+
+
+def or_product(X, Y):
+    """The OR product of bits (M, K) and (K, N)."""
+    return (X.astype(int) @ Y.astype(int)) > 0

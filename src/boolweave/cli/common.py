@@ -1,4 +1,4 @@
-"""What the commands share: reading, fitting, models, rows and columns by name."""
+"""What the commands share: reading, clusters, fitting, models, rows and columns by name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -19,14 +19,19 @@ if TYPE_CHECKING:
     from boolweave.cli.options import Cluster
     from boolweave.completion import BooleanCompletion
     from boolweave.data.labels import Positions
-    from boolweave.data.observations import Absent, Observations
+    from boolweave.data.observations import Absent
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.io import Reading
+    from boolweave.io.cells import Seen
+    from boolweave.io.options import Zeros
+    from distributed import Client
 
     Model: TypeAlias = BooleanMatrixFactorization | BooleanCompletion
 
 # Seconds: a fit that took so long is not given up because its answer cannot be written.
 WORTH_KEEPING = 60.0
+# Seconds until a scheduler must have answered.
+PATIENCE = 10.0
 
 DELIMITERS = {"\\t": "\t", "tab": "\t", "space": " ", "comma": ","}
 
@@ -41,7 +46,7 @@ def command_line() -> str:
 
 def read_input(
     source: str | list[str], how: ReadingOptions, quiet: bool, absent: Absent = "zero",
-    max_memory: str | None = None, times: str | None = None,
+    max_memory: str | None = None, times: str | None = None, zeros: Zeros = "exact",
 ) -> Reading:  # fmt: skip
     """Read the input and say how it was understood."""
     from boolweave import io
@@ -67,9 +72,23 @@ def read_input(
             duplicates=how.duplicates,
             times=times,
             max_memory=None if max_memory is None else in_bytes(max_memory),
+            zeros=zeros,
         )
     talk(f"{contents.name}: {contents.guess}", quiet)
     return contents
+
+
+def zeros_of(
+    fitting: Fitting, where: Cluster | None, objective: Literal["errors", "posterior"]
+) -> Zeros:
+    """Whether zeros are to be listed; `objective` is that where no option says another."""
+    from boolweave.estimator.parameters import with_objective
+
+    chosen = with_objective(fitting.parameters(), objective)
+    on_cluster = where is not None and (where.scheduler or where.local_cluster)
+    if chosen["objective"] == "errors" or fitting.product == "xor" or on_cluster:
+        return "exact"
+    return fitting.zeros or "auto"
 
 
 @contextmanager
@@ -104,15 +123,51 @@ def _above(text: str | None) -> str | float | None:
         raise ValueError(f"--above: expected mean, median or a number, got {text!r}") from None
 
 
+@contextmanager
+def client_of(where: Cluster, quiet: bool) -> Iterator[Client | None]:
+    """A Dask client, or None where no cluster is asked for; says where its dashboard is."""
+    if where.scheduler is None and where.local_cluster is None:
+        yield None
+        return
+    if where.scheduler is not None and where.local_cluster is not None:
+        raise ValueError("--scheduler and --local-cluster exclude each other: give one of them")
+    option = "--scheduler" if where.scheduler is not None else "--local-cluster"
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise ImportError(f"{option} needs Dask: pip install 'boolweave[distributed]'") from None
+    with ExitStack() as stack:
+        if where.scheduler is not None:
+            try:
+                client = stack.enter_context(Client(where.scheduler, timeout=PATIENCE))
+            except (OSError, TimeoutError, ValueError) as error:
+                reason = (str(error).splitlines() or [type(error).__name__])[0]
+                raise ValueError(
+                    f"--scheduler: no answer from {where.scheduler} ({reason}); is it the address "
+                    "of a running dask scheduler?"
+                ) from None
+            if not client.scheduler_info(n_workers=-1)["workers"]:
+                raise ValueError(
+                    f"--scheduler: {where.scheduler} has no workers; start some with: dask worker "
+                    f"{where.scheduler}"
+                )
+        else:
+            cluster = stack.enter_context(
+                LocalCluster(n_workers=where.local_cluster, threads_per_worker=1, processes=True)
+            )
+            client = stack.enter_context(Client(cluster))
+        talk(f"dashboard: {client.dashboard_link}", quiet)
+        yield client
+
+
 def fit_factors(
-    observations: Observations, how: Fitting, quiet: bool, where: Cluster,
+    observations: Seen, how: Fitting, quiet: bool, where: Cluster,
     objective: Literal["errors", "posterior"] = "posterior",
 ) -> BooleanMatrixFactorization:  # fmt: skip
     """Fit factors, with progress on a terminal.
 
     The `objective` is that of one machine, where no option says another.
     """
-    from boolweave.cli.clusters import client_of
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.estimator.parameters import with_objective
 
@@ -131,15 +186,14 @@ def fit_factors(
 
 
 def fit_completion(
-    observations: Observations, how: Fitting, more: Completing, quiet: bool, where: Cluster
+    observations: Seen, how: Fitting, more: Completing, quiet: bool, where: Cluster
 ) -> BooleanCompletion:
     """Fit a completion, with progress on a terminal."""
-    from boolweave.cli.clusters import client_of
     from boolweave.completion import BooleanCompletion
 
     chosen = how.parameters() | more.parameters() | {"verbose": 0 if quiet else 1}
     with client_of(where, quiet) as client, warnings_as_lines(quiet):
-        model = BooleanCompletion(client=client, **chosen).fit(observations)
+        model = BooleanCompletion(client=client, **chosen).fit(observations.to_local())
     model.client = None  # what follows needs no cluster
     _say_if_interrupted(model, quiet)
     return model

@@ -172,7 +172,7 @@ def _splits(
     """What is hidden in turn, None for folds at random; and what to call it."""
     from boolweave.data.splits import folds_by_time, hide_last
 
-    seen, times = contents.observations, contents.times
+    seen, times = contents.observations.to_local(), contents.times
     if times is None:
         return None, f"{folds} folds"
     if split == "time":

@@ -130,12 +130,13 @@ def _read(source: str, how: ReadingOptions, quiet: bool) -> Matrix:
         are_zeros = False
     guess = contents.guess.replace("absent entries are missing", "absent entries are zero")
     talk(f"{contents.name}: {guess if are_zeros else contents.guess}", quiet)
-    return Matrix.of_observations(contents.observations, "zero" if are_zeros else "missing")
+    seen = contents.observations.to_local()
+    return Matrix.of_observations(seen, "zero" if are_zeros else "missing")
 
 
 def _fixed(path: Path) -> object:
     """The fixed factors, with the names of their columns."""
-    return read_input(str(path), ReadingOptions(), True).observations
+    return read_input(str(path), ReadingOptions(), True).observations.to_local()
 
 
 # ---------------------------------------------------------------- the answer

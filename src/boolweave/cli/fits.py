@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from boolweave.cli.common import Model
     from boolweave.cli.options import Keeping
     from boolweave.completion import BooleanCompletion
-    from boolweave.data.observations import Absent, Observations
+    from boolweave.data.observations import Absent
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.io import Reading
+    from boolweave.io.cells import Seen
     from boolweave.metrics import Agreement
     from boolweave.report.contents import HeldOut
 
@@ -82,6 +83,7 @@ class FactorFit(Fit):
             "columns": seen.n_columns,
             "observed": seen.n_observed,
             "objective": model.objective,
+            "zeros": model.result_.zeros,
             "error": model.error_,
             "error_bound": model.error_bound_,
             "missed": observed.n_ones - observed.n_covered,
@@ -225,7 +227,7 @@ def check_kept(keeping: Keeping) -> None:
 @contextmanager
 def fitted(
     contents: Reading, absent: Absent, keeping: Keeping, seed: int, quiet: bool,
-    fit: Callable[[Observations], Model],
+    fit: Callable[[Seen], Model],
 ) -> Iterator[Fit]:  # fmt: skip
     """Fit and write the model and the report; at the end, say how good it is.
 
@@ -235,7 +237,7 @@ def fitted(
 
     seen, held_out = contents.observations, None
     if keeping.hold_out:
-        hidden = seen.hide(keeping.hold_out, random_state=seed)
+        hidden = seen.to_local().hide(keeping.hold_out, random_state=seed)
         seen, held_out = hidden[0], hidden[1:]
     began = time.time()
     model = fit(seen)

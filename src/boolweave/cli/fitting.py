@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from boolweave.cli.common import fit_completion, fit_factors, read_input
+from boolweave.cli.common import fit_completion, fit_factors, read_input, zeros_of
 from boolweave.cli.fits import check_kept, end, fitted, number_of
 from boolweave.cli.options import (
     Cluster,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from boolweave.cli.common import Model
-    from boolweave.data.observations import Observations
+    from boolweave.io.cells import Seen
 
 
 def factorize(
@@ -64,7 +64,10 @@ def factorize(
 
     kind = check_output(writing)
     check_kept(keeping)
-    contents = read_input(source, reading, writing.quiet, max_memory=fitting.max_memory)
+    contents = read_input(
+        source, reading, writing.quiet, max_memory=fitting.max_memory,
+        zeros="exact" if keeping.hold_out else zeros_of(fitting, where, "errors"),
+    )  # fmt: skip
     absent, seed = reading.absent or "zero", fitting.random_state
     fit = partial(fit_factors, how=fitting, quiet=writing.quiet, where=where, objective="errors")
     with fitted(contents, absent, keeping, seed, writing.quiet, fit) as found:
@@ -126,7 +129,7 @@ def complete(
     check_kept(keeping)
     fit = _completing_with(fitting, completing, writing.quiet, where)
     contents = read_input(source, reading, writing.quiet, "missing", fitting.max_memory)
-    seen = contents.observations
+    seen = contents.observations.to_local()
     filling.check_size(seen, kind, fill, fitting.max_memory)
     absent, seed = reading.absent or "missing", fitting.random_state
     with fitted(contents, absent, keeping, seed, writing.quiet, fit) as found:
@@ -154,7 +157,7 @@ def complete(
 
 def _completing_with(
     fitting: Fitting, completing: Completing, quiet: bool, where: Cluster
-) -> Callable[[Observations], Model]:
+) -> Callable[[Seen], Model]:
     """What `complete` fits: a completion, or factors if an option says so that only they have."""
     from boolweave.functions import only_in_factorization
 
@@ -194,7 +197,8 @@ def rank(
     from boolweave import select_rank
 
     kind = check_output(writing)
-    contents = read_input(source, reading, writing.quiet)
+    zeros = "exact" if criterion == "heldout" else zeros_of(fitting, None, "posterior")
+    contents = read_input(source, reading, writing.quiet, zeros=zeros)
     chosen = fitting.parameters() | {"verbose": 0 if writing.quiet else 1}
     del chosen["n_components"]
     found = select_rank(
@@ -228,19 +232,19 @@ def info(
 
     Example: boolweave info votes.csv
     """
-    import numpy as np
-
+    from boolweave.data.ones import SparseObservations
     from boolweave.fit.learn import N_STARTS
     from boolweave.fit.memory import FitSize
     from boolweave.runtime.free_memory import in_words
 
-    contents = read_input(source, reading, True)
+    contents = read_input(source, reading, True, zeros="auto")
     seen = contents.observations
-    per_column = np.zeros(seen.n_columns, dtype=np.int64)
-    for _, _, columns, _ in seen.row_chunks():
-        per_column += np.bincount(columns, minlength=seen.n_columns)
+    per_row, per_column = seen.observed_per_line()
     share = seen.n_observed / max(seen.n_rows * seen.n_columns, 1)
-    memory = FitSize(seen.shape, seen.n_observed, n_components, n_init=N_STARTS).n_bytes
+    collective = isinstance(seen, SparseObservations)
+    n_entries = seen.n_ones if collective else seen.n_observed
+    size = FitSize(seen.shape, n_entries, n_components, n_init=N_STARTS, collective=collective)
+    memory = size.n_bytes
     answer: dict[str, object] = {
         "file": contents.name,
         "format": contents.format,
@@ -250,7 +254,8 @@ def info(
         "observed": seen.n_observed,
         "observed share": share if json else f"{share:.2%}",
         "ones share": seen.share_of_ones if json else f"{seen.share_of_ones:.2%}",
-        "empty rows": int((np.diff(seen.indptr) == 0).sum()),
+        "zeros": "collective" if collective else "exact",
+        "empty rows": int((per_row == 0).sum()),
         "empty columns": int((per_column == 0).sum()),
         "row labels": _examples(seen.row_labels),
         "column labels": _examples(seen.column_labels),

@@ -46,13 +46,13 @@ def group_test(
 
     share = number_or_word("prevalence", prevalence)
     kind = check_output(writing)
-    pools = read_input(design, reading, writing.quiet).observations
+    pools = read_input(design, reading, writing.quiet).observations.to_local()
     if not pools.is_complete:
         raise ValueError(f"{design}: every entry of a design is 0 or 1, but some are missing")
     inside = pools.values == 1
     at = (pools.rows_of_entries()[inside], pools.indices[inside])
     matrix = scipy.sparse.csr_array((np.ones(len(at[0]), np.uint8), at), shape=pools.shape)
-    seen = read_input(outcomes, ReadingOptions(), writing.quiet).observations
+    seen = read_input(outcomes, ReadingOptions(), writing.quiet).observations.to_local()
     results = _in_order(seen, pools, outcomes, design)
     found = group_testing(matrix, results, share, sensitivity, specificity)
     names = column_names(pools)

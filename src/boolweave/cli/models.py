@@ -216,7 +216,7 @@ def report(
 def _read_held_out(fitted: Model, source: str, reading: ReadingOptions) -> HeldOut:
     from boolweave.io.write import column_names, row_names
 
-    truth = read_input(source, reading, True).observations
+    truth = read_input(source, reading, True).observations.to_local()
     rows = find_positions(fitted, row_names(truth), "row", source)
     columns = find_positions(fitted, column_names(truth), "column", source)
     return rows[truth.rows_of_entries()], columns[truth.indices], truth.values

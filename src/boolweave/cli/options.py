@@ -150,6 +150,9 @@ class Fitting:
     n_init: str | None = _fit("Number of starts.", metavar="N|auto")
     messages: Literal["auto", "uint8", "float32"] | None = _fit("How messages are stored.")
     decimation: float | None = _fit("Share of the entries to fix at a time.")
+    zeros: Literal["auto", "exact", "collective"] | None = _fit(
+        "Sparse input: each zero by itself, or all zeros of a row at once, for large matrices."
+    )
     checkpoint: str | None = _fit(
         "Where a long run keeps what it needs to go on after a crash.", metavar="DIRECTORY|URL"
     )

@@ -108,6 +108,7 @@ class Observations(ObservedEntries):
         data : array, nested lists, table, scipy.sparse array or matrix, or Observations
             The matrix, shape (M, N). See `from_dense`, `from_table` and `from_sparse`. A table
             is always read as wide, one column per column; for triples there is `from_triples`.
+            `SparseObservations` get all their zeros.
         absent : {"zero", "missing"}
             What the entries are that a sparse matrix does not store.
         duplicates : {"error", "majority"}
@@ -123,8 +124,10 @@ class Observations(ObservedEntries):
         """
         check_option("absent", absent, ("zero", "missing"))
         check_option("duplicates", duplicates, ("error", "majority"))
-        if isinstance(data, Observations):
-            return data
+        from boolweave.data.ones import SparseObservations
+
+        if isinstance(data, Observations | SparseObservations):
+            return data.to_local()
         if sparse.is_sparse(data):
             return cls.from_sparse(data, absent=absent, duplicates=duplicates)
         if convert.is_table(data):
@@ -319,6 +322,13 @@ class Observations(ObservedEntries):
             for first, last in [self.indptr[[start, stop]]]
         ]
         return iterate_blocks(runs, lambda run: run[2:])
+
+    def observed_per_line(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Count the observed entries of every row and of every column, (M,) and (N,)."""
+        per_column = np.zeros(self.n_columns, dtype=np.int64)
+        for _, _, columns, _ in self.row_chunks():
+            per_column += np.bincount(columns, minlength=self.n_columns)
+        return np.diff(self.indptr), per_column
 
     def to_dense(self) -> NDArray[np.float32]:
         """Return the matrix, shape (M, N), with NaN where nothing was observed."""

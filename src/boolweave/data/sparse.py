@@ -160,6 +160,11 @@ def _from_tidy_csr(
     return CompressedRows(shape, indptr, indices, codes, row_labels, column_labels)
 
 
+def stored_cells(matrix: Any) -> tuple[Array, Array]:
+    """Rows and columns of all that a sparse matrix stores, each cell as often as it is stored."""
+    return _stored(matrix)[:2]
+
+
 def _stored(matrix: Any) -> tuple[Array, Array, Array]:
     """Rows, columns and values of all that is stored: zeros and duplicates too."""
     if matrix.format != "dia":

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from boolweave.data.observations import Observations
+from boolweave.data.ones import SparseObservations
 from boolweave.distributed.backend import ClusterMachine
 from boolweave.distributed.cluster import Cluster, WorkerLost
 from boolweave.distributed.entries import is_dask_array, observed
@@ -75,14 +76,14 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
         n_init: Any = "auto", messages: Any = "auto", n_jobs: int | None = None,
         random_state: Any = None, verbose: int = 0, checkpoint: Any = None, max_memory: Any = None,
         decimation: float | None = None, max_time: float | None = None,
-        objective: Any = "posterior", false_one_weight: float = 1.0,
+        objective: Any = "posterior", false_one_weight: float = 1.0, zeros: Any = "auto",
     ) -> None:  # fmt: skip
         super().__init__(
             n_components, product=product, method=method, noise=noise, row_prior=row_prior,
             column_prior=column_prior, absent=absent, damping=damping, max_iter=max_iter, tol=tol,
             n_init=n_init, messages=messages, n_jobs=n_jobs, random_state=random_state,
             verbose=verbose, checkpoint=checkpoint, max_memory=max_memory, decimation=decimation,
-            max_time=max_time, objective=objective, false_one_weight=false_one_weight,
+            max_time=max_time, objective=objective, false_one_weight=false_one_weight, zeros=zeros,
         )  # fmt: skip
         self.client = client
 
@@ -92,6 +93,12 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
             raise ValueError(
                 "the search for the fewest errors runs on one machine, not on a cluster: use "
                 'BooleanMatrixFactorization, or set `objective="posterior"`'
+            )
+
+        if self.zeros == "collective":
+            raise ValueError(
+                '`zeros="collective"` runs on one machine, not on a cluster: use '
+                'BooleanMatrixFactorization, or set `zeros="exact"`'
             )
 
     def _run(
@@ -129,7 +136,10 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
     # ------------------------------------------------------------ dask collections
 
     def _converted(self, X: Any) -> ObservedEntries:
-        return observed(X, self._client, self.absent) or super()._converted(X)
+        found = observed(X, self._client, self.absent)
+        if found is None and isinstance(X, SparseObservations):
+            return X.to_local()
+        return found or Observations.from_data(X, absent=self.absent)
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit, and return row factors (M, K) as `transform` would: of a dask array as one."""

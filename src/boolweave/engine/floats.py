@@ -265,7 +265,7 @@ class FloatBackend:
         rows, columns = _first_sums(problem, left)
         row_input, column_input = before.rows, before.columns
         if state.semiring == "sum-product":
-            row_input, column_input = _odds(row_input), _odds(column_input)
+            row_input, column_input = odds_of(row_input), odds_of(column_input)
 
         def one_block(i: int) -> tuple[float, Floats, NDArray[np.float64]]:
             block = problem.blocks[i]
@@ -347,7 +347,7 @@ def _first_sums(problem: FloatProblem, field: Field | None) -> tuple[Floats, Flo
     return rows, columns
 
 
-def _odds(belief: Floats) -> Floats:
+def odds_of(belief: Floats) -> Floats:
     """e^belief, within the range of floats; 0 and the largest float where it is certain."""
     limit = sum_product.BELIEF_LIMIT
     odds = np.exp(np.clip(belief, -limit, limit), dtype=np.float32)

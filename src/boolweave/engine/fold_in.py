@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import numpy as np
 
 from boolweave.data.observations import ENTRIES_PER_CHUNK
+from boolweave.data.ones import SparseObservations
 from boolweave.engine import prediction
 from boolweave.engine.kernels import folding_in, max_sum
+from boolweave.engine.sparse.new_rows import with_some_zeros
 from boolweave.model.evidence import evidence_of
 from boolweave.model.odds import with_infinities
 from boolweave.model.products import boolean_product
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
     Answer: TypeAlias = tuple[NDArray[np.uint8], Floats]
 
 Found = TypeVar("Found")
+
+# Rows that are taken at a time where their zeros are not listed.
+ROWS = 2048
 
 # To judge predictions, the entries of a row are dealt in turn into so many parts, and each part is
 # predicted from the others.
@@ -105,9 +110,11 @@ class FoldIn:
     n_jobs: int | None = None
 
     def transform(
-        self, observations: Observations, row_prior: ArrayLike | None = None
+        self, observations: Observations | SparseObservations, row_prior: ArrayLike | None = None
     ) -> NDArray[np.uint8]:
         """Row factors, (rows, K); their prior may be given."""
+        if isinstance(observations, SparseObservations):
+            return _of_sparse_rows(observations, self._columns(False, row_prior), self.n_jobs)
         return fold_in(observations, self._columns(False, row_prior), self.n_jobs)[0]
 
     def predict(self, observations: Observations) -> NDArray[np.uint8]:
@@ -124,7 +131,7 @@ class FoldIn:
         new = replace(self.result, observations=observations, row_log_odds=odds)
         return new.probability_matrix(kind)
 
-    def score(self, observations: Observations) -> float:
+    def score(self, observations: Observations | SparseObservations) -> float:
         """Share of the entries that are predicted rightly from the others of their row."""
         if observations.n_observed == 0:
             raise ValueError("score needs at least one observed entry, got none")
@@ -157,7 +164,31 @@ def fold_in(observations: Observations, fixed: FixedColumns, n_jobs: int | None 
     return bits, odds
 
 
-def n_right(observations: Observations, fixed: FixedColumns, n_jobs: int | None = None) -> int:
+def _of_sparse_rows(
+    observations: SparseObservations, fixed: FixedColumns, n_jobs: int | None
+) -> NDArray[np.uint8]:
+    """`fold_in` of rows whose zeros are not listed: their factors alone, (M, K)."""
+    prior = fixed.model.prior_log_odds(observations.shape)[0]
+    by_value = fixed.model.channel.log_probabilities_by_value()
+    assert by_value is not None
+    zero, one = (by_value[1] - by_value[0]).tolist()
+    bits = np.empty(prior.shape, dtype=np.uint8)
+
+    def one_piece(start: int) -> None:
+        rows = slice(start, min(start + ROWS, len(bits)))
+        piece = observations.some_rows(rows)
+        some, possible = with_some_zeros(piece, fixed.bits, (zero, one), prior[rows])
+        bits[rows] = fixed.decode(some, rows, prior)[0] & possible
+
+    with threads(n_jobs) as pool:
+        for _ in run_all(pool, one_piece, range(0, len(bits), ROWS)):
+            pass
+    return bits
+
+
+def n_right(
+    observations: Observations | SparseObservations, fixed: FixedColumns, n_jobs: int | None = None
+) -> int:
     """How many entries are predicted rightly from the others of their row.
 
     The entries of a row are dealt in turn, in the order of columns, into `N_PARTS` parts. Each part
@@ -184,7 +215,7 @@ def n_right(observations: Observations, fixed: FixedColumns, n_jobs: int | None 
 
 def _each_piece(
     function: Callable[[slice, Observations], Found],
-    observations: Observations,
+    observations: Observations | SparseObservations,
     model: Model,
     n_jobs: int | None,
 ) -> list[Found]:
@@ -193,6 +224,8 @@ def _each_piece(
 
     def of_piece(rows: slice) -> Found:
         found = function(rows, observations.take_rows(rows))
+        if isinstance(observations, SparseObservations):
+            return found
         entries = slice(*observations.indptr[[rows.start, rows.stop]])
         for array in (observations.indices, observations.values):
             release_pages(array[entries])
@@ -202,9 +235,13 @@ def _each_piece(
         return list(run_all(pool, of_piece, _pieces(observations, model)))
 
 
-def _pieces(observations: Observations, model: Model) -> Iterator[slice]:
+def _pieces(observations: Observations | SparseObservations, model: Model) -> Iterator[slice]:
     """Runs of rows with few enough entries and variables; one row at least."""
     n_rows, n_columns = observations.shape
+    if isinstance(observations, SparseObservations):
+        step = max(1, ENTRIES_PER_CHUNK // max(n_columns, model.n_components))
+        yield from (slice(at, min(at + step, n_rows)) for at in range(0, n_rows, step))
+        return
     # Where it matters which entries are missing, those are entries too.
     per_row = 1 if model.channel.missing_given_zero is None else n_columns
     most_rows = max(1, ENTRIES_PER_CHUNK // max(1, per_row, model.n_components))

@@ -141,8 +141,12 @@ class IntegerBlock:
         return np.tile(np.arange(self.n_columns, dtype=np.uint32), self.stop - self.start)
 
 
-def code_for(model: Model) -> Code | str:
-    """The integer code of a model, or why it cannot have one."""
+def code_for(model: Model, ones_alone: bool = False) -> Code | str:
+    """The integer code of a model, or why it cannot have one.
+
+    With `ones_alone` no entry that has messages is seen as 0: then neither the steps of a zero nor
+    sums over factors, which only a zero needs, can be too coarse or too large.
+    """
     by_value = model.channel.log_probabilities_by_value()
     if by_value is None:
         return "the channel differs from entry to entry"
@@ -154,11 +158,12 @@ def code_for(model: Model) -> Code | str:
     zero, one = (by_value[1] - by_value[0]).tolist()
     if not zero < 0 < one:
         return "seeing a 1 does not speak for a 1, or a 0 for a 0"
-    if max(one, -zero) > LARGEST_RATIO * min(one, -zero):
+    weaker = one if ones_alone else min(one, -zero)
+    if max(one, -zero) > LARGEST_RATIO * weaker:
         return "zeros and ones weigh too differently"
     if max(one, -zero) > LARGEST_EVIDENCE:
         return "the evidence is next to certain"
-    if model.n_components > MOST_FACTORS:
+    if model.n_components > MOST_FACTORS and not ones_alone:
         return f"there are more than {MOST_FACTORS} factors"
     return code_of(model)
 

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from boolweave.data.ones import SparseObservations
 from boolweave.engine.kernels import predicting, variables
 from boolweave.engine.kernels.groups import Block
+from boolweave.engine.sparse import tiles
 from boolweave.model.odds import sigmoid
 
 if TYPE_CHECKING:
@@ -70,14 +72,17 @@ def latent_rows(
 
 
 def counts(
-    row_log_odds: Floats, column_log_odds: Floats, observations: Observations, product: Product,
-    marginal: bool,
+    row_log_odds: Floats, column_log_odds: Floats, observations: Observations | SparseObservations,
+    product: Product, marginal: bool,
 ) -> NDArray[np.int64]:  # fmt: skip
     """How often 0 was seen where z is predicted to be 0 and where 1, and 1 likewise: (2, 2).
 
     A 1 is predicted where P(z = 1) > ½, as by `latent_at`. Beside the factors it needs memory for
-    the columns only: 8 bytes for each factor and column, or for every 64 factors.
+    the columns only: 8 bytes for each factor and column, or for every 64 factors. Where zeros are
+    not listed, the cells of tiles are counted: `boolweave.engine.sparse.tiles`.
     """
+    if isinstance(observations, SparseObservations):
+        return tiles.counts(row_log_odds, column_log_odds, observations, marginal)
     covered = np.zeros(2, dtype=np.int64)
     xor, indptr = product == "xor", observations.indptr
     by_variable = by_row if marginal else words_of

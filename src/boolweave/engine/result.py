@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from boolweave.data.ones import SparseObservations
 from boolweave.engine import prediction
 from boolweave.engine.fold_in import FoldIn
 from boolweave.engine.ordering import factor_order
@@ -107,6 +108,11 @@ class Result:
     def interrupted(self) -> bool:
         """Whether Ctrl-C ended the run."""
         return self.ending is Ending.INTERRUPTED
+
+    @property
+    def zeros(self) -> Literal["exact", "collective"]:
+        """How observed zeros were treated: one by one, or all of a row at once."""
+        return "collective" if isinstance(self.observations, SparseObservations) else "exact"
 
     def as_interrupted(self) -> Result:
         """The same, of a run that Ctrl-C ended."""
@@ -252,7 +258,7 @@ class Result:
 
 
 def _counts(
-    observations: Observations,
+    observations: Observations | SparseObservations,
     row_log_odds: Floats,
     column_log_odds: Floats,
     how: tuple[Product, bool],

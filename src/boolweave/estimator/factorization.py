@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from boolweave import cautions
 from boolweave.engine.result import Ending, numbered
 from boolweave.estimator import fewest_errors
-from boolweave.estimator.fitted import FittedFactorization
+from boolweave.estimator.fitted import FittedFactorization, here
 from boolweave.estimator.parameters import (
     CONSTRAINTS,
     Constraints,
@@ -78,7 +78,7 @@ class BooleanMatrixFactorization(FittedFactorization):
         in max-sum as a share of its bound |L|, in sum-product in log-odds.
     n_init : int or "auto", default="auto"
         Number of random starts; the one with the highest log-posterior is kept. "auto": 1 with
-        method="max-sum", otherwise at most 6, fewer where they agree.
+        method="max-sum" and with collective `zeros`, otherwise at most 6, fewer where they agree.
     messages : {"auto", "uint8", "float32"}, default="auto"
         How messages are stored: in 8 bits (max-sum) and 16 bits (sum-product), or as floats.
         "auto": "uint8" wherever the channel is the same for every entry and not next to certain;
@@ -112,6 +112,12 @@ class BooleanMatrixFactorization(FittedFactorization):
     false_one_weight : float, default=1.0
         With objective="errors": what a one of the product costs where a zero was observed, beside
         a zero where a one was observed; infinity allows none.
+    zeros : {"auto", "exact", "collective"}, default="auto"
+        How observed zeros are treated where absent entries of a sparse matrix are zeros. "exact":
+        each has messages of its own. "collective": all zeros of a row at once, so that time and
+        memory go with the ones; for the OR product and one channel for all entries. "auto":
+        "collective" for a sparse matrix of 50 million cells or more of which at most a tenth are
+        ones.
 
     Attributes
     ----------
@@ -200,6 +206,7 @@ class BooleanMatrixFactorization(FittedFactorization):
         max_time: float | None = None,
         objective: Literal["posterior", "errors"] = "posterior",
         false_one_weight: float = 1.0,
+        zeros: Literal["auto", "exact", "collective"] = "auto",
     ) -> None:
         self.n_components = n_components
         self.product = product
@@ -222,6 +229,7 @@ class BooleanMatrixFactorization(FittedFactorization):
         self.max_time = max_time
         self.objective = objective
         self.false_one_weight = false_one_weight
+        self.zeros = zeros
 
     # ------------------------------------------------------------ fitting
 
@@ -268,7 +276,7 @@ class BooleanMatrixFactorization(FittedFactorization):
         machine: Machine | None = None,
     ) -> Found:
         """Fit, and choose the rank if asked to; also how many useless factors were dropped."""
-        settings = settings_of(self)
+        settings = settings_of(self, observations)
         cautions.about_data(observations, self)
         selection, n_dropped = None, 0
         with (
@@ -328,4 +336,4 @@ class BooleanMatrixFactorization(FittedFactorization):
             return result.X
         by_row = np.asarray(self.row_prior).ndim == 2
         prior = result.model.row_prior if by_row else None
-        return self._fold_in.transform(result.observations.to_local(), prior)
+        return self._fold_in.transform(here(result.observations), prior)

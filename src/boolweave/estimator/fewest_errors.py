@@ -135,7 +135,7 @@ def _recording(
 ) -> Iterator[tuple[Recorder, np.random.Generator]]:  # fmt: skip
     """Open the checkpoint of a search, and its random numbers."""
     with parameters._recording(
-        observations, settings_of(parameters), None, objective="errors",
+        observations, settings_of(parameters, observations), None, objective="errors",
         false_one_weight=parameters.false_one_weight, weights=weights, **more,
     ) as opened:  # fmt: skip
         yield opened

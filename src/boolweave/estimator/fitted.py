@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -12,7 +12,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from boolweave import recommend, saving
 from boolweave.data.labels import check_order, pairs
 from boolweave.data.observations import Observations
-from boolweave.estimator.parameters import bytes_allowed
+from boolweave.data.ones import SparseObservations
+from boolweave.data.sparse import is_sparse
+from boolweave.estimator.parameters import bytes_allowed, collective
 from boolweave.fit import memory
 from boolweave.model.products import boolean_product
 from boolweave.search.new_rows import FoldInOfFewestErrors
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from boolweave.data.observed import ObservedEntries
     from boolweave.engine.fold_in import FoldIn
     from boolweave.engine.result import Kind, Result
+    from boolweave.model.channel import Channel
+    from boolweave.model.products import Product
     from boolweave.recommend import Explanation, Recommendations
     from boolweave.runtime.types import Floats
 
@@ -39,6 +43,10 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
     n_jobs: int | None
     max_memory: int | str | None
     false_one_weight: float
+    zeros: Literal["auto", "exact", "collective"]
+    objective: Literal["posterior", "errors"]
+    product: Product
+    noise: float | Channel | Literal["learn"] | None
 
     # ------------------------------------------------------------ views on the result
 
@@ -64,7 +72,14 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
     # ------------------------------------------------------------ data at the door
 
     def _converted(self, X: Any) -> ObservedEntries:
-        return Observations.from_data(X, absent=self.absent)
+        if not collective(self, X):
+            seen = X.to_local() if isinstance(X, SparseObservations) else X
+            return Observations.from_data(seen, absent=self.absent)
+        if isinstance(X, SparseObservations):
+            return X
+        if is_sparse(X):
+            return SparseObservations.from_sparse(X)
+        return SparseObservations.from_observations(Observations.from_data(X))
 
     def _observe(self, X: Any, *, reset: bool) -> ObservedEntries:
         """Convert at the door; check the number and the names of columns as scikit-learn does."""
@@ -72,7 +87,8 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         # Names that scikit-learn does not know of, those of observations, are checked below.
         own = not reset and not hasattr(self, "feature_names_in_")
         own = own and self.observations_.column_labels is not None
-        plain = isinstance(observations, Observations) and not isinstance(X, Observations)
+        own_kinds = Observations | SparseObservations
+        plain = isinstance(observations, own_kinds) and not isinstance(X, own_kinds)
         plain = plain and not own and observations.shape == getattr(X, "shape", None)
         named = X if plain else np.broadcast_to(np.zeros(()), observations.shape)
         names = ("sample", "row"), ("feature", "column")
@@ -104,7 +120,7 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         -------
         (rows, K) array of uint8
         """
-        return self._fold_in.transform(self._new_rows(X))
+        return self._fold_in.transform(here(self._observe(X, reset=False)))
 
     def _new_rows(self, X: Any, itemsize: int = 0, answer: str = "") -> Observations:
         """New rows, checked; MemoryError if the answer, so many bytes an entry, is too large."""
@@ -208,7 +224,7 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         `predict` does. So no entry is judged that helped to predict itself, and more factors do
         not raise the score by themselves. A row with a single entry is predicted from the prior.
         """
-        return self._fold_in.score(self._new_rows(X))
+        return self._fold_in.score(here(self._observe(X, reset=False)))
 
     # ------------------------------------------------------------ files
 
@@ -223,3 +239,8 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = []  # always uint8
         return tags
+
+
+def here(entries: ObservedEntries) -> Observations | SparseObservations:
+    """The entries in this process; zeros stay unlisted where they are."""
+    return entries if isinstance(entries, SparseObservations) else entries.to_local()

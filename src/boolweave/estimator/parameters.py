@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from boolweave.data.ones import SparseObservations, is_large_and_sparse
+from boolweave.data.sparse import is_sparse
 from boolweave.fit import learn, memory
 from boolweave.fit.settings import PAPER_FLIP, PAPER_PRIOR, Settings
 from boolweave.model.channel import Channel
@@ -16,7 +18,9 @@ from boolweave.model.channel import Channel
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from boolweave.data.observed import ObservedEntries
     from boolweave.estimator.factorization import BooleanMatrixFactorization
+    from boolweave.estimator.fitted import FittedFactorization
 
 Constraints: TypeAlias = dict[str, list[Any]]
 
@@ -44,12 +48,13 @@ CONSTRAINTS: Constraints = {
     "max_time": [Interval(Real, 0, None, closed="neither"), None],
     "objective": [StrOptions({"posterior", "errors"})],
     "false_one_weight": [Interval(Real, 0, None, closed="right")],  # infinity included
+    "zeros": [StrOptions({"auto", "exact", "collective"})],
 }
 
 # Parameters of message passing, which the search for the fewest errors does not have.
 POSTERIOR_ONLY = (
     "method", "noise", "row_prior", "column_prior", "damping", "max_iter", "tol", "messages",
-    "decimation",
+    "decimation", "zeros",
 )  # fmt: skip
 
 
@@ -75,6 +80,42 @@ def check_objective(parameters: BooleanMatrixFactorization) -> None:
         )
 
 
+def collective(parameters: FittedFactorization, data: Any) -> bool:
+    """Whether all zeros of a row are to be treated at once, and no zero is to be listed.
+
+    Raises ValueError where they are to be, but cannot.
+    """
+    given = isinstance(data, SparseObservations)
+    if parameters.zeros == "exact":
+        return False
+    why_not = _why_not_collective(parameters, data)
+    if parameters.zeros == "collective" and why_not:
+        raise ValueError(
+            f'`zeros="collective"` is not possible with {why_not}; use `zeros="exact"` or "auto"'
+        )
+    if parameters.zeros == "collective" or given:
+        return not why_not
+    sparse = is_sparse(data) and data.ndim == 2
+    return sparse and not why_not and is_large_and_sparse(data.shape, data.nnz)
+
+
+def _why_not_collective(parameters: FittedFactorization, data: Any) -> str:
+    """What prevents it; nothing if it is possible."""
+    noise = parameters.noise
+    if parameters.objective == "errors":
+        return '`objective="errors"`'
+    if parameters.product == "xor":
+        return '`product="xor"`'
+    if is_sparse(data) and parameters.absent == "missing":
+        return '`absent="missing"`, which says that absent entries are no zeros'
+    if isinstance(noise, Channel):
+        if noise.log_probabilities_by_value() is None:
+            return "a channel that differs from entry to entry"
+        if np.any(noise.missing_log_likelihood_ratio()):
+            return "a channel in which a missing entry is evidence"
+    return ""
+
+
 def check_fit_parameters(
     parameters: BooleanMatrixFactorization, fit_params: Mapping[str, object]
 ) -> None:
@@ -98,8 +139,8 @@ def with_objective(parameters: Mapping[str, Any], default: str = "errors") -> di
     return {"objective": "posterior" if needed else default, **parameters}
 
 
-def settings_of(parameters: BooleanMatrixFactorization) -> Settings:
-    """The parameters of message passing, with their defaults filled in."""
+def settings_of(parameters: BooleanMatrixFactorization, seen: ObservedEntries) -> Settings:
+    """The parameters of message passing, with their defaults for what was seen filled in."""
     paper = parameters.method == "max-sum"
     if paper and parameters.decimation is not None:
         raise ValueError(
@@ -110,7 +151,8 @@ def settings_of(parameters: BooleanMatrixFactorization) -> Settings:
     if noise is None:
         noise = PAPER_FLIP if paper else "learn"
     if n_init == "auto":
-        n_init = 1 if paper else learn.N_STARTS
+        wide = isinstance(seen, SparseObservations)  # one start has more factors than are wanted
+        n_init = 1 if paper or wide else learn.N_STARTS
     prior = PAPER_PRIOR if paper else "learn"
     return Settings(
         n_components=1 if parameters.n_components == "auto" else parameters.n_components,

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from boolweave.data.ones import SparseObservations
 from boolweave.engine.backend import Beliefs, State
 from boolweave.engine.field import Field
 from boolweave.engine.loop import Run
@@ -347,7 +348,8 @@ class _Fit(Steps):
         if not (self.settings.alone and judging.has_few_holes(self.observations) and at.finished):
             return None
         wrong, best_start = self._wrong(answer), at.finished[0]
-        settled = best_start.result.converged and agree(at.finished)  # more would change nothing
+        enough = agree(at.finished) or isinstance(self.observations, SparseObservations)
+        settled = best_start.result.converged and enough  # more would change nothing
         if wrong == 0 or (settled and wrong <= self._wrong(best_start.result)):
             return None
         at.best = answer

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from boolweave.data.ones import SparseObservations
 from boolweave.engine.floats import FloatBackend, FloatMessages
 from boolweave.engine.integer_sums import IntegerMessages, Sums, Variables
 from boolweave.engine.integers import IntegerBackend
+from boolweave.engine.sparse.backend import SparseBackend, SparseMessages
+from boolweave.engine.sparse.listed import Listed
 from boolweave.fit import memory
 
 if TYPE_CHECKING:
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 
 
 # What checkpoints hold of messages.
-MESSAGE_TYPES = (FloatMessages, IntegerMessages, Sums, Variables)
+MESSAGE_TYPES = (FloatMessages, IntegerMessages, Sums, Variables, SparseMessages, Listed)
 
 
 class Machine(Protocol):
@@ -44,6 +47,8 @@ class ThisMachine:
         self, observations: ObservedEntries, integers: bool, n_jobs: int | None, store: Memory
     ) -> AnyBackend:
         """Make the back end, with messages that are integers or floats."""
+        if isinstance(observations, SparseObservations):
+            return SparseBackend(observations, integers, n_jobs, store)
         if integers:
             return IntegerBackend(observations.to_local(), n_jobs, store)
         return FloatBackend(observations.to_local(), n_jobs)

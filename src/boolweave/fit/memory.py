@@ -10,8 +10,11 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from boolweave.data.ones import SparseObservations
 from boolweave.engine.backend import MAX_BLOCKS, MIN_BLOCK
 from boolweave.engine.integer_blocks import DENSE
+from boolweave.engine.sparse.listed import most_listed
+from boolweave.engine.sparse.wide import WIDTH
 from boolweave.fit.starts import N_FINALISTS
 from boolweave.runtime.free_memory import free_memory, in_words
 from boolweave.runtime.storage import Files, Memory, check_disk
@@ -40,6 +43,11 @@ _VARIABLE = {"uint8": 16, "float32": 48}
 _LEARNED = {"uint8": 14, "float32": 56}
 _OF_START = 4
 _OF_FINALIST = 8
+
+# Where zeros are treated all at once: bytes of one entry of X or Y for what they send, and of a
+# covered zero and factor.
+_OF_ZEROS = 28
+_LISTED = 24
 
 # Where XOR begins: bytes of one entry of Y, and of one column, for patterns and their sums.
 _PATTERN = 24
@@ -73,6 +81,8 @@ class FitSize:
         Number of starts and of threads.
     finish : bool
         Whether the last iterations of max-sum may be with floats.
+    collective : bool
+        Whether all zeros of a row are treated at once; then `n_entries` are the ones.
     """
 
     shape: tuple[int, int]
@@ -85,6 +95,7 @@ class FitSize:
     n_jobs: int = 1
     product: Product = "or"
     finish: bool = True
+    collective: bool = False
 
     @property
     def n_bytes(self) -> int:
@@ -108,7 +119,12 @@ class FitSize:
             block = max(2 * MIN_BLOCK, self.n_entries // MAX_BLOCKS)
             scratch += _BLOCK * min(self.n_entries, block)
         patterns = columns * (K * _PATTERN + _SUMS) if self.product == "xor" else 0
-        return messages_at_most + codes + variables + column_sums + scratch + patterns
+        total = messages_at_most + codes + variables + column_sums + scratch + patterns
+        if self.collective:
+            total = max(total, int(WIDTH * held * K) * _MAX_SUM[messages] + variables)
+            listed = K * min(self.n_entries, most_listed(K))
+            total += (rows + columns) * K * _OF_ZEROS + 8 * self.n_entries + _LISTED * listed
+        return total
 
     @property
     def _n_held(self) -> int:
@@ -165,13 +181,17 @@ def store_for(
     would not fit into what is free, or if what cannot be in files takes more than `max_memory`.
     The other options are those of `FitSize`.
     """
-    options = {"finish": max_memory is None, **options}
-    size = FitSize(observations.shape, observations.n_observed, n_components, **options)
+    collective = isinstance(observations, SparseObservations)
+    finish = max_memory is None and not collective
+    options = {"finish": finish, "collective": collective, **options}
+    n_entries = observations.n_ones if collective else observations.n_observed
+    size = FitSize(observations.shape, n_entries, n_components, **options)
     free, floats = free_memory(), size.messages == "float32"
     total = size.n_bytes + observations.n_bytes_in_files
     problem = (
-        f"{size.shape[0]} rows × {size.shape[1]} columns with {size.n_entries} observed entries "
-        f"and {n_components} factors need about {in_words(total)} of memory"
+        f"{size.shape[0]} rows × {size.shape[1]} columns with {size.n_entries} "
+        f"{'ones' if collective else 'observed entries'} and {n_components} factors need about "
+        f"{in_words(total)} of memory"
     )
     if max_memory is not None and total > max_memory:
         if floats:

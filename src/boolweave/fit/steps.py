@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from boolweave.data.ones import SparseObservations
 from boolweave.engine import loop
 from boolweave.engine.backend import AnyBackend, Problem, State
 from boolweave.engine.field import Field
@@ -104,7 +105,8 @@ class Steps:
         """Whether messages are integers: where that is wanted and possible."""
         if self.settings.messages == "float32":
             return False
-        code = code_for(self.settings.first_model())
+        ones_alone = isinstance(self.observations, SparseObservations)
+        code = code_for(self.settings.first_model(), ones_alone)
         if self.settings.messages == "uint8" and not isinstance(code, Code):
             raise ValueError(
                 f'messages="uint8" is not possible here: {code}; use "auto" or "float32"'

@@ -17,9 +17,10 @@ from boolweave.io.files import FileError
 from boolweave.runtime.atomic import replacing
 
 if TYPE_CHECKING:
-    from boolweave.data.observations import Absent, Duplicates, Observations
+    from boolweave.data.observations import Absent, Duplicates
+    from boolweave.io.cells import Seen
     from boolweave.io.dialect import Dialect
-    from boolweave.io.options import Above, Options
+    from boolweave.io.options import Above, Options, Zeros
     from boolweave.runtime.types import Array
 
 __all__ = ["FORMATS", "FileError", "Reading", "read", "replacing"]
@@ -52,7 +53,7 @@ class Reading:
         The time of each entry, if asked for: numbers or ``datetime64``.
     """
 
-    observations: Observations
+    observations: Seen
     name: str
     format: str
     guess: str
@@ -78,6 +79,7 @@ def read(
     duplicates: Duplicates = "error",
     times: str | None = None,
     max_memory: int | None = None,
+    zeros: Zeros = "exact",
 ) -> Reading:
     r"""Read a Boolean matrix from a file.
 
@@ -107,6 +109,10 @@ def read(
         or dates such as 2024-12-31. `Reading.times` has them in the order of the entries.
     max_memory : int, optional
         Several files: entries that would take more bytes are kept in files and read from there.
+    zeros : {"exact", "collective", "auto"}
+        Where absent entries are zeros: "exact" lists each of them, "collective" lists the ones
+        alone (`boolweave.data.ones.SparseObservations`), "auto" does so where the matrix is large
+        and sparse.
 
     Returns
     -------
@@ -125,7 +131,7 @@ def read(
     from boolweave.io.options import Options
 
     asked = dialect or Dialect()
-    options = Options(asked, above, absent, absent_default, duplicates, times)
+    options = Options(asked, above, absent, absent_default, duplicates, times, zeros)
     if format is not None and format not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {format!r}")
     if not isinstance(source, str | Path):
@@ -160,9 +166,7 @@ def _with_times(options: Options, name: str) -> Options:
     return replace(options, dialect=replace(asked, layout=asked.layout or "triples"))
 
 
-def _read_one(
-    path: Path, name: str, kind: str, options: Options
-) -> tuple[Observations, str, Array | None]:
+def _read_one(path: Path, name: str, kind: str, options: Options) -> tuple[Seen, str, Array | None]:
     """What a file of a known kind holds, how it was read, and the times of its entries, if any."""
     if kind == "movielens":
         return _movielens(path, name, options)
@@ -235,7 +239,7 @@ def _looks_like_transactions(path: Path) -> bool:
     return longest >= 3 and largest > files.by_value("1")
 
 
-def _movielens(path: Path, name: str, options: Options) -> tuple[Observations, str, Array | None]:
+def _movielens(path: Path, name: str, options: Options) -> tuple[Seen, str, Array | None]:
     """A file of the MovieLens sets by its own name, or the folder that holds it."""
     from boolweave.data.splits import in_entry_order
     from boolweave.datasets.movielens import read_movielens
@@ -255,5 +259,5 @@ def _movielens(path: Path, name: str, options: Options) -> tuple[Observations, s
     seen = observe(found.rows, found.columns, codes, found.users, found.films, name)
     when = None
     if options.times is not None:
-        when = in_entry_order(seen, found.rows, found.columns, found.times)
+        when = in_entry_order(seen.to_local(), found.rows, found.columns, found.times)
     return seen, f"MovieLens, ones are ratings above {limit}", when

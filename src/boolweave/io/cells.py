@@ -11,6 +11,7 @@ import numpy as np
 from boolweave.data.cells import MISSING
 from boolweave.data.convert import from_coded_triples
 from boolweave.data.observations import Absent, Duplicates, Observations
+from boolweave.data.ones import SparseObservations, is_large_and_sparse
 from boolweave.data.sparse import check_room
 from boolweave.data.splits import in_entry_order
 from boolweave.io.files import FileError
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from boolweave.runtime.types import Array, Integers
 
 Above = str | float  # "mean", "median" or a number
+Seen = Observations | SparseObservations
 
 ONES = ("1", "true", "yes", "y", "1.0")
 ZEROS = ("0", "false", "no", "n", "0.0")
@@ -135,11 +137,22 @@ def observe(
     shape: tuple[int, int] | None = None,
     duplicates: Duplicates = "error",
     absent: Absent = "missing",
-) -> Observations:
-    """Make observations of coded triples; without a shape, the labels tell it."""
+    zeros: str = "exact",
+) -> Seen:
+    """Make observations of coded triples; without a shape, the labels tell it.
+
+    If absent entries are zeros, `zeros` says whether to list them: "exact", "collective" or "auto".
+    """
     if shape is None:
         assert row_labels is not None and column_labels is not None
         shape = (len(row_labels), len(column_labels))
+    large = is_large_and_sparse(shape, len(row))
+    if absent == "zero" and (zeros == "collective" or (zeros == "auto" and large)):
+        with speaking_of(name):
+            listed = from_coded_triples(
+                row, column, codes, shape, row_labels, column_labels, duplicates=duplicates
+            )
+            return SparseObservations.from_listed(listed, row, column)
     if absent == "zero":
         check_size(shape, name)
     with speaking_of(name):

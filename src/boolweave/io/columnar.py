@@ -13,6 +13,7 @@ from boolweave.io.cells import (
     RATINGS,
     WRONG,
     Above,
+    Seen,
     codes_above,
     codes_of_column,
     is_cell,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 def read_columnar(
     path: Path, name: str, kind: str, options: Options
-) -> tuple[Observations, str, Array | None]:
+) -> tuple[Seen, str, Array | None]:
     """Read a Parquet or Arrow table; also say which layout it had, and give its times."""
     import polars as pl
 
@@ -79,7 +80,7 @@ def _all_cells(series: pl.Series) -> bool:
 
 def _long(
     frame: pl.DataFrame, name: str, layout: Layout, options: Options
-) -> tuple[Observations, Array | None]:
+) -> tuple[Seen, Array | None]:
     """Triples, with their times if any, or pairs."""
     asked = Dialect(layout=layout, columns=options.dialect.columns, names=tuple(frame.columns))
     at = asked.picked(name)
@@ -93,12 +94,12 @@ def _long(
         absent = options.absent or "missing"
     observations = observe(
         row, column, codes, axes[0].labels(), axes[1].labels(), name,
-        duplicates=options.duplicates, absent=absent,
+        duplicates=options.duplicates, absent=absent, zeros=options.zeros,
     )  # fmt: skip
     if options.times is None:
         return observations, None
     times = frame.to_series(asked.position(options.times, name, "times"))
-    return observations, observe_times(observations, row, column, [times], name)
+    return observations, observe_times(observations.to_local(), row, column, [times], name)
 
 
 def _wide(

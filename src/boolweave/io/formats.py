@@ -11,8 +11,9 @@ import numpy as np
 from boolweave.data.convert import from_codes
 from boolweave.data.entries import check_shape
 from boolweave.data.observations import Observations
+from boolweave.data.ones import Cells, SparseObservations, is_large_and_sparse
 from boolweave.data.sparse import INDEX_ARRAYS, check_indices, check_rows
-from boolweave.io.cells import check_size, codes_above, observe, speaking_of
+from boolweave.io.cells import Seen, check_size, codes_above, observe, speaking_of
 from boolweave.io.files import FileError, by_value, expecting, listed, magic, text_chunks
 from boolweave.io.market import read_market
 from boolweave.io.options import Options
@@ -25,15 +26,18 @@ if TYPE_CHECKING:
 
 MIDDLE_GREY = 127.5
 
+# The arrays of cells in a model.
+_CELLS = ("indptr", "columns")
 
-def read_matrix_market(path: Path, name: str, options: Options) -> tuple[Observations, str]:
+
+def read_matrix_market(path: Path, name: str, options: Options) -> tuple[Seen, str]:
     """A Matrix Market file, coordinates or array."""
     with expecting(name, "a Matrix Market file", ValueError):
         matrix = read_market(path)
     return from_matrix(matrix, name, "Matrix Market", options)
 
 
-def from_matrix(matrix: Any, name: str, kind: str, options: Options) -> tuple[Observations, str]:
+def from_matrix(matrix: Any, name: str, kind: str, options: Options) -> tuple[Seen, str]:
     """A matrix in memory, with messages that speak of the file; and how it was read."""
     sparse = hasattr(matrix, "nnz")
     how: dict[str, Any] = {"absent": options.unnamed, "duplicates": options.duplicates}
@@ -42,11 +46,14 @@ def from_matrix(matrix: Any, name: str, kind: str, options: Options) -> tuple[Ob
             options.check_matrix(name, "a sparse matrix", "above", "absent", "duplicates")
             words = f"{kind}, absent entries are {options.unnamed}"
             check_rows(matrix.shape, matrix.nnz)
-            if options.unnamed == "zero":
+            if options.unnamed == "zero" and not _unlisted(matrix, options):
                 check_size(matrix.shape, name)
         else:
             options.check_matrix(name, "an array", "above")
             words = f"{kind}, an array"
+        if options.above is None and sparse and _unlisted(matrix, options):
+            found = SparseObservations.from_sparse(matrix, duplicates=options.duplicates)
+            return found, words
         if options.above is None:
             return Observations.from_data(matrix, **how), words
         matrix = matrix.tocoo() if sparse else matrix
@@ -57,7 +64,17 @@ def from_matrix(matrix: Any, name: str, kind: str, options: Options) -> tuple[Ob
         if not sparse:
             return Observations(*from_codes(codes)), words
         at = matrix.row, matrix.col
+        how["zeros"] = options.zeros
         return observe(*at, codes, None, None, name, shape=matrix.shape, **how), words
+
+
+def _unlisted(matrix: Any, options: Options) -> bool:
+    """Whether what a sparse matrix does not store is zero, and not to be listed."""
+    if options.unnamed == "missing":
+        return False
+    if options.zeros == "auto":
+        return is_large_and_sparse(matrix.shape, matrix.nnz)
+    return options.zeros == "collective"
 
 
 class _Arrays(dict[str, "Array"]):
@@ -67,7 +84,7 @@ class _Arrays(dict[str, "Array"]):
         raise ValueError(f"{name!r} is missing in it")
 
 
-def read_numpy(path: Path, name: str, options: Options) -> tuple[Observations, str]:
+def read_numpy(path: Path, name: str, options: Options) -> tuple[Seen, str]:
     """A model of ours, a sparse matrix of scipy, or one array."""
     # Damage shows anywhere: in zip, zlib, the arrays' headers.
     with expecting(name, "arrays of NumPy without Python objects", Exception):
@@ -93,9 +110,16 @@ def read_numpy(path: Path, name: str, options: Options) -> tuple[Observations, s
     return from_matrix(next(iter(arrays.values())), name, "NumPy", options)
 
 
-def _of_model(arrays: _Arrays) -> Observations:
+def _of_model(arrays: _Arrays) -> Seen:
     """The observations in a model file."""
     shape = arrays["observations/shape"]
+    if "ones/indptr" in arrays:
+        labels = [arrays.get(f"observations/{axis}_labels") for axis in ("row", "column")]
+        cells = [[arrays[f"{kind}/{part}"] for part in _CELLS] for kind in ("ones", "missing")]
+        if any(array.dtype.kind not in "iu" for kind in cells for array in kind):
+            raise ValueError("its cells are not whole numbers")
+        ones, missing = (Cells(*kind) for kind in cells)
+        return SparseObservations(tuple(shape.tolist()), ones, missing, *labels)
     kept = {
         field: arrays.get(f"observations/{field}")
         for field in ("indptr", "indices", "values", "row_labels", "column_labels")
@@ -152,7 +176,7 @@ def _expect(holds: bool, otherwise: str) -> None:
 # ---------------------------------------------------------------- transactions
 
 
-def read_fimi(path: Path, name: str, options: Options) -> tuple[Observations, str]:
+def read_fimi(path: Path, name: str, options: Options) -> tuple[Seen, str]:
     """A transaction on each line: the items in it, separated by blanks; items keep their names."""
     options.check(name, "transactions", "delimiter", "absent")
     delimiter = None if options.dialect.delimiter in (None, " ") else options.dialect.delimiter
@@ -184,7 +208,7 @@ def read_fimi(path: Path, name: str, options: Options) -> tuple[Observations, st
     absent = options.unnamed
     seen = observe(
         row, column, np.ones(len(row), np.uint8), None, np.array(names, dtype=np.str_), name,
-        shape=(n_rows, len(names)), absent=absent,
+        shape=(n_rows, len(names)), absent=absent, zeros=options.zeros,
     )  # fmt: skip
     return seen, f"transactions, absent entries are {absent}"
 
@@ -192,7 +216,7 @@ def read_fimi(path: Path, name: str, options: Options) -> tuple[Observations, st
 # ---------------------------------------------------------------- pictures
 
 
-def read_picture(path: Path, name: str, options: Options) -> tuple[Observations, str]:
+def read_picture(path: Path, name: str, options: Options) -> tuple[Seen, str]:
     """A 1-bit or grey picture: dark pixels are ones, transparent ones are missing."""
     options.check_matrix(name, "a picture", "above")
     try:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from boolweave.data.observations import Absent, Duplicates
 from boolweave.io.cells import Above
 from boolweave.io.dialect import Dialect
 from boolweave.io.files import FileError
+
+Zeros = Literal["auto", "exact", "collective"]
 
 _OF_DIALECT = ("delimiter", "layout", "header", "labels", "columns")
 _OF_DATA = ("above", "absent", "duplicates", "times")
@@ -28,6 +31,7 @@ class Options:
     absent_default: Absent = "zero"
     duplicates: Duplicates = "error"
     times: str | None = None
+    zeros: Zeros = "exact"  # has a meaning for every file: how zeros will be treated
 
     @property
     def unnamed(self) -> Absent:

@@ -19,6 +19,7 @@ from boolweave.io.cells import (
     RATINGS,
     WRONG,
     Above,
+    Seen,
     codes_above,
     codes_of_column,
     observe,
@@ -42,7 +43,7 @@ CELLS = "expected 0/1, true/false, yes/no, y/n or nothing (empty, NA, NaN, ?)"
 NUMERIC_BLANKS = ["", "NA", "NaN", "nan", "?", "na", "N/A", "null", "None", "none"]
 
 
-def read_text(path: Path, name: str, options: Options) -> tuple[Observations, str, Array | None]:
+def read_text(path: Path, name: str, options: Options) -> tuple[Seen, str, Array | None]:
     """A text table, how it was read, and its times; what nobody says about it is guessed."""
     found = guess(path, name, options.dialect, options.above is not None)
     kind = f"a table of {'wide layout' if found.layout == 'wide' else found.layout}"
@@ -82,7 +83,7 @@ def _read_wide(
 
 def _read_long(
     path: Path, name: str, dialect: Dialect, options: Options, plain: bool
-) -> tuple[Observations, Array | None]:
+) -> tuple[Seen, Array | None]:
     """Row, column and value in each line; or row and column of the ones. And the times, if any."""
     at, above = dialect.picked(), options.above
     timed = None if options.times is None else dialect.position(options.times, name, "times")
@@ -111,10 +112,11 @@ def _read_long(
     absent = options.unnamed if dialect.layout == "pairs" else options.absent or "missing"
     observations = observe(
         row, column, codes, row_labels, column_labels, name,
-        duplicates=options.duplicates, absent=absent,
+        duplicates=options.duplicates, absent=absent, zeros=options.zeros,
     )  # fmt: skip
-    when = observe_times(observations, row, column, times, name) if times else None
-    return observations, when
+    if not times:
+        return observations, None
+    return observations, observe_times(observations.to_local(), row, column, times, name)
 
 
 class _Keys:

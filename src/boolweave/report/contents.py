@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from boolweave.data.ones import SparseObservations
 from boolweave.metrics import expected_calibration_error, log_loss
 from boolweave.plot import tile_orders
 from boolweave.recommend import members
@@ -60,6 +61,9 @@ def factor_facts(model: BooleanMatrixFactorization) -> list[dict[str, object]]:
         hits += inside.sum(axis=0)
         # A one that several factors explain is nobody's alone.
         alone += inside[inside.sum(axis=1) == 1].sum(axis=0)
+    if isinstance(seen, SparseObservations):
+        missing = n_inside - hits
+        n_inside = X.sum(axis=0, dtype=np.int64) * Y.sum(axis=1, dtype=np.int64) - missing
     stability, redundancy = model.factor_stability_, model.redundancy_
     facts: list[dict[str, object]] = []
     for k in range(len(Y)):

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from boolweave.data.cells import MISSING
 from boolweave.data.labels import name_of
+from boolweave.data.observations import ENTRIES_PER_CHUNK
+from boolweave.data.ones import SparseObservations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
     Bits = NDArray[np.uint8]
     Tile = dict[str, list[list[int]]]
+    Seen = Observations | SparseObservations
     Predict = Callable[[Integers, Integers], Floats]
 
 # A matrix up to this size is drawn entry by entry; a larger one as a grid of means.
@@ -49,6 +53,8 @@ class Grid:
         For each factor, the runs of rows and of columns that it covers, [first, last] each.
     summarised : bool
         Whether a cell stands for several entries.
+    sampled : bool
+        Whether only some rows and columns of each tile are drawn.
     """
 
     observed: Bits
@@ -57,6 +63,7 @@ class Grid:
     column_labels: list[str]
     tiles: list[Tile]
     summarised: bool
+    sampled: bool = False
 
     def packed(self) -> dict[str, object]:
         """For JSON: arrays as deflated base64, labels escaped for plotly, which reads tags."""
@@ -82,7 +89,7 @@ class Groups:
     Attributes
     ----------
     order : array of shape (n,)
-        Positions in the matrix.
+        Positions in the matrix, of all or of some.
     cuts : array of shape (groups + 1,)
         Borders of the groups in this order.
     """
@@ -99,9 +106,9 @@ class Groups:
     def __len__(self) -> int:
         return len(self.cuts) - 1
 
-    def of_each(self) -> Integers:
-        """The group of each row or column of the matrix, (n,)."""
-        group = np.empty(len(self.order), np.int64)
+    def of_each(self, n: int) -> Integers:
+        """The group of each of the n rows or columns of the matrix, (n,); −1 if in none."""
+        group = np.full(n, -1, dtype=np.int64)
         group[self.order] = np.repeat(np.arange(len(self)), np.diff(self.cuts))
         return group
 
@@ -111,7 +118,7 @@ class Groups:
         places = np.unique(self.cuts[:-1, None] + np.arange(SAMPLED) * last // (SAMPLED - 1))
         return self.order[places], np.searchsorted(places, self.cuts[:-1])
 
-    def labels(self, seen: Observations, axis: str) -> list[str]:
+    def labels(self, seen: Seen, axis: str) -> list[str]:
         """The name of each group: of its only member, or of its first and last."""
         labels = []
         for start, stop in itertools.pairwise(self.cuts):
@@ -131,7 +138,7 @@ class Groups:
 
 
 def make_grid(
-    seen: Observations,
+    seen: Seen,
     orders: tuple[NDArray[np.intp], NDArray[np.intp]],
     predict: Predict,
     members: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
@@ -140,7 +147,7 @@ def make_grid(
 
     Parameters
     ----------
-    seen : Observations
+    seen : Observations or SparseObservations
     orders : (M,) and (N,) arrays
         Rows and columns in the order in which they are drawn.
     predict : function of rows and columns, (n,) each
@@ -150,6 +157,10 @@ def make_grid(
     """
     whole = seen.n_rows * seen.n_columns <= MOST_CELLS and max(seen.shape) <= MOST_ON_A_SIDE
     most = MOST_ON_A_SIDE if whole else GRID_SIDE
+    # A mean over a large and sparse matrix would be next to nothing everywhere.
+    sampled = not whole and members is not None and isinstance(seen, SparseObservations)
+    if sampled and members is not None:
+        orders = _sample(orders[0], members[0]), _sample(orders[1], members[1].T)
     rows, columns = (Groups.of(order, most) for order in orders)
     factors = () if members is None else zip(members[0].T, members[1], strict=True)
     return Grid(
@@ -158,18 +169,36 @@ def make_grid(
         row_labels=rows.labels(seen, "row"),
         column_labels=columns.labels(seen, "column"),
         tiles=[{"rows": rows.runs(x), "columns": columns.runs(y)} for x, y in factors],
-        summarised=not whole,
+        summarised=max(len(rows.order), len(columns.order)) > most,
+        sampled=sampled,
     )
 
 
-def _observed(seen: Observations, rows: Groups, columns: Groups) -> Bits:
+def _sample(order: NDArray[np.intp], members: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Some rows or columns of each factor, (n, K), evenly spread in an order of all of them."""
+    most = max(2, GRID_SIDE // max(1, members.shape[1]))
+    drawn = np.zeros(len(order), dtype=bool)
+    for k in range(members.shape[1]):
+        own = np.flatnonzero(members[order, k])
+        drawn[own[np.linspace(0, len(own) - 1, min(most, len(own))).astype(np.intp)]] = True
+    return order[drawn] if drawn.any() else order[:GRID_SIDE]
+
+
+def _observed(seen: Seen, rows: Groups, columns: Groups) -> Bits:
     shape = len(rows), len(columns)
-    row_group, column_group = rows.of_each(), columns.of_each()
+    of_row, of_column = rows.of_each(seen.n_rows), columns.of_each(seen.n_columns)
     count, ones = np.zeros((2, shape[0] * shape[1]), dtype=np.int64)
+    sparse = isinstance(seen, SparseObservations)
     for row, column, value in entries_of(seen):
-        cell = row_group[row] * shape[1] + column_group[column]
+        if sparse:
+            drawn = (of_row[row] >= 0) & (of_column[column] >= 0)
+            row, column, value = row[drawn], column[drawn], value[drawn]
+        cell = of_row[row] * shape[1] + of_column[column]
         count += np.bincount(cell, minlength=len(count))
         ones += np.bincount(cell[value == 1], minlength=len(ones))
+    if sparse:  # what is not listed is zero
+        missing = count - ones
+        count = np.outer(np.diff(rows.cuts), np.diff(columns.cuts)).ravel() - missing
     share = np.round(FULL * ones / np.maximum(count, 1))
     return np.where(count > 0, share, NOTHING).astype(np.uint8).reshape(shape)
 
@@ -187,8 +216,18 @@ def _probability(predict: Predict, rows: Groups, columns: Groups) -> Bits:
     return np.round(FULL * out).astype(np.uint8)
 
 
-def entries_of(seen: Observations) -> Iterator[tuple[Integers, Integers, Bits]]:
-    """Rows, columns and values of the entries, some at a time."""
+def entries_of(seen: Seen) -> Iterator[tuple[Integers, Integers, Bits]]:
+    """Rows, columns and values of the entries, some at a time.
+
+    Where zeros are not listed, of the ones and the missing cells.
+    """
+    if isinstance(seen, SparseObservations):
+        for cells, code in ((seen.ones, 1), (seen.holes, MISSING)):
+            for start in range(0, len(cells), ENTRIES_PER_CHUNK):
+                at = np.arange(start, min(start + ENTRIES_PER_CHUNK, len(cells)))
+                row = np.searchsorted(cells.indptr, at, side="right") - 1
+                yield row, cells.columns[at], np.full(len(at), code, dtype=np.uint8)
+        return
     for start, stop, columns, values in seen.row_chunks():
         per_row = np.diff(seen.indptr[start : stop + 1])
         yield np.repeat(np.arange(start, stop), per_row), columns, values

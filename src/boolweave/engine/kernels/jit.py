@@ -24,6 +24,7 @@ FOLDER = "boolweave-"
 # Where compiled functions are, from the folder of the package.
 SOURCES = (
     "engine/kernels/*.py",
+    "engine/kernels/sparse/*.py",
     "decoding/*.py",
     "baselines/*.py",
     "search/kernels/*.py",

@@ -1,0 +1,353 @@
+"""Sparse matrices in which absence means zero: time, memory and what is found.
+
+    python benchmarks/sparse.py              everything but the largest size
+    python benchmarks/sparse.py --huge       also 10⁸ ones, which takes 6 GB
+    python benchmarks/sparse.py large roles  some parts
+
+    scaling   time of an iteration and memory against the number of ones
+    large     planted 100,000 × 20,000, K = 50, 10⁷ ones, 1% noise: time, memory, factors found
+    equal     planted 2000 × 1500, K = 30: the same answer as with every zero by itself?
+    roles     planted roles, 5% of the grants missing and 2% too many: roles found
+    baskets   market baskets, 88,000 × 16,000, K = 100: iterations in a second
+    peers     GreConD, Asso and ALS (implicit, in an environment of its own in .bench/)
+
+Every measurement is a process of its own, so that its peak memory can be seen. Tables go to
+standard output, numbers to benchmarks/results/sparse.json. Two threads work on each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results" / "sparse.json"
+ALS_PYTHON = ROOT / ".bench" / "implicit-venv" / "bin" / "python"
+N_JOBS = 2
+PARTS = ("scaling", "large", "equal", "roles", "baskets", "peers")
+
+
+# ---------------------------------------------------------------- matrices
+
+
+def planted(shape: tuple[int, int], K: int, n_ones: int, noise: float, seed: int) -> Any:
+    """About so many ones in K tiles; a share of them is missing, and as many others are there.
+
+    Returns the matrix and the factors, all scipy.sparse.
+    """
+    import scipy.sparse as sp
+
+    rng = np.random.default_rng(seed)
+    density = np.sqrt(n_ones / K / (shape[0] * shape[1]))
+    X = sp.random_array((shape[0], K), density=density, rng=rng, dtype=np.float32, format="csr")
+    Y = sp.random_array((K, shape[1]), density=density, rng=rng, dtype=np.float32, format="csr")
+    X.data[:], Y.data[:] = 1, 1
+    product = (X @ Y).tocoo()
+    kept = rng.random(product.nnz) >= noise
+    n_extra = round(noise * product.nnz)
+    rows = np.concatenate([product.row[kept], rng.integers(0, shape[0], n_extra)])
+    columns = np.concatenate([product.col[kept], rng.integers(0, shape[1], n_extra)])
+    values = np.ones(len(rows), dtype=np.uint8)
+    table = sp.coo_array((values, (rows, columns)), shape=shape).tocsr()
+    table.data[:] = 1
+    return table, X, Y
+
+
+def planted_roles(shape: tuple[int, int], K: int, per_user: int, size: int, seed: int) -> Any:
+    """Users with one to `per_user` roles; 5% of the grants are missing, 2% are too many."""
+    import scipy.sparse as sp
+
+    rng = np.random.default_rng(seed)
+    X, Y = np.zeros((shape[0], K), np.uint8), np.zeros((K, shape[1]), np.uint8)
+    for x in X:
+        x[rng.choice(K, rng.integers(1, per_user + 1), replace=False)] = 1
+    for y in Y:
+        y[rng.choice(shape[1], rng.integers(size // 2, 2 * size), replace=False)] = 1
+    granted = (X.astype(np.float32) @ Y.astype(np.float32)) > 0
+    seen = granted & (rng.random(shape) >= 0.05)
+    n_extra = round(0.02 * granted.sum())
+    seen[rng.integers(0, shape[0], n_extra), rng.integers(0, shape[1], n_extra)] = True
+    return sp.csr_array(seen.astype(np.uint8)), X, Y
+
+
+def market_baskets() -> Any:
+    """88,000 baskets of some ten items each, few items being in most of them."""
+    import scipy.sparse as sp
+
+    rng = np.random.default_rng(0)
+    shape, n = (88_000, 16_000), 905_000
+    popular = 1 / (np.arange(shape[1]) + 10) ** 0.9
+    columns = rng.choice(shape[1], size=n, p=popular / popular.sum())
+    values, rows = np.ones(n, dtype=np.uint8), rng.integers(0, shape[0], n)
+    table = sp.coo_array((values, (rows, columns)), shape=shape).tocsr()
+    table.data[:] = 1
+    return table
+
+
+# ---------------------------------------------------------------- measurements
+
+
+def timed_iterations(table: Any, K: int, n: int) -> dict[str, Any]:
+    """Time of an iteration of max-sum: all of them, and the median."""
+    from boolweave.data.ones import SparseObservations
+    from boolweave.engine.sparse.backend import SparseBackend
+    from boolweave.engine.sparse.patterns import first_beliefs
+    from boolweave.model.channel import Channel
+    from boolweave.model.model import Model
+
+    seen = SparseObservations.from_sparse(table)
+    backend = SparseBackend(seen, True, N_JOBS)
+    channel = Channel(one_given_zero=0.001, one_given_one=0.9)
+    problem = backend.problem(Model(K, channel, 0.05, 0.05))
+    field = first_beliefs(seen, backend.by_column[0], K, np.random.default_rng(0))
+    state = backend.start(problem, field)
+    seconds, of_cores = [], []
+    for i in range(n + 2):  # the first two compile, and are not counted
+        start, used = time.perf_counter(), time.process_time()
+        backend.step(problem, state, 0.4)
+        backend.log_posterior(problem, state)
+        if i >= 2:
+            seconds.append(time.perf_counter() - start)
+            of_cores.append(time.process_time() - used)
+    return {
+        "n_ones": seen.n_ones, "seconds": float(np.median(seconds)),
+        "cpu_seconds": float(np.median(of_cores)), "all": seconds,
+    }  # fmt: skip
+
+
+def scaling(n_ones: int) -> dict[str, Any]:
+    """Some 100 ones in a row, whatever the number of rows."""
+    shape, K = (n_ones // 100, 5000), 20
+    table, _, _ = planted(shape, K, n_ones, 0.01, 0)
+    return {**timed_iterations(table, K, 12), "shape": shape, "K": K}
+
+
+def large() -> dict[str, Any]:
+    from boolweave import BooleanMatrixFactorization
+    from boolweave.metrics import match_factors
+
+    table, X, Y = planted((100_000, 20_000), 50, 10**7, 0.01, 0)
+    start = time.perf_counter()
+    model = BooleanMatrixFactorization(
+        50, method="max-sum", noise=0.01, zeros="collective", n_jobs=N_JOBS, random_state=0
+    ).fit(table)
+    seconds = time.perf_counter() - start
+    truth = (part.toarray().astype(np.uint8) for part in (X, Y))
+    found = match_factors(*truth, model.row_factors_, model.components_)
+    return {
+        "n_ones": table.nnz, "seconds": seconds, "n_iter": model.n_iter_,
+        "jaccard": float(found.similarities.mean()), "worst": float(found.similarities.min()),
+    }  # fmt: skip
+
+
+def equal(seed: int) -> dict[str, Any]:
+    """From the same first factors, with every zero by itself and with all of a row at once."""
+    from boolweave.data.ones import SparseObservations
+    from boolweave.engine import loop
+    from boolweave.engine.integers import IntegerBackend
+    from boolweave.engine.sparse.backend import SparseBackend
+    from boolweave.engine.sparse.patterns import first_beliefs
+    from boolweave.model.channel import Channel
+    from boolweave.model.model import Model
+    from boolweave.model.products import boolean_product
+
+    shape, K = (2000, 1500), 30
+    table, X, Y = planted(shape, K, round(0.1 * shape[0] * shape[1]), 0.01, seed)
+    seen = SparseObservations.from_sparse(table)
+    model = Model(K, Channel(one_given_zero=0.01, one_given_one=0.95), 0.2, 0.2)
+    by_column = seen.ones.by_columns(shape[1])
+    field = first_beliefs(seen, by_column, K, np.random.default_rng(seed))
+    truth = boolean_product(X.toarray().astype(np.uint8), Y.toarray().astype(np.uint8))
+    answer: dict[str, Any] = {}
+    products = []
+    backends = {
+        "exact": lambda: IntegerBackend(seen.to_local(), N_JOBS),
+        "collective": lambda: SparseBackend(seen, True, N_JOBS),
+    }
+    for name, make in backends.items():
+        backend: Any = make()
+        problem = backend.problem(model)
+        start = time.perf_counter()
+        result = loop.run(backend, problem, backend.start(problem, field), seen, max_iter=60)
+        answer[f"seconds_{name}"] = (time.perf_counter() - start) / result.n_iter
+        products.append(result.Z)
+        answer[f"wrong_{name}"] = int((truth != result.Z).sum())
+    return {**answer, "different": int((products[0] != products[1]).sum())}
+
+
+def roles(rows: int, columns: int, K: int, per_user: int, size: int, seed: int) -> dict[str, Any]:
+    from boolweave import BooleanMatrixFactorization
+    from boolweave.metrics import match_factors
+
+    table, X, Y = planted_roles((rows, columns), K, per_user, size, seed)
+    start = time.perf_counter()
+    model = BooleanMatrixFactorization(K, zeros="collective", n_jobs=N_JOBS, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(table)
+    found = match_factors(X, Y, model.row_factors_, model.components_)
+    return {
+        "shape": [rows, columns], "K": K, "seed": seed, "seconds": time.perf_counter() - start,
+        "jaccard": float(found.similarities.mean()),
+        "found": int((found.similarities >= 0.95).sum()),
+    }  # fmt: skip
+
+
+def baskets() -> dict[str, Any]:
+    return timed_iterations(market_baskets(), 100, 30)
+
+
+def peer(name: str) -> dict[str, Any]:
+    """GreConD, Asso or boolweave itself on the planted 2000 × 1500."""
+    from boolweave import BooleanMatrixFactorization, baselines
+    from boolweave.data.observations import Observations
+
+    table, X, Y = planted((2000, 1500), 30, 300_000, 0.01, 0)
+    if name == "boolweave":
+        how: dict[str, Any] = {"method": "max-sum", "noise": 0.01, "random_state": 0}
+        method: Any = BooleanMatrixFactorization(30, zeros="collective", n_jobs=N_JOBS, **how)
+    else:
+        method, table = getattr(baselines, name)(30), Observations.from_sparse(table)
+    start = time.perf_counter()
+    method.fit(table)
+    seconds = time.perf_counter() - start
+    truth = ((X @ Y) > 0).toarray()
+    rows, columns = np.divmod(np.arange(truth.size), truth.shape[1])
+    wrong = int((method.predict(rows, columns).reshape(truth.shape) != truth).sum())
+    return {"seconds": seconds, "wrong": wrong}
+
+
+ALS = """
+import sys, time, json, numpy as np, scipy.sparse as sp
+from implicit.cpu.als import AlternatingLeastSquares
+table = sp.csr_matrix(sp.load_npz(sys.argv[1]), dtype=np.float32)
+model = AlternatingLeastSquares(
+    factors=int(sys.argv[2]), iterations=1, num_threads=int(sys.argv[3])
+)
+model.fit(table, show_progress=False)
+start = time.perf_counter()
+model.iterations = 10
+model.fit(table, show_progress=False)
+print(json.dumps({"seconds": (time.perf_counter() - start) / 10}))
+"""
+
+
+def als(which: str) -> dict[str, Any]:
+    """Time of an iteration of implicit's ALS with as many factors."""
+    import tempfile
+
+    import scipy.sparse as sp
+
+    if not ALS_PYTHON.exists():
+        folder = ALS_PYTHON.parent.parent
+        install = [str(ALS_PYTHON), "-m", "pip", "install", "-qq", "implicit==0.7.2"]
+        try:
+            subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
+            subprocess.run(install, check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            import shutil
+
+            shutil.rmtree(folder, ignore_errors=True)
+            return {"failed": f"implicit could not be installed ({error})"}
+    if which == "baskets":
+        table, K = market_baskets(), 100
+    else:
+        table, K = planted((100_000, 20_000), 50, 10**7, 0.01, 0)[0], 50
+    with tempfile.TemporaryDirectory() as folder_name:
+        file = Path(folder_name) / "table.npz"
+        sp.save_npz(file, table, compressed=False)
+        done = subprocess.run(
+            [str(ALS_PYTHON), "-c", ALS, str(file), str(K), str(N_JOBS)],
+            capture_output=True, text=True, check=False,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": str(N_JOBS)},
+        )  # fmt: skip
+    if done.returncode:
+        return {"failed": done.stderr[-500:]}
+    return dict(json.loads(done.stdout))
+
+
+# ---------------------------------------------------------------- processes and tables
+
+
+def in_a_process(name: str, *given: object) -> dict[str, Any]:
+    """One measurement in a process of its own, with its peak memory."""
+    words = [sys.executable, __file__, "--one", name, json.dumps(given)]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    told = process.stdout.read()
+    _, status, used = os.wait4(process.pid, 0)
+    if status:
+        return {"failed": f"status {status}"}
+    return {**json.loads(told), "peak_mb": used.ru_maxrss * 1024 / 1e6}
+
+
+def show(name: str, answer: dict[str, Any]) -> dict[str, Any]:
+    shown = {
+        key: f"{value:.4g}" if isinstance(value, float) else value
+        for key, value in answer.items()
+        if key != "all"
+    }
+    print(f"{name:<28}", "  ".join(f"{key} {value}" for key, value in shown.items()), flush=True)
+    return answer
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all if none")
+    parser.add_argument("--huge", action="store_true", help="also 10⁸ ones")
+    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.one:
+        print(json.dumps(globals()[asked.one[0]](*json.loads(asked.one[1]))))
+        return
+    unknown = set(asked.parts) - set(PARTS)
+    if unknown:
+        parser.error(f"there is no part {min(unknown)}; expected {', '.join(PARTS)}")
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for part in asked.parts or PARTS:
+        results[part] = measure(part, asked.huge)
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+
+
+def measure(part: str, huge: bool) -> Any:
+    if part == "scaling":
+        powers = (5, 6, 7, 8) if huge else (5, 6, 7)
+        found = [show(f"10^{p} ones", in_a_process("scaling", 10**p)) for p in powers]
+        done = [one for one in found if "failed" not in one]
+        each = [1e9 * one["cpu_seconds"] / one["n_ones"] / one["K"] for one in done]
+        print("nanoseconds of a core for each one and factor:", [round(t, 2) for t in each])
+        return found
+    if part == "equal":
+        found = [show(f"seed {s}", in_a_process("equal", s)) for s in range(10)]
+        same = sum(one.get("different") == 0 for one in found)
+        print(f"the same answer as with every zero by itself: {same} of 10")
+        return found
+    if part == "roles":
+        sizes = [(1000, 500, 20, 3, 20), (3000, 1500, 60, 4, 25), (3000, 1000, 100, 5, 15)]
+        return [
+            show(f"{size[:3]}, seed {s}", in_a_process("roles", *size, s))
+            for size in sizes
+            for s in range(3)
+        ]
+    if part == "peers":
+        found = {
+            name: show(name, in_a_process("peer", name))
+            for name in ("boolweave", "GreConD", "Asso")
+        }
+        for which in ("baskets", "large"):
+            found[f"ALS, {which}"] = show(f"ALS, {which}", in_a_process("als", which))
+        return found
+    return show(part, in_a_process(part))
+
+
+if __name__ == "__main__":
+    main()

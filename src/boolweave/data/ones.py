@@ -1,0 +1,348 @@
+"""A matrix of zeros and ones of which only the ones are listed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from boolweave.data import sparse
+from boolweave.data.entries import CompressedRows, check_shape, index_dtype, scan_columns
+from boolweave.data.labels import Labels, check_labels
+from boolweave.data.observations import Observations
+from boolweave.data.observed import ObservedEntries
+from boolweave.runtime.types import Array, Integers
+
+if TYPE_CHECKING:
+    from boolweave.data.observations import Duplicates
+
+
+# Zeros are worth treating all at once where there are so many cells, and so small a share of ones.
+MANY_CELLS = 50_000_000
+FEW_ONES = 0.1
+
+
+def is_large_and_sparse(shape: tuple[int, int], n_ones: int) -> bool:
+    """Whether a matrix has so many cells, and so few ones, that zeros should not be listed."""
+    n_cells = shape[0] * shape[1]
+    return n_cells >= MANY_CELLS and n_ones <= FEW_ONES * n_cells
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Cells of a matrix, by rows: row m has the columns ``columns[indptr[m]:indptr[m + 1]]``."""
+
+    indptr: NDArray[np.int64]  # (M + 1,)
+    columns: Integers  # (n,), strictly increasing in every row
+
+    @classmethod
+    def none(cls, n_rows: int) -> Cells:
+        """No cells of so many rows."""
+        return cls(np.zeros(n_rows + 1, dtype=np.int64), np.zeros(0, dtype=np.int32))
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def rows(self) -> NDArray[np.int64]:
+        """The row of every cell, (n,)."""
+        return np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
+
+    def take_rows(self, index: Array | slice) -> Cells:
+        """Take some rows, in the order asked for."""
+        starts = self.indptr[:-1][index]
+        lengths = self.indptr[1:][index] - starts
+        indptr = np.concatenate([[0], np.cumsum(lengths)])
+        return Cells(
+            indptr, self.columns[np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])]
+        )
+
+    def by_columns(self, n_columns: int) -> Cells:
+        """Exchange rows and columns."""
+        from scipy.sparse import csr_array
+
+        shape = len(self.indptr) - 1, n_columns
+        held = np.zeros(len(self), dtype=np.int8)
+        turned = csr_array((held, self.columns, self.indptr), shape=shape).tocsc()
+        return Cells(turned.indptr.astype(np.int64), turned.indices)
+
+    def joined(self, other: Cells) -> Cells:
+        """The cells of both, which have none in common."""
+        if not len(other):
+            return self
+        if not len(self):
+            return other
+        rows = np.concatenate([self.rows(), other.rows()])
+        columns = np.concatenate([self.columns, other.columns])
+        order = np.lexsort((columns, rows))
+        return Cells(self.indptr + other.indptr, columns[order])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SparseObservations(ObservedEntries):
+    """A matrix in which every cell that is not listed is an observed zero.
+
+    It takes memory for its ones and its missing cells, and for nothing else. Make one with
+    `from_sparse`, or with `from_listed`.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Number of rows M and of columns N.
+    ones : Cells
+        Where a one was observed.
+    missing : Cells, optional
+        Where nothing was observed; none if left out.
+    row_labels, column_labels : arrays of str, shapes (M,) and (N,), optional
+        Names, all different.
+
+    Examples
+    --------
+    >>> import scipy.sparse
+    >>> from boolweave.data.ones import SparseObservations
+    >>> SparseObservations.from_sparse(scipy.sparse.csr_array([[0, 1, 0], [1, 1, 0]]))
+    SparseObservations(2 rows × 3 columns, 3 ones, 0 missing, all else zero)
+    """
+
+    shape: tuple[int, int]
+    ones: Cells
+    missing: Cells | None = None  # replaced by no cells
+    row_labels: Labels | None = None
+    column_labels: Labels | None = None
+
+    def __post_init__(self) -> None:
+        n_rows, n_columns = shape = check_shape(self.shape)
+        missing = Cells.none(n_rows) if self.missing is None else self.missing
+        found = {
+            "shape": shape,
+            "ones": _checked("ones", self.ones, shape),
+            "missing": _checked("missing", missing, shape),
+            "row_labels": check_labels(self.row_labels, n_rows, "row"),
+            "column_labels": check_labels(self.column_labels, n_columns, "column"),
+        }
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
+        if len(missing) and _have_common(self.ones, missing, n_columns):
+            raise ValueError("a cell must not be both a one and missing; list it once")
+
+    def __repr__(self) -> str:
+        n_rows, n_columns = self.shape
+        return (
+            f"SparseObservations({n_rows} rows × {n_columns} columns, {self.n_ones} ones, "
+            f"{len(self.holes)} missing, all else zero)"
+        )
+
+    # ------------------------------------------------------------ how to make one
+
+    @classmethod
+    def from_sparse(
+        cls,
+        matrix: Any,
+        *,
+        row_labels: Any = None,
+        column_labels: Any = None,
+        duplicates: Duplicates = "error",
+    ) -> Self:
+        """Take the ones of a scipy.sparse array or matrix of any format.
+
+        Parameters
+        ----------
+        matrix : scipy.sparse array or matrix, shape (M, N)
+            Stored entries of 0, 1 or NaN (missing). All that is not stored is zero.
+        row_labels, column_labels : sequences of M and of N names, optional
+        duplicates : {"error", "majority"}
+            As in `Observations.from_sparse`.
+
+        Examples
+        --------
+        >>> import scipy.sparse
+        >>> from boolweave.data.ones import SparseObservations
+        >>> owns = scipy.sparse.coo_array(([1, float("nan")], ([0, 1], [2, 0])), shape=(2, 3))
+        >>> SparseObservations.from_sparse(owns).n_observed
+        5
+        """
+        listed = sparse.from_sparse(matrix, "missing", row_labels, column_labels, duplicates)
+        return cls.from_listed(listed, *sparse.stored_cells(matrix))
+
+    @classmethod
+    def from_listed(cls, listed: CompressedRows, rows: Integers, columns: Integers) -> Self:
+        """Take the ones of listed entries: all else is zero, except what has no value.
+
+        rows, columns (n,): all cells that were given, in any order and as often as they were; those
+        that are not among the entries are missing.
+        """
+        ones = _ones(listed.indptr, listed.indices, listed.values)
+        missing = _missing((rows, columns), listed)
+        return cls(listed.shape, ones, missing, listed.row_labels, listed.column_labels)
+
+    @classmethod
+    def from_observations(cls, seen: Observations) -> Self:
+        """Take the ones of observations; what they do not observe is missing."""
+        ones = _ones(seen.indptr, seen.indices, seen.values)
+        missing = None
+        if not seen.is_complete:
+            sparse.check_room(seen.shape, 'say `zeros="exact"`')
+            there = np.zeros(seen.shape, dtype=bool)
+            there[seen.rows_of_entries(), seen.indices] = True
+            indptr = np.concatenate([[0], np.cumsum(seen.n_columns - np.diff(seen.indptr))])
+            missing = Cells(indptr, np.nonzero(~there)[1])
+        return cls(seen.shape, ones, missing, seen.row_labels, seen.column_labels)
+
+    # ------------------------------------------------------------ what it tells
+
+    @property
+    def holes(self) -> Cells:
+        """The missing cells."""
+        assert self.missing is not None
+        return self.missing
+
+    @property
+    def n_observed(self) -> int:
+        """Number of observed entries: all cells that are not missing."""
+        return self.shape[0] * self.shape[1] - len(self.holes)
+
+    @property
+    def n_ones(self) -> int:
+        """Number of observed ones."""
+        return len(self.ones)
+
+    @property
+    def entries_by_row(self) -> NDArray[np.int64]:
+        """Where the ones of each row start, (M + 1,)."""
+        return self.ones.indptr
+
+    @property
+    def n_bytes_in_files(self) -> int:
+        """None of it is in files."""
+        return 0
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of shape and cells."""
+        data = hashlib.blake2b(repr(("sparse", self.shape)).encode(), digest_size=16)
+        for cells in (self.ones, self.holes):
+            for array in (cells.indptr, cells.columns):
+                data.update(np.ascontiguousarray(array).data)
+        return data.hexdigest()
+
+    def observed_per_line(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Count the observed entries of every row and of every column, (M,) and (N,)."""
+        n_rows, n_columns = self.shape
+        missing = np.bincount(self.holes.columns, minlength=n_columns)
+        return n_columns - np.diff(self.holes.indptr), n_rows - missing
+
+    @cached_property
+    def not_zero(self) -> Cells:
+        """The ones and the missing cells."""
+        return self.ones.joined(self.holes)
+
+    def as_ones(self) -> Observations:
+        """The ones alone, as observations that miss all else; nothing is copied."""
+        values = np.ones(self.n_ones, dtype=np.uint8)
+        return Observations(self.shape, self.ones.indptr, self.ones.columns, values)
+
+    # ------------------------------------------------------------ others made from it
+
+    def take_rows(self, index: ArrayLike | slice) -> Observations:
+        """Take some rows, in the order asked for, with all their zeros."""
+        return self.some_rows(index)._with_zeros()
+
+    def some_rows(self, index: ArrayLike | slice) -> SparseObservations:
+        """Take some rows, in the order asked for, without listing zeros."""
+        if not isinstance(index, slice):
+            index = np.asarray(index)
+            index = index if index.size else index.astype(np.intp)
+        ones = self.ones.take_rows(index)
+        labels = None if self.row_labels is None else self.row_labels[index]
+        return replace(
+            self,
+            shape=(len(ones.indptr) - 1, self.n_columns),
+            ones=ones,
+            missing=self.holes.take_rows(index),
+            row_labels=labels,
+        )
+
+    def to_local(self) -> Observations:
+        """Return all entries, zeros too; MemoryError if there are too many of them."""
+        sparse.check_room(self.shape, "take what does not need every zero")
+        return self._with_zeros()
+
+    def _with_zeros(self) -> Observations:
+        n_rows, n_columns = self.shape
+        seen = np.zeros(self.shape, dtype=np.uint8)
+        columns: Integers
+        seen[self.ones.rows(), self.ones.columns] = 1
+        if not len(self.holes):
+            indptr = np.arange(n_rows + 1, dtype=np.int64) * n_columns
+            columns = np.tile(np.arange(n_columns, dtype=index_dtype(n_columns)), n_rows)
+            values = seen.ravel()
+        else:
+            there = np.ones(self.shape, dtype=bool)
+            there[self.holes.rows(), self.holes.columns] = False
+            indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
+            columns = np.nonzero(there)[1].astype(index_dtype(n_columns), copy=False)
+            values = seen[there]
+        return Observations(
+            self.shape, indptr, columns, values, self.row_labels, self.column_labels
+        )
+
+    def sum_over_rows(self, function: Callable[..., Array], by_row: Array) -> Array:
+        """Call a function of these observations and of an array (M, …)."""
+        return function(self, by_row)
+
+
+def _ones(indptr: NDArray[np.int64], columns: Integers, values: NDArray[np.uint8]) -> Cells:
+    """The entries whose value is 1; nothing is copied if all are."""
+    one = values == 1
+    if one.all():
+        return Cells(indptr, columns)
+    return Cells(np.concatenate([[0], np.cumsum(one)])[indptr], columns[one])
+
+
+def _missing(stored: tuple[Integers, Integers], listed: CompressedRows) -> Cells | None:
+    """The cells that are stored but not among the entries: as NaN, or as a tie of 0 and 1."""
+    if len(stored[0]) == len(listed.indices):
+        return None
+    (n_rows, n_columns), (rows, columns) = listed.shape, stored
+    row_of = np.repeat(np.arange(n_rows), np.diff(listed.indptr))
+    known = row_of * np.int64(n_columns) + listed.indices
+    cells = np.setdiff1d(rows.astype(np.int64) * n_columns + columns, known)
+    rows, columns = np.divmod(cells, max(1, n_columns))
+    counts = np.bincount(rows, minlength=n_rows)
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return Cells(indptr, columns.astype(index_dtype(n_columns)))
+
+
+def _checked(name: str, cells: Cells, shape: tuple[int, int]) -> Cells:
+    """The cells in their types, read-only; ValueError if they cannot be those of the shape."""
+    n_rows, n_columns = shape
+    indptr = np.asarray(cells.indptr).astype(np.int64, copy=False)
+    columns: Integers = np.asarray(cells.columns).astype(index_dtype(n_columns), copy=False)
+    rising = len(indptr) == n_rows + 1 and not (indptr[1:] < indptr[:-1]).any()
+    if not rising or indptr[0] != 0 or indptr[-1] != len(columns):
+        raise ValueError(
+            f"{name}: indptr must have {n_rows + 1} numbers that rise from 0 to the "
+            f"{len(columns)} cells; make it with SparseObservations.from_sparse"
+        )
+    lowest, highest, increase = scan_columns(indptr, columns)
+    if lowest < 0 or highest >= n_columns or not increase:
+        raise ValueError(
+            f"{name}: columns must rise strictly in every row, within 0 to {n_columns - 1}; make "
+            "it with SparseObservations.from_sparse"
+        )
+    indptr, columns = indptr.view(), columns.view()  # the caller's own arrays stay writable
+    indptr.flags.writeable = columns.flags.writeable = False
+    return Cells(indptr, columns)
+
+
+def _have_common(one: Cells, other: Cells, n_columns: int) -> bool:
+    """Whether two lists have a cell in common."""
+    few, many = sorted((one, other), key=len)
+    wanted = few.rows() * n_columns + few.columns
+    found = many.rows() * n_columns + many.columns
+    at = np.searchsorted(found, wanted)
+    return bool((found[np.minimum(at, len(found) - 1)] == wanted).any()) if len(few) else False

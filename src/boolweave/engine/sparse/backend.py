@@ -1,0 +1,369 @@
+"""The back end for sparse matrices: messages of ones, and all zeros of a row at once.
+
+Ones have messages as in any other back end, which keeps them: small integers or floats. What zeros
+send is one number for each variable (`collective`), which that back end takes for a field. Zeros
+that the decoded factors cover are the exception: another factor there has nothing to lose. They
+are few in a good answer; a list of them, made anew every few iterations, has messages of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+from weakref import ref
+
+import numpy as np
+
+from boolweave.data.ones import Cells
+from boolweave.engine.backend import (
+    AnyBackend,
+    Beliefs,
+    KeptBeliefs,
+    Messages,
+    Problem,
+    State,
+    check_like,
+    no_array,
+)
+from boolweave.engine.floats import FloatBackend
+from boolweave.engine.integers import IntegerBackend
+from boolweave.engine.kernels.max_sum import Sides
+from boolweave.engine.kernels.sparse import collective as kernels
+from boolweave.engine.sparse.collective import FINE, STEPS, Scale, Side, quantised, renew_sums
+from boolweave.engine.sparse.listed import Listed, most_listed
+from boolweave.engine.sparse.tiles import Tiles
+from boolweave.engine.sparse.wide import wide_start
+from boolweave.runtime.threads import pool_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from boolweave.data.ones import SparseObservations
+    from boolweave.engine.backend import Semiring
+    from boolweave.engine.field import Field
+    from boolweave.model.model import Model
+    from boolweave.runtime.storage import Memory
+    from boolweave.runtime.types import Floats
+
+# Iterations between two lists of covered zeros.
+REFRESH = 5
+
+
+@dataclass(frozen=True, eq=False)
+class SparseProblem(Problem):
+    """A problem whose zeros all say the same."""
+
+    of_ones: Problem  # the problem of the back end that keeps the messages of ones
+    strength: float  # λ, what a zero says against a term
+    of_one: float  # what a one says for it
+    free: float  # log p(o | z = 0) of all zeros and missing cells
+
+    @cached_property
+    def _scales(self) -> dict[Semiring, Scale]:
+        return {}
+
+    def scale(self, semiring: Semiring) -> Scale:
+        """The steps of beliefs, with their tables, made once."""
+        return self._scales.setdefault(semiring, Scale(self.strength, semiring))
+
+
+@dataclass(eq=False)
+class SparseMessages(Messages):
+    """Messages of ones, what all zeros send, and messages of the covered zeros."""
+
+    of_ones: Messages
+    rows: Floats  # (M, K) what the zeros of a row send to it, but for those listed
+    columns: Floats  # (K, N)
+    row_steps: NDArray[np.int16]  # (M, stride) beliefs in the last iteration
+    column_steps: NDArray[np.int16]  # (N, stride)
+    listed: Listed
+
+    def __post_init__(self) -> None:
+        # what follows from these: the list by columns; all that zeros and a field add to beliefs;
+        # and the beliefs in a problem
+        self.listed_by_column: Cells | None = None
+        self.field: tuple[Field | None, ZeroField] | None = None
+        self.current: tuple[ref[SparseProblem], Beliefs] | None = None
+        # arrays that may be written to
+        self.spare: ZeroField | None = None
+        self.room: Beliefs | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ZeroField:
+    """What zeros and first beliefs add to the beliefs of ones: a field to their back end."""
+
+    rows: Floats  # (M, K)
+    columns: Floats  # (K, N)
+    after: ZeroField | None = None  # what it is after the iteration
+
+    def of_rows(self, rows: slice) -> Floats:
+        """Log-odds of some rows, (rows, K)."""
+        return self.rows[rows]
+
+    def of_columns(self) -> Floats:
+        """Log-odds of the columns, (K, N)."""
+        return self.columns
+
+    def faded(self, damping: float) -> ZeroField | None:
+        """The field after an iteration."""
+        return self.after
+
+
+class SparseBackend:
+    """Messages of ones, and all zeros of a row or column at once; for the OR product.
+
+    Parameters
+    ----------
+    observations : SparseObservations
+    integers : bool
+        Whether the messages of ones are small integers.
+    n_jobs : int, optional
+        Number of threads.
+    store : Memory, optional
+        Where messages of ones are kept, if these are integers.
+    """
+
+    def __init__(
+        self,
+        observations: SparseObservations,
+        integers: bool = True,
+        n_jobs: int | None = None,
+        store: Memory | None = None,
+    ) -> None:
+        self.observations = observations
+        ones = observations.as_ones()
+        self.ones: AnyBackend = (
+            IntegerBackend(ones, n_jobs, store) if integers else FloatBackend(ones, n_jobs)
+        )
+        self.pool = pool_of(n_jobs)
+        n_columns = observations.n_columns
+        # cells that are no collective zeros: the ones, and what is missing
+        self.by_row = [observations.ones, observations.holes]
+        self.by_column = [cells.by_columns(n_columns) for cells in self.by_row]
+        # what was scored last: problem, messages, iteration; and how many zeros were covered
+        self._scored: tuple[ref[Problem], ref[Messages], int, int] | None = None
+
+    def problem(self, model: Model) -> SparseProblem:
+        """Pose the problem of the observations and a model."""
+        by_value = model.channel.log_probabilities_by_value()
+        if by_value is None or model.product != "or":
+            raise ValueError(
+                'zeros="collective" needs the OR product and a channel that is the same for all '
+                'entries; use zeros="exact"'
+            )
+        of_zero, of_one = (by_value[1] - by_value[0]).tolist()
+        if not of_zero < 0 < of_one:
+            raise ValueError(
+                'zeros="collective" needs a channel in which a 1 speaks for a 1, and a 0 for a 0: '
+                f"got {model.channel}; give one_given_one above one_given_zero"
+            )
+        seen, given_zero = self.observations, by_value[0]
+        free = (seen.n_observed - seen.n_ones) * float(given_zero[0])
+        missing = model.channel.missing_given_zero
+        if missing is not None and len(seen.holes):
+            free += len(seen.holes) * float(np.log(np.asarray(missing)))
+        inner: Problem = self.ones.problem(model)
+        return SparseProblem(
+            model, seen.shape, inner.row_prior, inner.column_prior,
+            inner.log_probability_of_zeros + free, inner,
+            -of_zero, of_one, free,
+        )  # fmt: skip
+
+    # ------------------------------------------------------------ messages
+
+    def random_start(self, problem: SparseProblem, random: np.random.Generator) -> State:
+        """Make messages that say nothing; first beliefs begin at ones drawn at random."""
+        return self.start(problem, wide_start(self, problem, random))
+
+    def start(self, problem: SparseProblem, field: Field | None = None) -> State:
+        """Make messages that say nothing; beliefs are the priors and the field."""
+        (M, N), K = problem.shape, problem.n_components
+        inner = self.ones.start(problem.of_ones, None)
+        assert inner.messages is not None
+        messages = SparseMessages(
+            inner.messages, np.zeros((M, K), np.float32), np.zeros((K, N), np.float32),
+            quantised(M, K), quantised(N, K), Listed.none(M, K),
+        )  # fmt: skip
+        return State(messages, field=field)
+
+    def to_sum_product(self, problem: SparseProblem, state: State) -> State:
+        """Convert the messages of max-sum, for sum-product to go on from them."""
+        before = messages_of(state)
+        inner = self.ones.to_sum_product(problem.of_ones, self._inner(state))
+        assert inner.messages is not None
+        after = SparseMessages(
+            inner.messages, before.rows, before.columns,
+            np.zeros_like(before.row_steps), np.zeros_like(before.column_steps),
+            before.listed.to_sum_product(),
+        )  # fmt: skip
+        return replace(state, messages=after, semiring="sum-product")
+
+    def to_floats(
+        self, problem: SparseProblem, state: State
+    ) -> tuple[SparseBackend, SparseProblem, State]:
+        """Stay as it is: sums of zeros are floats, and floats for ones would be many."""
+        return self, problem, state
+
+    def check(self, problem: SparseProblem, state: State) -> None:
+        """Raise ValueError unless the messages of a stored state are such as this problem has."""
+        found = state.messages
+        if not isinstance(found, SparseMessages):
+            raise ValueError("expected messages of ones and sums of zeros")
+        (M, N), K = problem.shape, problem.n_components
+        check_like(no_array((M, K), np.float32), found.rows)
+        check_like(no_array((K, N), np.float32), found.columns)
+        check_like(no_array(quantised(M, K).shape, np.int16), found.row_steps)
+        check_like(no_array(quantised(N, K).shape, np.int16), found.column_steps)
+        found.listed.check(problem.shape, K)
+        self.ones.check(problem.of_ones, self._inner(state))
+
+    # ------------------------------------------------------------ beliefs
+
+    def beliefs(self, problem: SparseProblem, state: State) -> Beliefs:
+        """Add the priors of the problem, the sums of the messages and the field."""
+        messages = messages_of(state)
+        if messages.current is None or messages.current[0]() is not problem:
+            inner = self._inner(state)
+            found = self.ones.keep_beliefs(problem.of_ones, inner, messages.room)
+            messages.room = None
+            messages.current = ref(problem), Beliefs(found.rows, found.columns)
+        return messages.current[1]
+
+    def keep_beliefs(
+        self, problem: SparseProblem, state: State, before: KeptBeliefs | None
+    ) -> Beliefs:
+        """Keep the beliefs of this iterate; those kept before may be overwritten."""
+        now = self.beliefs(problem, state)
+        if before is None:
+            return Beliefs(now.rows.copy(), now.columns.copy())
+        before.rows[...] = now.rows
+        before.columns[...] = now.columns
+        return Beliefs(before.rows, before.columns)
+
+    def log_posterior(self, problem: SparseProblem, state: State) -> float:
+        """log p(X) + log p(Y) + Σ log p(o|z) of the factors that the beliefs decode to."""
+        messages = messages_of(state)
+        last, changed = self._scored, any(state.n_changed)
+        same = last is not None and last[0]() is problem and last[1]() is messages
+        if last is None or not same or changed or last[2] != state.n_iter - 1:
+            beliefs = self.beliefs(problem, state)
+            tiles = Tiles.of_beliefs(beliefs.rows, beliefs.columns)
+            zeros = int(tiles.counts(self.observations)[0, 1])
+        else:
+            zeros = last[3]
+        self._scored = ref(problem), ref(messages), state.n_iter, zeros
+        score: float = self.ones.log_posterior(problem.of_ones, self._inner(state))
+        return score + problem.free - problem.strength * zeros
+
+    def allows(self, model: Model) -> bool:
+        """Whether messages of this kind can be those of a model."""
+        return self.ones.allows(model) and model.product == "or"
+
+    def mean_evidence(self, problem: SparseProblem) -> float:
+        """What an observed entry says on average, |L|."""
+        share = self.observations.share_of_ones
+        of_ones = self.ones.mean_evidence(problem.of_ones)
+        return share * of_ones + (1 - share) * problem.strength
+
+    # ------------------------------------------------------------ one iteration
+
+    def step(self, problem: SparseProblem, state: State, damping: float) -> None:
+        """Do one iteration; the messages of the state are replaced."""
+        messages, before = messages_of(state), self.beliefs(problem, state)
+        if state.n_iter % REFRESH == 0 and state.n_iter:
+            self._refresh(problem, state, before)
+        now = self._field(state)
+        change = self._renew_sums(problem, messages, state.semiring, before, damping)
+        left = None if state.field is None else state.field.faded(damping)
+        after = _without_listed(messages, left, messages.spare)
+        moved, of_zeros = messages.listed.step(
+            problem.strength, state.semiring, damping, before, Sides(after.rows, after.columns)
+        )
+        inner = self._inner(state, replace(now, after=after))
+        self.ones.step(problem.of_ones, inner, damping)
+        messages.field, messages.current, messages.spare = (left, after), None, now
+        messages.room = before
+        state.field = left
+        state.n_changed = inner.n_changed
+        state.residual = max(inner.residual, moved, damping * change)
+        state.expected_ones = (inner.expected_ones[0], of_zeros)
+        state.n_iter += 1
+
+    def _renew_sums(
+        self, problem: SparseProblem, messages: SparseMessages, semiring: Semiring,
+        before: Beliefs, damping: float,
+    ) -> float:  # fmt: skip
+        """Damp the sums of zeros towards those of these beliefs.
+
+        Returns the largest change of what a variable tells zeros since the last time: in max-sum as
+        a share of λ, in sum-product in log-odds.
+        """
+        scale = problem.scale(semiring)
+        low, high = (np.float32(limit) for limit in scale.limits)
+        per_odds = np.float32(scale.per_odds)
+        change = max(
+            kernels.quantise(before.rows, per_odds, low, high, messages.row_steps),
+            kernels.quantise(before.columns.T, per_odds, low, high, messages.column_steps),
+        )
+        listed = messages.listed.cells
+        if messages.listed_by_column is None:
+            messages.listed_by_column = listed.by_columns(problem.shape[1])
+        rows = Side(messages.row_steps, [*self.by_row, listed])
+        columns = Side(messages.column_steps, [*self.by_column, messages.listed_by_column])
+        renew_sums(scale, rows, columns, damping, messages.rows, self.pool)
+        renew_sums(scale, columns, rows, damping, messages.columns.T, self.pool)
+        return float(change) / (STEPS if semiring == "max-sum" else FINE)
+
+    def _refresh(self, problem: SparseProblem, state: State, before: Beliefs) -> None:
+        """List the zeros that the decoded factors cover anew.
+
+        What joins the list is no longer among the zeros of its row, and the other way round; what
+        is sent in all stays as it is.
+        """
+        messages, semiring = messages_of(state), state.semiring
+        tiles = Tiles.of_beliefs(before.rows, before.columns)
+        cells = tiles.covered_zeros(self.observations, most_listed(problem.n_components))
+        listed = messages.listed.replaced(cells, problem.strength, semiring, before)
+        sums = Sides(messages.rows, messages.columns)
+        messages.listed.add_to(sums, semiring)
+        listed.add_to(sums, semiring, -1)
+        messages.listed, messages.listed_by_column = listed, None
+
+    # ------------------------------------------------------------ as the back end of ones sees it
+
+    def _field(self, state: State) -> ZeroField:
+        """What zeros and first beliefs add to beliefs."""
+        messages = messages_of(state)
+        if messages.field is None or messages.field[0] is not state.field:
+            field = _without_listed(messages, state.field)
+            messages.listed.add_to(Sides(field.rows, field.columns), state.semiring)
+            messages.field = state.field, field
+        return messages.field[1]
+
+    def _inner(self, state: State, field: ZeroField | None = None) -> State:
+        """The state of the back end of ones."""
+        field = self._field(state) if field is None else field
+        of_ones = messages_of(state).of_ones
+        return replace(state, messages=of_ones, field=field)  # type: ignore[arg-type]
+
+
+def messages_of(state: State) -> SparseMessages:
+    """The messages of a state of this back end."""
+    assert isinstance(state.messages, SparseMessages)
+    return state.messages
+
+
+def _without_listed(
+    messages: SparseMessages, field: Field | None, room: ZeroField | None = None
+) -> ZeroField:
+    """What zeros that are not listed, and first beliefs, add to beliefs; written to `room`."""
+    if room is None:
+        room = ZeroField(np.empty_like(messages.rows), np.empty_like(messages.columns))
+    np.copyto(room.rows, messages.rows)
+    np.copyto(room.columns, messages.columns)
+    if field is not None:
+        np.add(room.rows, field.of_rows(slice(None)), out=room.rows)
+        np.add(room.columns, field.of_columns(), out=room.columns)
+    return room

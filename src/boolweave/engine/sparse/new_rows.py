@@ -1,0 +1,69 @@
+"""New rows of a sparse matrix, with as few of their zeros as are needed to decode them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from boolweave.data.observations import Observations
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from scipy.sparse import csr_array
+
+    from boolweave.data.ones import Cells, SparseObservations
+    from boolweave.runtime.types import Floats
+
+# A factor may be one of a row's if its ones outweigh this share of its zeros: others may cover some
+# of these.
+SHARE_OF_ZEROS = 0.5
+
+
+def with_some_zeros(
+    seen: SparseObservations, bits: NDArray[np.uint8], evidence: tuple[float, float], prior: Floats
+) -> tuple[Observations, NDArray[np.bool_]]:
+    """The ones of all rows, and those zeros that speak against factors which a row may have.
+
+    Parameters
+    ----------
+    seen : SparseObservations, (M, N)
+    bits : (N, K) array
+        The column factor.
+    evidence : (float, float)
+        L of a zero and of a one.
+    prior : (M, K) array
+        Log-odds of the rows.
+
+    Returns
+    -------
+    observations : Observations, (M, N)
+    possible : (M, K) array of bool
+        The factors that each row may have; without the zeros that are left out nothing speaks
+        against the others.
+    """
+    from scipy.sparse import csr_array
+
+    factors = csr_array(bits.astype(np.int32))
+    hits = (_matrix(seen.ones, seen.n_columns) @ factors).toarray()
+    misses = bits.sum(axis=0, dtype=np.int64) - hits
+    possible = evidence[1] * hits + SHARE_OF_ZEROS * evidence[0] * misses + prior > 0
+    covered = csr_array(possible.astype(np.int32)) @ factors.T
+    covered.data[:] = 1
+    # 1: a zero; 2, 3: a one; 4, 5: missing
+    codes = covered + 2 * _matrix(seen.ones, seen.n_columns)
+    if len(seen.holes):
+        codes = codes + 4 * _matrix(seen.holes, seen.n_columns)
+    codes = csr_array(codes)
+    codes.sort_indices()
+    there = codes.data < 4
+    indptr = np.concatenate([[0], np.cumsum(there)])[codes.indptr]
+    values = (codes.data[there] >= 2).astype(np.uint8)
+    return Observations(seen.shape, indptr, codes.indices[there], values), possible
+
+
+def _matrix(cells: Cells, n_columns: int) -> csr_array:
+    from scipy.sparse import csr_array
+
+    ones = np.ones(len(cells), dtype=np.int32)
+    return csr_array((ones, cells.columns, cells.indptr), shape=(len(cells.indptr) - 1, n_columns))

@@ -1,0 +1,139 @@
+"""The cells that decoded factors cover, counted and listed without the matrix.
+
+Work and memory go with the ones and with the area of the tiles, never with rows times columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from boolweave.data.ones import Cells
+from boolweave.engine.kernels.sparse import tiles as kernels
+from boolweave.model.odds import sigmoid
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from boolweave.data.ones import SparseObservations
+    from boolweave.runtime.types import Floats, Integers
+
+
+# Below this probability a row or a column does not count as one of a factor's, however many there
+# are: some thousand factors together would still say 0.
+NEGLIGIBLE = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class Tiles:
+    """Decoded factors as lists: the factors of each row, and the columns of each factor."""
+
+    by_row: Cells  # (M rows; columns are factors)
+    by_factor: Cells  # (K rows; columns are those of the matrix)
+    shape: tuple[int, int]
+
+    @classmethod
+    def of_beliefs(cls, rows: Floats, columns: Floats) -> Tiles:
+        """The tiles of the factors that beliefs (M, K) and (K, N) decode to."""
+        return cls(_above_zero(rows), _above_zero(columns), (len(rows), columns.shape[1]))
+
+    def n_cells(self) -> int:
+        """Count the cells that are covered by at least one tile."""
+        return int(kernels.count_covered_cells(*self._lists, self._marks()))
+
+    def covered(self, cells: Cells) -> NDArray[np.bool_]:
+        """Whether each of the cells is covered, (n,)."""
+        out = np.zeros(len(cells), dtype=bool)
+        if len(cells):
+            kernels.find_covered(*self._lists, cells.indptr, cells.columns, self._marks(), out)
+        return out
+
+    def counts(self, seen: SparseObservations) -> NDArray[np.int64]:
+        """How often 0 was seen where the product is 0 and where it is 1, and 1 likewise: (2, 2)."""
+        ones = int(self.covered(seen.ones).sum())
+        missing = int(self.covered(seen.holes).sum())
+        zeros = self.n_cells() - ones - missing
+        n_zeros = seen.n_observed - seen.n_ones
+        return np.array([[n_zeros - zeros, zeros], [seen.n_ones - ones, ones]])
+
+    def covered_zeros(self, seen: SparseObservations, most: int) -> Cells:
+        """List the observed zeros that are covered; some, evenly spread, if there are too many."""
+        n_zeros = int(self.counts(seen)[0, 1])
+        every = max(1, -(-n_zeros // max(1, most)))
+        found = np.empty(-(-n_zeros // every), dtype=seen.ones.columns.dtype)
+        per_row = np.zeros(self.shape[0], dtype=np.int64)
+        listed = seen.not_zero
+        kernels.list_covered_zeros(
+            *self._lists, listed.indptr, listed.columns, every, self._marks(), per_row, found
+        )
+        indptr = np.concatenate([[0], np.cumsum(per_row)])
+        order = np.lexsort((found, np.repeat(np.arange(self.shape[0]), per_row)))
+        return Cells(indptr, found[order])
+
+    def alone(
+        self, seen: SparseObservations, kept: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Count the ones, and the cells, that each factor covers and none of the other kept ones.
+
+        kept (K,): which factors there are; the others have 0 of each.
+        """
+        out = np.zeros((len(kept), 2), dtype=np.int64)
+        ones = seen.ones
+        kernels.count_alone(*self._lists, ones.indptr, ones.columns, kept, self._marks(), out)
+        return out[:, 0], out[:, 1]
+
+    @property
+    def _lists(self) -> tuple[Integers, Integers, Integers, Integers]:
+        rows, factors = self.by_row, self.by_factor
+        return rows.indptr, rows.columns, factors.indptr, factors.columns
+
+    def _marks(self) -> NDArray[np.int64]:
+        return np.full(self.shape[1], -1, dtype=np.int64)
+
+
+def counts(
+    row_log_odds: Floats, column_log_odds: Floats, seen: SparseObservations, marginal: bool
+) -> NDArray[np.int64]:
+    """How often 0 was seen where z is predicted to be 0 and where 1, and 1 likewise: (2, 2).
+
+    The prediction is the product of the decoded factors, or with `marginal` P(z = 1) > ½, for which
+    factors count whose row and column both belong to them with a chance of at least `NEGLIGIBLE`.
+    """
+    if not marginal:
+        return Tiles.of_beliefs(row_log_odds, column_log_odds).counts(seen)
+    rows, x = _chances(row_log_odds)
+    columns, y = _chances(column_log_odds)
+    listed = seen.not_zero
+    likely = np.zeros(len(listed), dtype=bool)
+    total = kernels.count_likely_cells(
+        rows.indptr, rows.columns, x, columns.indptr, columns.columns, y, listed.indptr,
+        listed.columns, likely,
+    )  # fmt: skip
+    is_one = np.ones(len(listed), dtype=bool)
+    if len(seen.holes):
+        n = np.int64(seen.n_columns)
+        where = listed.rows() * n + listed.columns
+        is_one[np.searchsorted(where, seen.holes.rows() * n + seen.holes.columns)] = False
+    ones = int(np.count_nonzero(likely & is_one))
+    zeros = int(total) - int(np.count_nonzero(likely))
+    n_zeros = seen.n_observed - seen.n_ones
+    return np.array([[n_zeros - zeros, zeros], [seen.n_ones - ones, ones]])
+
+
+def _chances(log_odds: Floats) -> tuple[Cells, NDArray[np.float64]]:
+    """Where log-odds (n, m) are not negligible, and the probabilities there."""
+    least = log_odds.dtype.type(np.log(NEGLIGIBLE))
+    cells = _above_zero(log_odds - least)
+    return cells, sigmoid(log_odds[cells.rows(), cells.columns].astype(np.float64))
+
+
+def _above_zero(beliefs: Floats) -> Cells:
+    """Where beliefs (n, m) are above 0."""
+    indptr = np.zeros(len(beliefs) + 1, dtype=np.int64)
+    kernels.count_above_zero(beliefs, indptr)
+    np.cumsum(indptr, out=indptr)
+    columns = np.empty(int(indptr[-1]), dtype=np.int32)
+    kernels.list_above_zero(beliefs, indptr, columns)
+    return Cells(indptr, columns)

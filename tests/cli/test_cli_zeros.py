@@ -1,0 +1,95 @@
+"""Transactions and pairs whose zeros are not listed, from the command line."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from boolweave import load
+from boolweave.cli import app
+from boolweave.data.ones import SparseObservations
+from boolweave.datasets import make_boolean
+from boolweave.io import read
+
+
+@pytest.fixture(scope="module")
+def baskets(tmp_path_factory):
+    """A file of transactions, and the matrix in it."""
+    folder = tmp_path_factory.mktemp("baskets")
+    made = make_boolean(80, 60, 3, row_density=0.25, column_density=0.25, random_state=1)
+    bought = made.Z[made.Z.any(axis=1)]
+    lines = [" ".join(str(100 + n) for n in np.flatnonzero(row)) for row in bought]
+    (folder / "baskets.fimi").write_text("\n".join(lines) + "\n")
+    pairs = "\n".join(f"user {m},item {n}" for m, n in np.argwhere(bought))
+    (folder / "pairs.csv").write_text(pairs + "\n")
+    return folder, bought[:, bought.any(axis=0)]
+
+
+def run(*words):
+    return CliRunner().invoke(app, list(map(str, words)))
+
+
+def as_process(*words):
+    given = [sys.executable, "-m", "boolweave", *map(str, words)]
+    return subprocess.run(given, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("name", ["baskets.fimi", "pairs.csv"])
+def test_read_without_zeros(baskets, name, monkeypatch):
+    folder, _ = baskets
+    exact = read(folder / name).observations
+    for zeros in ("collective", "auto"):
+        monkeypatch.setattr("boolweave.data.ones.MANY_CELLS", 1000)
+        monkeypatch.setattr("boolweave.data.ones.FEW_ONES", 0.5)
+        seen = read(folder / name, zeros=zeros).observations
+        assert isinstance(seen, SparseObservations)
+        np.testing.assert_array_equal(seen.to_local().to_dense(), exact.to_dense())
+        assert seen.column_labels.tolist() == exact.column_labels.tolist()
+    missing = read(folder / name, zeros="collective", absent="missing").observations
+    assert not isinstance(missing, SparseObservations)
+
+
+def test_factorize_info_and_the_model(baskets, tmp_path):
+    folder, bought = baskets
+    model, page = tmp_path / "model.npz", tmp_path / "report.html"
+    found = as_process(
+        "factorize", folder / "baskets.fimi", "-k", 3, "--zeros", "collective", "--json",
+        "--model", model, "--report", page,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    answer = json.loads(found.stdout)
+    assert (answer["zeros"], answer["objective"]) == ("collective", "posterior")
+    assert (answer["missed"], answer["observed"]) == (0, bought.size)
+    kept = load(model)
+    assert kept.result_.zeros == "collective"
+    np.testing.assert_array_equal(kept.result_.Z, bought)
+    assert page.stat().st_size > 1000
+    told = json.loads(run("info", model, "--json").stdout)
+    assert (told["zeros"], told["observed share"], told["empty rows"]) == ("collective", 1.0, 0)
+    assert json.loads(run("info", folder / "baskets.fimi", "--json").stdout)["zeros"] == "exact"
+    shown = run("recommend", model, "1", "-n", 2)
+    assert shown.exit_code == 0 and len(shown.stdout.splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--product", "xor"], 'product="xor"'),
+        (["--objective", "errors"], "zeros"),
+        (["--local-cluster", "1"], "one machine"),
+    ],
+)
+def test_what_is_refused(baskets, words, problem):
+    done = run("factorize", baskets[0] / "pairs.csv", "-k", 2, "--zeros", "collective", *words)
+    assert isinstance(done.exception, ValueError), done.output
+    assert problem in str(done.exception)
+
+
+def test_one_clear_error(baskets):
+    words = ("-k", 2, "--zeros", "collective", "--product", "xor")
+    found = as_process("factorize", baskets[0] / "baskets.fimi", *words)
+    assert found.returncode == 2
+    assert "--product xor" in found.stderr and "Traceback" not in found.stderr

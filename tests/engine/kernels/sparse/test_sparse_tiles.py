@@ -1,0 +1,58 @@
+"""Cells of tiles counted and listed, against the product as a dense matrix."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matrices import codes_at_random, or_product, sparse_of
+
+from boolweave.engine.prediction import counts
+from boolweave.engine.sparse.tiles import Tiles
+from boolweave.model.odds import sigmoid
+
+
+def drawn(shape, K, seed, density=0.3):
+    random = np.random.default_rng(seed)
+    table = codes_at_random(shape, random)
+    rows = np.where(random.random((shape[0], K)) < density, 1, -1) * random.uniform(0.2, 4)
+    columns = np.where(random.random((K, shape[1])) < density, 1, -1) * random.uniform(0.2, 4)
+    return table, rows.astype("f4"), columns.astype("f4")
+
+
+def counted(table, z):
+    return [[int(((table == o) & (z == v)).sum()) for v in (0, 1)] for o in (0, 1)]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 12), st.integers(1, 15), st.integers(1, 9), st.integers(0, 10**6))
+def test_counts(M, N, K, seed):
+    table, rows, columns = drawn((M, N), K, seed)
+    seen = sparse_of(table)
+    z = or_product(rows > 0, columns > 0)
+    tiles = Tiles.of_beliefs(rows, columns)
+    assert tiles.n_cells() == z.sum()
+    assert tiles.counts(seen).tolist() == counted(table, z)
+    assert counts(rows, columns, seen, "or", False).tolist() == counted(table, z)
+    likely = 1 - np.prod(1 - sigmoid(rows).T[:, :, None] * sigmoid(columns)[:, None, :], axis=0)
+    assert counts(rows, columns, seen, "or", True).tolist() == counted(table, likely > 0.5)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_covered_zeros_are_listed(seed):
+    table, rows, columns = drawn((20, 30), 4, seed)
+    seen, z = sparse_of(table), or_product(rows > 0, columns > 0)
+    tiles = Tiles.of_beliefs(rows, columns)
+    found = tiles.covered_zeros(seen, 10**6)
+    listed = np.zeros((20, 30), dtype=bool)
+    listed[found.rows(), found.columns] = True
+    np.testing.assert_array_equal(listed, z & (table == 0))
+    some = tiles.covered_zeros(seen, 10)
+    assert 0 < len(some) <= 10
+    assert listed[some.rows(), some.columns].all()
+
+
+def test_no_factors_and_empty_matrices():
+    table, rows, columns = drawn((4, 5), 2, 0)
+    tiles = Tiles.of_beliefs(-np.abs(rows), columns)
+    assert tiles.n_cells() == 0
+    assert len(tiles.covered_zeros(sparse_of(table), 5)) == 0
