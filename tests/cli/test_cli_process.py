@@ -394,7 +394,7 @@ def on_a_full_disk(tmp_path):
 @pytest.mark.parametrize("command", ["factorize", "complete"])
 def test_the_model_is_kept(on_a_full_disk, command):
     said, (folder,) = on_a_full_disk(
-        command, *(["--members", "1"] if command == "complete" else [])
+        command, *(["--members", "1", "--layers", "0"] if command == "complete" else [])
     )
     kept = folder / "model.npz"
     assert f"the answer could not be written; the fitted model is kept in {kept}\n" in said

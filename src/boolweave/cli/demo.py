@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,7 +26,10 @@ STARTS = 3
 PARTIES = ("Democrat", "Republican")
 PARTY_COLOURS = {"Democrat": "#3b6fb6", "Republican": "#c8443a", "Independent": "#7f7f7f"}
 NAMES_SHOWN = 6
-OFFSETS, COMPLETION = "bias of senator and roll call", "boolweave completion"
+OFFSETS, COMPLETION = "offsets alone", "boolweave completion"
+
+# The completion is given its size, which makes the demo quick; to choose it would bring a little.
+SIZE: dict[str, Any] = {"n_directions": 2, "n_layers": 4, "n_components": 4, "n_members": 8}
 
 
 def demo(
@@ -66,7 +69,7 @@ def demo(
         f"{votes.n_observed} votes. {len(values)} are hidden, {kept.n_observed} stay."
     )
     factors = _find_factors(kept, seed, jobs)
-    completion = BooleanCompletion(n_jobs=jobs, random_state=seed).fit(kept)
+    completion = BooleanCompletion(**SIZE, n_jobs=jobs, random_state=seed).fit(kept)
     rules: dict[str, Baseline | BooleanMatrixFactorization | BooleanCompletion] = {
         "always the majority": Majority().fit(kept),
         OFFSETS: BiasModel(random_state=seed).fit(kept),

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from boolweave import cautions
-from boolweave.completion.answers import dense, explaining, recommending
+from boolweave.completion.answers import dense, explaining, recommending, saving
 from boolweave.completion.choice.selection import Wanted
 from boolweave.completion.features import encoded_features, levels_of
 from boolweave.completion.fitting import Fitted, fit, refit
@@ -454,8 +454,6 @@ class BooleanCompletion(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to an .npz file; `boolweave.load` reads it."""
-        from boolweave.completion.answers import saving
-
         check_is_fitted(self, "ensemble_")
         table = self.table_
         fitted: dict[str, Any] = {
@@ -477,8 +475,6 @@ class BooleanCompletion(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     @classmethod
     def _load(cls, path: str | Path) -> BooleanCompletion:
         """Read what `save` wrote."""
-        from boolweave.completion.answers import saving
-
         stored = saving.load(path)
         model = cls(**stored.parameters)
         seen, fitted = stored.observations, stored.fitted
