@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from boolweave.runtime.types import Floats
 
 
+# A number of entries counts as at most so many standard deviations from the mean: a line without
+# entries, among lines that all have many, is not to be extrapolated to.
+FAR = 2.5
+
+
 @dataclass(frozen=True, eq=False)
 class Features:
     """What is known of the rows, or of the columns, beside their entries.
@@ -46,7 +51,7 @@ def make_features(
     if like is None:
         seen = others[counts > 0]
         like = np.array([seen.mean(), seen.std() or 1.0]) if len(seen) else np.array([0.0, 1.0])
-    parts = [(log - like[0]) / like[1] for log in (others, np.log1p(counts))]
+    parts = [np.clip((log - like[0]) / like[1], -FAR, FAR) for log in (others, np.log1p(counts))]
     more = np.zeros((len(counts), 0)) if given is None else np.asarray(given, dtype=np.float64)
     here, elsewhere = (np.column_stack([np.ones(len(counts)), part, more]) for part in parts)
     return Features(here, elsewhere), like
