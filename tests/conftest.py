@@ -3,6 +3,7 @@
 import os
 
 import hypothesis
+import numpy as np
 import pytest
 
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
@@ -64,3 +65,25 @@ def quick_search(monkeypatch):
 
     monkeypatch.setattr(searching, "TASK_WORK", 10**5)
     monkeypatch.setattr(searching, "PATIENCE", 2)
+
+
+@pytest.fixture
+def zeros_and_ones(monkeypatch):
+    """Data of scikit-learn's checks as zeros and ones: nearly all prepare it by one function."""
+    from sklearn.utils import estimator_checks
+
+    enforce = estimator_checks._enforce_estimator_tags_X
+
+    def cut(X):
+        """1 where a value is above its column's median, else 0; NaN stays."""
+        X = np.asarray(X)
+        ones = np.where(np.isnan(X), np.nan, np.nanmedian(X, axis=0) < X)
+        return ones.astype(X.dtype)
+
+    def enforce_and_cut(estimator, X, X_test=None, **options):
+        if X_test is not None:
+            return tuple(cut(part) for part in enforce(estimator, X, X_test, **options))
+        return cut(enforce(estimator, X, **options))
+
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # else a check is skipped
+    monkeypatch.setattr(estimator_checks, "_enforce_estimator_tags_X", enforce_and_cut)

@@ -133,3 +133,26 @@ def test_joined_entries(seed):
     part[~np.isnan(second)] = second[~np.isnan(second)]
     found = joined(Observations.from_dense(first), Observations.from_dense(second))
     np.testing.assert_array_equal(found.to_dense(), expected)
+
+
+def test_memory_is_known_beforehand(monkeypatch):
+    import tracemalloc
+
+    from boolweave.completion import fitting
+    from boolweave.completion.choice.selection import Wanted
+    from boolweave.completion.runs import MemberTask, make_member
+
+    table, wanted = table_of(300, 200), Wanted(4, 2, 4, None)
+    structure = fitting.Structure(4, 2, 4, 0.8)
+    make_member(MemberTask(table_of(8, 9), structure, 0))  # compiles
+    tracemalloc.start()
+    members = [make_member(MemberTask(table, structure, seed)) for seed in range(3)]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    needed = fitting.needed_memory(table, wanted, len(members))
+    assert 0.3 * needed < peak < 1.2 * needed
+    monkeypatch.setattr(fitting, "free_memory", lambda: needed - 1)
+    with pytest.raises(MemoryError, match="set fewer n_members"):
+        fitting.check_memory(table, wanted, len(members))
+    monkeypatch.setattr(fitting, "free_memory", lambda: needed)
+    fitting.check_memory(table, wanted, len(members))

@@ -283,7 +283,8 @@ def test_bad_data():
         model.predict([0, 1], [0])
     with pytest.raises(ValueError, match="row_features must have 0 columns"):
         model.partial_fit(table, row_features=[[1.0], [2.0]])
-    model.fit(table, ratings=[1, 0, 1, 0, 1, 0])
+    with pytest.raises(TypeError, match="unexpected argument"):
+        model.fit(table, weights=[1, 2])
     model.fit(table, sample_weight=[1.0, 2.0])
     with pytest.raises(ValueError, match="neither ratings nor weights"):
         model.partial_fit(table)

@@ -6,7 +6,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -39,7 +39,11 @@ if TYPE_CHECKING:
     Doubles = NDArray[np.float64]
 
 
-class BooleanCompletion(BaseEstimator):  # type: ignore[misc]
+# What `fit` takes beside the table.
+FIT_PARAMETERS = ("ratings", "sample_weight", "row_features", "column_features")
+
+
+class BooleanCompletion(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Probabilities of the entries of a 0/1 table that were not seen.
 
     Every row and every column has an offset; rows have positions, and columns slopes, along a few
@@ -140,16 +144,7 @@ class BooleanCompletion(BaseEstimator):  # type: ignore[misc]
 
     # ------------------------------------------------------------ fitting
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        ratings: ArrayLike | None = None,
-        sample_weight: Any = None,
-        row_features: Any = None,
-        column_features: Any = None,
-    ) -> Self:
+    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
         """Choose a model by entries held out, and fit it to all.
 
         Parameters
@@ -157,19 +152,27 @@ class BooleanCompletion(BaseEstimator):  # type: ignore[misc]
         X : array, table, sparse matrix or Observations, shape (M, N)
             Zeros and ones; NaN or null where nothing was observed.
         y : ignored
-        ratings : (n_observed,) array, optional
-            The rating behind each observed entry, by rows and then columns: ones are those from
-            some rating on. Levels say more than bits; predictions are still those of a one.
-        sample_weight : array or sparse matrix, shape (M,) or (M, N), optional
-            How often a row or an entry counts. An entry of weight 0 counts as missing.
-        row_features, column_features : array or table, M or N lines, optional
-            What else is known of rows and columns: numbers, or categories as text. It helps most
-            where a row or column has few entries.
+        **fit_params
+            ratings : (n_observed,) array
+                The rating behind each observed entry, by rows and then columns: ones are those from
+                some rating on. Levels say more than bits; predictions are still those of a one.
+            sample_weight : array or sparse matrix, shape (M,) or (M, N)
+                How often a row or an entry counts. An entry of weight 0 counts as missing.
+            row_features, column_features : array or table, M or N lines
+                What else is known of rows and columns: numbers, or categories as text. It helps
+                most where a row or column has few entries.
 
         Returns
         -------
         self
         """
+        unknown = sorted(set(fit_params) - set(FIT_PARAMETERS))
+        if unknown:
+            raise TypeError(
+                f"fit() got an unexpected argument {unknown[0]!r}; beside X and y it takes "
+                f"{', '.join(FIT_PARAMETERS)}"
+            )
+        ratings, sample_weight, row_features, column_features = map(fit_params.get, FIT_PARAMETERS)
         self._validate_params()
         seen = self._observe(X, reset=True)
         weights = None
@@ -393,8 +396,20 @@ class BooleanCompletion(BaseEstimator):  # type: ignore[misc]
         filled[seen.rows_of_entries(), seen.indices] = seen.values
         return filled
 
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Names of the columns that `transform` returns: those of the fit, or column1 and so on."""
+        check_is_fitted(self, "ensemble_")
+        labels = self.observations_.column_labels
+        if labels is None:
+            labels = np.array([f"column{n + 1}" for n in range(self.ensemble_.shape[1])])
+        return labels.astype(object)
+
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Doubles:
-        """Fit, and fill the holes of the same rows by probabilities, (M, N)."""
+        """Fit, and fill the holes of the same rows by probabilities, (M, N).
+
+        The rows are those of the model; `transform` folds the same rows in as if they were new,
+        which gives nearly the same.
+        """
         self.fit(X, **fit_params)
         seen = self.observations_
         filled = dense.row_probabilities(self.ensemble_, np.arange(seen.n_rows))
@@ -484,4 +499,5 @@ class BooleanCompletion(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = []  # always float64
         return tags

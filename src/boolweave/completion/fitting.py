@@ -10,11 +10,24 @@ import numpy as np
 
 from boolweave.completion.chain import Draw, Member, Side, Structure
 from boolweave.completion.choice.plain import fit_plain, without_labels
-from boolweave.completion.choice.selection import Selection, Wanted, make_folds
+from boolweave.completion.choice.selection import (
+    COMPONENTS,
+    DIRECTIONS,
+    LARGE,
+    LARGE_LAYERS,
+    MORE_DIRECTIONS,
+    MOST_LAYERS,
+    OTHER_COMPONENTS,
+    Selection,
+    Wanted,
+    make_folds,
+)
 from boolweave.completion.ensemble import Ensemble, Family, PlainBoolean
 from boolweave.completion.runs import MemberTask, make_member
 from boolweave.completion.tasks import OutOfTime
 from boolweave.completion.thresholds import cut_of
+from boolweave.runtime.free_memory import free_memory, in_words
+from boolweave.runtime.threads import effective_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +38,40 @@ if TYPE_CHECKING:
 
 # The share of `max_time` that the choice may take.
 CHOOSING = 0.6
+
+
+# Bytes of an entry in a table, by rows and by columns, and in a chain with layers.
+ENTRY_BYTES, CHAIN_ENTRY_BYTES = 40, 40
+
+
+def needed_memory(table: Table, wanted: Wanted, n_members: int) -> int:
+    """Bytes that a fit takes at most: its members, and for each thread a chain with its messages.
+
+    Where numbers are left open, the largest that are tried count.
+    """
+    n_lines = sum(table.shape)
+    large = table.n_entries > LARGE
+    D = (DIRECTIONS[-1] if large else MORE_DIRECTIONS) + 1
+    if wanted.n_directions is not None:
+        D = wanted.n_directions + 1
+    L = (LARGE_LAYERS if large else MOST_LAYERS) if wanted.n_layers is None else wanted.n_layers
+    K = wanted.n_components or (COMPONENTS if large else OTHER_COMPONENTS)
+    messages = 4 * L * K * table.n_entries  # two of 16 bits
+    chain = CHAIN_ENTRY_BYTES * table.n_entries + n_lines * (48 * D + 24 * L * K)
+    members = n_members * n_lines * (8 * D + 4 * L * K)
+    of_threads = effective_jobs(wanted.n_jobs) * (messages + chain)
+    return 2 * ENTRY_BYTES * table.n_entries + of_threads + members
+
+
+def check_memory(table: Table, wanted: Wanted, n_members: int) -> None:
+    """Raise MemoryError before a fit that would not fit."""
+    needed, free = needed_memory(table, wanted, n_members), free_memory()
+    if free is not None and needed > free:
+        raise MemoryError(
+            f"completing {table.n_entries} entries of {table.shape[0]} rows × {table.shape[1]} "
+            f"columns takes up to {in_words(needed)} of memory, but {in_words(free)} are free: "
+            "set fewer n_members, n_layers, n_directions or n_jobs"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +102,7 @@ def fit(
     say: Callable[[str], None],
 ) -> Fitted:
     """Choose a model by held-out entries and fit its members to all entries."""
+    check_memory(table, wanted, n_members)
     random = np.random.default_rng(seed)
     cut = cut_of(table.levels, table.observations.values) if table.n_levels > 2 else 1
     folds = make_folds(table, random)

@@ -21,7 +21,6 @@ from boolweave.completion.choice.blending import LEAST_WEIGHT, blend
 from boolweave.completion.ensemble import limited_log_odds
 from boolweave.completion.runs import Trial, Tried, try_directions, try_layers
 from boolweave.completion.tasks import OutOfTime
-from boolweave.metrics import log_loss
 from boolweave.model.odds import sigmoid
 
 if TYPE_CHECKING:
@@ -35,6 +34,9 @@ if TYPE_CHECKING:
 DIRECTIONS, MORE_DIRECTIONS = (0, 2, 8), 16
 MOST_LAYERS, MOST_LAYERS_OF_FEW = 6, 3
 COMPONENTS, OTHER_COMPONENTS = 4, 8
+
+# With more entries than this fewer models are tried, each on fewer starts.
+LARGE, LARGE_LAYERS, LARGE_STRENGTHS = 300_000, 4, 3
 
 # The strength of layers is walked by this factor, from the first on, at most so many times.
 FIRST_STRENGTH, STRENGTH_STEP, MOST_STRENGTHS = 0.8, 2**0.5, 5
@@ -131,6 +133,7 @@ class Selection:
         self.random, self.run, self.say = random, run, say
         self.values = np.concatenate([fold.values for fold in folds])
         self.weights = np.concatenate([fold.weights for fold in folds])
+        self.is_large = folds[0].table.n_entries > LARGE
         self.tried: list[Candidate] = []
         self.interrupted = False
 
@@ -159,13 +162,15 @@ class Selection:
         }
         most = max(losses)
         gain = min((loss for n, loss in losses.items() if n < most), default=0.0) - losses[most]
-        if wanted is None and smaller > MORE_DIRECTIONS and gain * len(self.values) > LEAST_GAIN:
+        more = wanted is None and smaller > MORE_DIRECTIONS and not self.is_large
+        if more and gain * len(self.values) > LEAST_GAIN:
             self._try("directions", Structure(MORE_DIRECTIONS), try_directions, 1)
 
     def _try_layers(self) -> None:
         wanted, components = self.wanted.n_layers, self.wanted.n_components
         few = self.folds[0].table.n_entries < FEW
-        most = MOST_LAYERS_OF_FEW if few else MOST_LAYERS
+        most = MOST_LAYERS_OF_FEW if few else LARGE_LAYERS if self.is_large else MOST_LAYERS
+        most_strengths = LARGE_STRENGTHS if self.is_large else MOST_STRENGTHS
         structure = Structure(
             0, most if wanted is None else wanted, components or COMPONENTS, FIRST_STRENGTH
         )
@@ -175,13 +180,14 @@ class Selection:
 
         def loss_at(strength: float, n_components: int = structure.n_components) -> float:
             tried = replace(structure, strength=strength, n_components=n_components)
-            n_starts = LAYER_STARTS if len(self.folds) <= LAYER_STARTS else 1
+            once = len(self.folds) > LAYER_STARTS or self.is_large
+            n_starts = 1 if once else LAYER_STARTS
             return self._try("layers", tried, try_layers, n_starts, draws)
 
         least = self._loss_of(self._best_without("layers")) - LEAST_GAIN / len(self.values)
         losses[FIRST_STRENGTH] = loss_at(FIRST_STRENGTH)
         for step in (STRENGTH_STEP, 1 / STRENGTH_STEP):
-            while len(losses) < MOST_STRENGTHS:
+            while len(losses) < most_strengths:
                 if len(losses) > 1 and min(losses.values()) > least:
                     return  # layers bring nothing
                 last = min(losses, key=losses.__getitem__)
@@ -191,7 +197,7 @@ class Selection:
                 losses[following] = loss_at(following)
                 if losses[following] >= losses[last]:
                     break
-        if components is None and not few:
+        if components is None and not few and not self.is_large:
             loss_at(min(losses, key=losses.__getitem__), OTHER_COMPONENTS)
 
     def _try(
@@ -309,11 +315,12 @@ class Selection:
 
     def _row(self, name: str, odds: Doubles, seconds: float, weight: float) -> dict[str, Any]:
         losses = np.logaddexp(0, odds) - self.values * odds
+        right = (odds > 0) == self.values
         return {
             "model": name,
-            "log_loss": log_loss(self.values, sigmoid(odds)),
+            "log_loss": self._loss(odds),
             "standard_error": float(losses.std() / np.sqrt(len(losses))),
-            "accuracy": float(np.mean((odds > 0) == self.values)),
+            "accuracy": float(np.average(right, weights=self.weights)),
             "weight": weight,
             "seconds": round(seconds, 3),
         }

@@ -1,0 +1,115 @@
+"""Speed of completion: messages with a channel per entry, fits beside the tuned logistic GLRM.
+
+    python benchmarks/completion_speed.py            # 10^5 ratings, and the messages
+    python benchmarks/completion_speed.py --million  # 10^6 ratings, too
+
+The ratings are made: offsets, six directions, and as many entries a row and a column as films have.
+All figures of a run are ratios of times taken in that run, the least of three for messages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from boolweave import BooleanCompletion, Observations
+from boolweave.baselines import GLRM
+from boolweave.completion.layers import BooleanLayer, LayerEntries
+from boolweave.completion.table import Table
+from boolweave.engine.backend import State
+from boolweave.engine.integer_step import step
+from boolweave.metrics import log_loss
+
+RESULTS = Path(__file__).parent / "results" / "completion_speed.json"
+SHAPES = {100_000: (943, 1682), 1_000_000: (6040, 3706)}
+
+
+def ratings(n: int, seed: int = 0) -> tuple[Observations, tuple[np.ndarray, ...]]:
+    """Made ratings of which a twentieth is held out: rows, columns, values."""
+    rng = np.random.default_rng(seed)
+    M, N = SHAPES[n]
+    active, popular = rng.lognormal(0, 1, M), rng.lognormal(0, 1.3, N)
+    key = np.zeros(0, dtype=np.int64)
+    while len(key) < n:
+        m = rng.choice(M, n, p=active / active.sum())
+        key = np.unique(np.concatenate([key, m * N + rng.choice(N, n, p=popular / popular.sum())]))
+    m, c = np.divmod(rng.permutation(key)[:n], N)
+    u, v = rng.normal(0, 0.35, (M, 6)), rng.normal(0, 0.5, (N, 6))
+    mean = rng.normal(0, 0.6, M)[m] + rng.normal(0, 0.7, N)[c] + (u[m] * v[c]).sum(axis=1)
+    values = (mean + rng.normal(size=n) > -0.2).astype(np.uint8)
+    hidden = rng.random(n) < 0.05
+    seen = Observations.from_triples(m[~hidden], c[~hidden], values[~hidden], shape=(M, N))
+    return seen, (m[hidden], c[hidden], values[hidden])
+
+
+def messages(n: int, n_components: int = 4, n_steps: int = 20) -> dict[str, float]:
+    """Nanoseconds per entry and factor of a step with one channel, and with one per entry."""
+    seen, _ = ratings(n)
+    entries = LayerEntries(Table.of(seen))
+    layer = BooleanLayer(entries, n_components, 0.8, np.random.default_rng(0))
+    mean = np.zeros(seen.n_observed, dtype=np.float32)
+    layer.update(mean, mean, np.array([-np.inf, 0.0, np.inf]), 3)
+    own = layer.problem
+    problems = {"one channel": replace(own, per_entry=None), "a channel per entry": own}
+    least = dict.fromkeys(problems, np.inf)
+    for _ in range(4):
+        for name, problem in problems.items():
+            state = State(layer.state.messages, semiring="sum-product")
+            begun = time.thread_time()
+            for i in range(n_steps):
+                # another damping each time, so that no entry is skipped because nothing changed
+                step(problem, state, 0.5 + 0.01 * (i % 2), _all_of(problem), lambda sums: sums)
+            took = (time.thread_time() - begun) / n_steps
+            least[name] = min(least[name], took * 1e9 / (seen.n_observed * n_components))
+    return {name: float(value) for name, value in least.items()}
+
+
+def _all_of(problem):
+    return lambda update: [update(list(range(len(problem.blocks))))]
+
+
+def fits(n: int, n_jobs: int) -> list[dict[str, float | str]]:
+    """Seconds and held-out log-loss of ours and of the tuned GLRM."""
+    seen, (rows, columns, values) = ratings(n)
+    rows_out = []
+    for name, model in (
+        ("BooleanCompletion", BooleanCompletion(random_state=0, n_jobs=n_jobs)),
+        ("GLRM logistic", GLRM(absent="missing", random_state=0)),
+    ):
+        begun, cpu = time.perf_counter(), time.process_time()
+        model.fit(seen)
+        row = {
+            "ratings": n,
+            "method": name,
+            "seconds": time.perf_counter() - begun,
+            "seconds of cores": time.process_time() - cpu,
+            "log-loss": log_loss(values, model.predict_proba(rows, columns)),
+        }
+        print(row, flush=True)
+        rows_out.append(row)
+    return rows_out
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    options.add_argument("--million", action="store_true", help="10^6 ratings, too")
+    options.add_argument("--threads", type=int, default=2)
+    options.add_argument("--only-messages", action="store_true")
+    given = options.parse_args()
+    found = {"messages": messages(1_000_000 if given.million else 100_000), "fits": []}
+    one, each = found["messages"].values()
+    print(f"ns per entry and factor: {one:.2f} one channel, {each:.2f} per entry: {each / one:.2f}")
+    if not given.only_messages:
+        BooleanCompletion(n_members=2, random_state=0).fit(ratings(100_000)[0].take_rows(slice(60)))
+        for n in (100_000, 1_000_000)[: 2 if given.million else 1]:
+            found["fits"] += fits(n, given.threads)
+    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
