@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from boolweave.runtime.types import Floats, Integers
 
 
-# Below this probability a row or a column does not count as one of a factor's, however many there
-# are: some thousand factors together would still say 0.
-NEGLIGIBLE = 1e-4
+# A term of a smaller probability does not count: some dozens of them would still say 0.
+NEGLIGIBLE = 0.01
+
+# More terms than so many, and than twenty for each one, are not looked at.
+MOST_TERMS = 100_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,17 +101,19 @@ def counts(
     """How often 0 was seen where z is predicted to be 0 and where 1, and 1 likewise: (2, 2).
 
     The prediction is the product of the decoded factors, or with `marginal` P(z = 1) > ½, for which
-    factors count whose row and column both belong to them with a chance of at least `NEGLIGIBLE`.
+    terms count whose probability is at least `NEGLIGIBLE`; where there are far more of these than
+    ones, so that the factors say next to nothing, it is that of the decoded factors, too.
     """
-    if not marginal:
+    if marginal:
+        rows, x = _chances(row_log_odds)
+        columns, y = _chances(column_log_odds)
+    if not marginal or _n_terms(rows, x, columns, y) > MOST_TERMS + 20 * seen.n_ones:
         return Tiles.of_beliefs(row_log_odds, column_log_odds).counts(seen)
-    rows, x = _chances(row_log_odds)
-    columns, y = _chances(column_log_odds)
     listed = seen.not_zero
     likely = np.zeros(len(listed), dtype=bool)
     total = kernels.count_likely_cells(
-        rows.indptr, rows.columns, x, columns.indptr, columns.columns, y, listed.indptr,
-        listed.columns, likely,
+        rows.indptr, rows.columns, x, columns.indptr, columns.columns, y, NEGLIGIBLE,
+        listed.indptr, listed.columns, likely,
     )  # fmt: skip
     is_one = np.ones(len(listed), dtype=bool)
     if len(seen.holes):
@@ -123,10 +127,21 @@ def counts(
 
 
 def _chances(log_odds: Floats) -> tuple[Cells, NDArray[np.float64]]:
-    """Where log-odds (n, m) are not negligible, and the probabilities there."""
+    """Where log-odds (n, m) are not negligible, the largest first, and the probabilities there."""
     least = log_odds.dtype.type(np.log(NEGLIGIBLE))
     cells = _above_zero(log_odds - least)
-    return cells, sigmoid(log_odds[cells.rows(), cells.columns].astype(np.float64))
+    chances = sigmoid(log_odds[cells.rows(), cells.columns].astype(np.float64))
+    order = np.lexsort((-chances, cells.rows()))
+    return Cells(cells.indptr, cells.columns[order]), chances[order]
+
+
+def _n_terms(rows: Cells, x: Floats, columns: Cells, y: Floats) -> int:
+    """How many terms, of a cell and a factor, are not negligible."""
+    n_terms = 0
+    for k in range(len(columns.indptr) - 1):
+        own = y[columns.indptr[k] : columns.indptr[k + 1]]
+        n_terms += int(np.searchsorted(-own, -NEGLIGIBLE / x[rows.columns == k], "right").sum())
+    return n_terms
 
 
 def _above_zero(beliefs: Floats) -> Cells:

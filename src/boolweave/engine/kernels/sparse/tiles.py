@@ -117,12 +117,14 @@ def list_covered_zeros(
 @njit(nogil=True, cache=True, error_model="numpy")
 def count_likely_cells(
     row_starts: Integers, row_factors: Integers, row_chances: Floats, starts: Integers,
-    columns: Integers, chances: Floats, indptr: Integers, listed: Integers, out: Array,
+    columns: Integers, chances: Floats, negligible: float, indptr: Integers, listed: Integers,
+    out: Array,
 ) -> np.int64:  # fmt: skip
     """How many cells are 1 with a probability above ½, in all; out[i]: whether listed cell i is.
 
     As `find_covered`, with the probability of every row to be of each of its factors, and of every
-    column to be of the factor: P(z = 1) = 1 − Π (1 − x y). out has as many numbers as `listed`.
+    column to be of the factor, the largest first: P(z = 1) = 1 − Π (1 − x y) over terms that are
+    not negligible. out has as many numbers as `listed`.
     """
     n_columns = _i64(0)
     for i in range(columns.shape[0]):
@@ -137,6 +139,8 @@ def count_likely_cells(
         for f in range(row_starts[m], row_starts[m + 1]):
             k, x = row_factors[f], row_chances[f]
             for i in range(starts[k], starts[k + 1]):
+                if x * chances[i] < negligible:
+                    break
                 n = columns[i]
                 if marks[n] != m:
                     marks[n] = m
