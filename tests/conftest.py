@@ -3,7 +3,6 @@
 import os
 
 import hypothesis
-import numpy as np
 import pytest
 
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
@@ -70,6 +69,7 @@ def quick_search(monkeypatch):
 @pytest.fixture
 def zeros_and_ones(monkeypatch):
     """Data of scikit-learn's checks as zeros and ones: nearly all prepare it by one function."""
+    import numpy as np
     from sklearn.utils import estimator_checks
 
     enforce = estimator_checks._enforce_estimator_tags_X
