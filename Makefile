@@ -32,7 +32,7 @@ test: lint  ## lint, the kernels as plain Python with coverage, then all tests
 		tests/covering/kernels tests/completion/kernels -q \
 	    --ignore=tests/engine/kernels/test_jit.py \
 	    --cov=boolweave.engine.kernels --cov=boolweave.search.kernels \
-	    --cov=boolweave.covering.kernels --cov=boolweave.completion.kernels --cov-report=term-missing \
+	    --cov=boolweave.covering.kernels --cov=src/boolweave/completion/kernels --cov-report=term-missing \
 	    && wait
 	$(BIN)/python -m pytest -n auto --dist worksteal --durations=25
 
