@@ -303,11 +303,11 @@ def test_signals_leave_no_half_files(folder, number, code):
 TWICE = """
 import os, signal
 from boolweave.engine import loop
-from boolweave.cli import fitting, process
+from boolweave.cli import fits, process
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 process.SAME_INTERRUPTION = {seconds}
-step, keep = loop.iterate, fitting._keep
+step, keep = loop.iterate, fits._keep
 
 def interrupted(*arguments):
     if arguments[2].state.n_iter == 2:
@@ -318,7 +318,7 @@ def interrupted_again(*arguments):
     os.kill(os.getpid(), signal.SIGINT)
     keep(*arguments)
 
-loop.iterate, fitting._keep = interrupted, interrupted_again
+loop.iterate, fits._keep = interrupted, interrupted_again
 """
 
 
