@@ -155,9 +155,12 @@
   }
 
   function amountLayout(one, title) {
+    // Margins are given: with automatic ones, bars and their texts can push each other to and fro.
+    const longest = Math.max(...one.names.map((name) => decode(brief(name)).length));
     return {
-      margin: { l: 20, r: 12, t: 6, b: 36 }, xaxis: { title: { text: title }, zeroline: true, zerolinecolor: palette().faint },
-      yaxis: { autorange: "reversed", tickvals: one.names.map((_, i) => i), ticktext: one.names.map(brief), showgrid: false },
+      margin: { l: 16 + 7 * longest, r: 12, t: 6, b: 40 },
+      xaxis: { title: { text: title }, zeroline: true, zerolinecolor: palette().faint, automargin: false },
+      yaxis: { autorange: "reversed", tickvals: one.names.map((_, i) => i), ticktext: one.names.map(brief), showgrid: false, automargin: false },
     };
   }
 
