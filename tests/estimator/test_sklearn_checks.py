@@ -42,6 +42,7 @@ class WithoutPredict(BooleanMatrixFactorization):
     predict_proba = predict
 
 
+@pytest.mark.usefixtures("zeros_and_ones")
 @pytest.mark.parametrize(
     "check",
     [estimator_checks.check_estimator_sparse_array, estimator_checks.check_estimator_sparse_matrix],
