@@ -95,7 +95,8 @@ def test_the_objective_of_factorize(folder, more, objective):
 
 
 def test_complete_is_for_what_is_not_seen(folder):
-    found = json.loads(run("complete", "t.csv", *FEW, "--json", "-q", cwd=folder).stdout)
+    options = ("--method", "max-sum", "--json", "-q")  # those of a factorization
+    found = json.loads(run("complete", "t.csv", *FEW, *options, cwd=folder).stdout)
     assert found["objective"] == "posterior"
 
 
