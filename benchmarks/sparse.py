@@ -99,8 +99,8 @@ def market_baskets() -> Any:
 def timed_iterations(table: Any, K: int, n: int) -> dict[str, Any]:
     """Time of an iteration of max-sum: all of them, and the median."""
     from boolweave.data.ones import SparseObservations
-    from boolweave.engine.sparse.backend import SparseBackend
-    from boolweave.engine.sparse.patterns import first_beliefs
+    from boolweave.engine.zeros.backend import SparseBackend
+    from boolweave.engine.zeros.patterns import first_beliefs
     from boolweave.model.channel import Channel
     from boolweave.model.model import Model
 
@@ -154,8 +154,8 @@ def equal(seed: int) -> dict[str, Any]:
     from boolweave.data.ones import SparseObservations
     from boolweave.engine import loop
     from boolweave.engine.integers import IntegerBackend
-    from boolweave.engine.sparse.backend import SparseBackend
-    from boolweave.engine.sparse.patterns import first_beliefs
+    from boolweave.engine.zeros.backend import SparseBackend
+    from boolweave.engine.zeros.patterns import first_beliefs
     from boolweave.model.channel import Channel
     from boolweave.model.model import Model
     from boolweave.model.products import boolean_product

@@ -57,6 +57,16 @@ def test_tests_mirror_the_package():
     assert loose <= modules
 
 
+def test_names_of_tests_clash_with_nothing():
+    """Pytest puts folders of tests on the path: equal names of files, or a folder with the name
+    of a library that others import if they find it, break tests that run after them.
+    """
+    files = [path.stem for path in ROOT.glob("tests/**/test_*.py")]
+    assert sorted(set(files)) == sorted(files)
+    folders = {path.parent.name for path in ROOT.glob("tests/*/**/*.py")}
+    assert not folders & {"sparse", "cupy", "jax", "numba", "pandas", "polars", "scipy", "torch"}
+
+
 @pytest.mark.parametrize("room", ROOMS, ids=name_of)
 def test_a_room_says_what_belongs_there(room):
     """What does, what does not, and where to start reading."""

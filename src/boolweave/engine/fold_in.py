@@ -17,7 +17,7 @@ from boolweave.data.observations import ENTRIES_PER_CHUNK
 from boolweave.data.ones import SparseObservations
 from boolweave.engine import prediction
 from boolweave.engine.kernels import folding_in, max_sum
-from boolweave.engine.sparse.new_rows import with_some_zeros
+from boolweave.engine.zeros.new_rows import with_some_zeros
 from boolweave.model.evidence import evidence_of
 from boolweave.model.odds import with_infinities
 from boolweave.model.products import boolean_product

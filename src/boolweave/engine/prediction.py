@@ -14,7 +14,7 @@ import numpy as np
 from boolweave.data.ones import SparseObservations
 from boolweave.engine.kernels import predicting, variables
 from boolweave.engine.kernels.groups import Block
-from boolweave.engine.sparse import tiles
+from boolweave.engine.zeros import tiles
 from boolweave.model.odds import sigmoid
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def counts(
 
     A 1 is predicted where P(z = 1) > ½, as by `latent_at`. Beside the factors it needs memory for
     the columns only: 8 bytes for each factor and column, or for every 64 factors. Where zeros are
-    not listed, the cells of tiles are counted: `boolweave.engine.sparse.tiles`.
+    not listed, the cells of tiles are counted: `boolweave.engine.zeros.tiles`.
     """
     if isinstance(observations, SparseObservations):
         return tiles.counts(row_log_odds, column_log_odds, observations, marginal)

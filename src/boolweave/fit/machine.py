@@ -8,8 +8,8 @@ from boolweave.data.ones import SparseObservations
 from boolweave.engine.floats import FloatBackend, FloatMessages
 from boolweave.engine.integer_sums import IntegerMessages, Sums, Variables
 from boolweave.engine.integers import IntegerBackend
-from boolweave.engine.sparse.backend import SparseBackend, SparseMessages
-from boolweave.engine.sparse.listed import Listed
+from boolweave.engine.zeros.backend import SparseBackend, SparseMessages
+from boolweave.engine.zeros.listed import Listed
 from boolweave.fit import memory
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from boolweave.data.ones import SparseObservations
 from boolweave.engine.backend import MAX_BLOCKS, MIN_BLOCK
 from boolweave.engine.integer_blocks import DENSE
-from boolweave.engine.sparse.listed import most_listed
-from boolweave.engine.sparse.wide import WIDTH
+from boolweave.engine.zeros.listed import most_listed
+from boolweave.engine.zeros.wide import WIDTH
 from boolweave.fit.starts import N_FINALISTS
 from boolweave.runtime.free_memory import free_memory, in_words
 from boolweave.runtime.storage import Files, Memory, check_disk

@@ -24,7 +24,7 @@ FOLDER = "boolweave-"
 # Where compiled functions are, from the folder of the package.
 SOURCES = (
     "engine/kernels/*.py",
-    "engine/kernels/sparse/*.py",
+    "engine/kernels/zeros/*.py",
     "decoding/*.py",
     "baselines/*.py",
     "search/kernels/*.py",

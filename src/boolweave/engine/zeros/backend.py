@@ -29,11 +29,11 @@ from boolweave.engine.backend import (
 from boolweave.engine.floats import FloatBackend
 from boolweave.engine.integers import IntegerBackend
 from boolweave.engine.kernels.max_sum import Sides
-from boolweave.engine.kernels.sparse import collective as kernels
-from boolweave.engine.sparse.collective import FINE, STEPS, Scale, Side, quantised, renew_sums
-from boolweave.engine.sparse.listed import Listed, most_listed
-from boolweave.engine.sparse.tiles import Tiles
-from boolweave.engine.sparse.wide import wide_start
+from boolweave.engine.kernels.zeros import collective as kernels
+from boolweave.engine.zeros.collective import FINE, STEPS, Scale, Side, quantised, renew_sums
+from boolweave.engine.zeros.listed import Listed, most_listed
+from boolweave.engine.zeros.tiles import Tiles
+from boolweave.engine.zeros.wide import wide_start
 from boolweave.runtime.threads import pool_of
 
 if TYPE_CHECKING:

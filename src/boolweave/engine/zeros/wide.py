@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from boolweave.engine.field import Field
-from boolweave.engine.sparse.patterns import FIRST, LEAST, first_beliefs
-from boolweave.engine.sparse.tiles import Tiles
+from boolweave.engine.zeros.patterns import FIRST, LEAST, first_beliefs
+from boolweave.engine.zeros.tiles import Tiles
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from boolweave.engine.backend import Beliefs
-    from boolweave.engine.sparse.backend import SparseBackend, SparseProblem
+    from boolweave.engine.zeros.backend import SparseBackend, SparseProblem
 
 # Factors to begin with for each that is wanted, the iterations that they have, and their damping.
 WIDTH = 1.5

@@ -5,8 +5,8 @@ import pytest
 from matrices import codes_at_random, sparse_of
 from reference import sums_of_zeros
 
-from boolweave.engine.kernels.sparse import collective as kernels
-from boolweave.engine.sparse.collective import Scale, Side, quantised, renew_sums
+from boolweave.engine.kernels.zeros import collective as kernels
+from boolweave.engine.zeros.collective import Scale, Side, quantised, renew_sums
 from boolweave.runtime.threads import pool_of
 
 
@@ -61,7 +61,7 @@ def test_long_rows_do_not_overflow():
 
 @pytest.mark.parametrize("semiring", ["max-sum", "sum-product"])
 def test_damping_and_threads(semiring, monkeypatch):
-    monkeypatch.setattr("boolweave.engine.sparse.collective.ROWS", 16)
+    monkeypatch.setattr("boolweave.engine.zeros.collective.ROWS", 16)
     random = np.random.default_rng(0)
     table = codes_at_random((70, 50), random)
     scale = Scale(3.0, semiring)

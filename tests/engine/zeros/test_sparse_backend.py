@@ -9,10 +9,10 @@ from boolweave.engine import loop
 from boolweave.engine.backend import Beliefs
 from boolweave.engine.floats import FloatBackend
 from boolweave.engine.integer_blocks import Code, code_for
-from boolweave.engine.sparse import backend as sparse
-from boolweave.engine.sparse import patterns
-from boolweave.engine.sparse.backend import SparseBackend
-from boolweave.engine.sparse.wide import best_factors
+from boolweave.engine.zeros import backend as sparse
+from boolweave.engine.zeros import patterns
+from boolweave.engine.zeros.backend import SparseBackend
+from boolweave.engine.zeros.wide import best_factors
 from boolweave.metrics import match_factors
 from boolweave.model.channel import Channel
 from boolweave.model.model import Model
@@ -121,7 +121,7 @@ def test_a_new_list_changes_no_belief():
 @pytest.mark.parametrize("integers", [True, False])
 def test_threads_and_pieces_give_the_same_bits(integers, monkeypatch):
     monkeypatch.setattr("boolweave.engine.backend.MIN_BLOCK", 500)
-    monkeypatch.setattr("boolweave.engine.sparse.collective.ROWS", 64)
+    monkeypatch.setattr("boolweave.engine.zeros.collective.ROWS", 64)
     made = planted(2, observed=0.99)
     seen = sparse_of(made.observations.to_dense())
     ends = []

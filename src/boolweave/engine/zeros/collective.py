@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boolweave.engine.kernels.sparse import collective as kernels
 from boolweave.engine.kernels.vectors import LANES
+from boolweave.engine.kernels.zeros import collective as kernels
 from boolweave.runtime.threads import run_all
 
 if TYPE_CHECKING:

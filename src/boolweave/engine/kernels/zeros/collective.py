@@ -2,7 +2,7 @@
 
 Beliefs are whole numbers of steps, (n, stride) int16, a stride being a multiple of 16. What a zero
 sends to a row, given the belief of its column and what the row has told it, is a function of the
-sum of the two: see `boolweave.engine.sparse.collective`. Here it is added up over listed cells,
+sum of the two: see `boolweave.engine.zeros.collective`. Here it is added up over listed cells,
 which are no such zeros, and beliefs are counted, from which the sum over all cells follows.
 """
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from matrices import codes_at_random, or_product, sparse_of
 
 from boolweave.engine.prediction import counts
-from boolweave.engine.sparse.tiles import Tiles
+from boolweave.engine.zeros.tiles import Tiles
 from boolweave.model.odds import sigmoid
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from boolweave.data.ones import Cells
-from boolweave.engine.kernels.sparse import tiles as kernels
+from boolweave.engine.kernels.zeros import tiles as kernels
 from boolweave.model.odds import sigmoid
 
 if TYPE_CHECKING:
