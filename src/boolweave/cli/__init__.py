@@ -2,7 +2,7 @@
 
 What a shell needs belongs here: options, progress, signals, exit codes; nothing that a Python user
 would miss does. Only typer is imported here, and every command imports what it needs when it runs,
-so that ``--help`` and a mistyped option are answered at once. Start with `fitting.py`.
+so that ``--help`` and a mistyped option are answered at once. Start with `commands/fitting.py`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from typing import Annotated
 
 import typer
 
-from boolweave.cli import fitting, known, models, process
-from boolweave.cli.comparing import compare
-from boolweave.cli.covering import cover
-from boolweave.cli.demo import demo
+from boolweave.cli import process
+from boolweave.cli.commands import fitting, known, models
+from boolweave.cli.commands.comparing import compare
+from boolweave.cli.commands.covering import cover
+from boolweave.cli.commands.demo import demo
 from boolweave.cli.options import as_options, grouped
 from boolweave.io.files import shortened
 

@@ -122,7 +122,7 @@ def complete(
 
     Example: boolweave complete votes.csv -o completed.csv --report votes.html
     """
-    from boolweave.cli import filling
+    from boolweave.cli.commands import filling
     from boolweave.io.write import MATRIX_FORMATS, TABLE_FORMATS, write_matrix, write_pieces
 
     kind = check_output(writing, TABLE_FORMATS if fill == "both" else MATRIX_FORMATS)

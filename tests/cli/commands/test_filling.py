@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from boolweave import BooleanMatrixFactorization, Observations
-from boolweave.cli import filling
+from boolweave.cli.commands import filling
 from boolweave.datasets import make_boolean
 from boolweave.io.write import write_matrix, write_pieces
 
