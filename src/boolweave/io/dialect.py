@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import re
 from dataclasses import dataclass, replace
-from io import BytesIO
 from pathlib import Path
 from typing import Literal
 
 from boolweave.data.words import USUAL, Words
 from boolweave.io.cells import is_cell
-from boolweave.io.files import FileError, decoded, listed, open_quote, text_chunks
+from boolweave.io.files import FileError, decoded, listed, open_quote
+from boolweave.io.tables.records import records, sep_line, table_chunks
 
 Layout = Literal["wide", "triples", "pairs"]
 Labels = Literal["yes", "no", "ignore"]
@@ -203,8 +203,15 @@ def guess(
 def sampled(path: Path, name: str, asked: Dialect) -> tuple[str, list[list[str]]]:
     """The delimiter of a file and some of its lines, as fields."""
     sample = _sample(path, name)
-    delimiter = asked.delimiter or _guess_delimiter(sample, path)
-    rows = [row for line in sample if (row := split(line, delimiter))]
+    plain = [line for line in sample if not line.startswith("#")] or sample
+    delimiter = asked.delimiter or sep_line(path) or _guess_delimiter(plain, path)
+    counts = [len(split(line, delimiter)) for line in plain]
+    usual = max(set(counts), key=counts.count)
+    rows = [
+        row
+        for line in sample
+        if (row := split(line, delimiter)) and not (is_comment(line, delimiter, usual))
+    ]
     if not rows:
         raise FileError(name, "expected a table, got blank lines")
     # A sorted file begins with rows that are all alike: look further down too.
@@ -214,15 +221,20 @@ def sampled(path: Path, name: str, asked: Dialect) -> tuple[str, list[list[str]]
     return delimiter, rows
 
 
+def is_comment(line: str, delimiter: str, n_fields: int) -> bool:
+    """Whether a line that begins with # is no line of the table: it has other fields."""
+    return line.startswith("#") and len(split(line, delimiter)) != n_fields
+
+
 def _sample(path: Path, name: str) -> list[str]:
     """The first lines that are not blank."""
     lines: list[str] = []
-    for content, lines_before in text_chunks(path, name, "a table"):
-        for number, raw in enumerate(BytesIO(content), start=lines_before + 1):
-            text = decoded(raw.rstrip(b"\r\n"), name, number)
+    for content, lines_before in table_chunks(path, name):
+        for raw, number in records(content):
+            text = decoded(raw, name, lines_before + number + 1)
             if text:
                 if text.count('"') % 2:
-                    raise open_quote(name, number)
+                    raise open_quote(name, lines_before + number + 1)
                 lines.append(text)
             if len(lines) == SAMPLE_LINES or (
                 len(lines) > 1 and sum(map(len, lines)) > SAMPLE_SIZE
