@@ -53,6 +53,7 @@ def command_line() -> str:
 def read_input(
     source: str | list[str], how: ReadingOptions, quiet: bool, absent: Absent = "zero",
     max_memory: str | None = None, times: str | None = None, zeros: Zeros = "exact",
+    keep: bool = False,
 ) -> Reading:  # fmt: skip
     """Read the input and say how it was understood."""
     from boolweave import io
@@ -84,6 +85,7 @@ def read_input(
             zeros=zeros,
             words=words,
             encode=how.encode,
+            keep=keep,
         )
     talk(f"{contents.name}: {contents.guess}", quiet)
     if contents.encoded is not None:

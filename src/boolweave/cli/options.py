@@ -87,7 +87,7 @@ class ReadingOptions:
     """How a file is read."""
 
     input_format: str | None = _read(
-        "csv, parquet, arrow, mtx, npz, fimi, movielens or png; else the file tells."
+        "csv, parquet, arrow, xlsx, mtx, npz, fimi, movielens or png; else the file tells."
     )
     layout: Literal["wide", "triples", "pairs"] | None = _read(
         "wide: a line per row; triples: row, column, value; pairs: row, column of ones."
@@ -279,7 +279,7 @@ class Writing:
     """Where the answer goes."""
 
     output: Path | None = _write("A file instead of standard output.", "--output", "-o")
-    format: str | None = _write("csv, tsv, parquet, arrow, json; else by suffix.")
+    format: str | None = _write("csv, tsv, parquet, arrow, json, xlsx; else by suffix.")
     json: bool = _write("For machines, to standard output.", "--json", default=False)
     quiet: bool = _write("Say nothing.", "--quiet", "-q", default=False)
 

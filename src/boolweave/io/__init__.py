@@ -23,16 +23,17 @@ if TYPE_CHECKING:
     from boolweave.io.dialect import Dialect
     from boolweave.io.options import Options, Zeros
     from boolweave.io.tables.contents import Contents, Encoded
+    from boolweave.io.tables.origin import Origin
     from boolweave.runtime.types import Array
 
 __all__ = ["FORMATS", "FileError", "Reading", "read", "replacing"]
 
-FORMATS = ("csv", "parquet", "arrow", "mtx", "npz", "fimi", "movielens", "png")
+FORMATS = ("csv", "parquet", "arrow", "xlsx", "mtx", "npz", "fimi", "movielens", "png")
 
 _BY_SUFFIX = {
     ".csv": "csv", ".tsv": "csv", ".tab": "csv", ".txt": "csv", ".parquet": "parquet",
     ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".mtx": "mtx",
-    ".npz": "npz", ".npy": "npz", ".fimi": "fimi", ".png": "png",
+    ".xlsx": "xlsx", ".xlsm": "xlsx", ".npz": "npz", ".npy": "npz", ".fimi": "fimi", ".png": "png",
 }  # fmt: skip
 _MOVIELENS = {"u.data", "ratings.dat", "ratings.csv"}
 _PACKED = {".gz", ".zst", ".zstd"}
@@ -55,6 +56,8 @@ class Reading:
         The time of each entry, if asked for: numbers or ``datetime64``.
     encoded : Encoded, optional
         The table whose columns were turned into zeros and ones, and the encoder.
+    origin : Origin, optional
+        How a wide table of zeros and ones looked, if it was to be kept.
     """
 
     observations: Seen
@@ -63,6 +66,12 @@ class Reading:
     guess: str
     times: Array | None = None
     encoded: Encoded | None = None
+    origin: Origin | None = None
+
+    @property
+    def is_wide_table(self) -> bool:
+        """Whether it was a wide table that was kept as it looked, to be written again."""
+        return self.origin is not None or self.encoded is not None
 
     @property
     def lists_entries(self) -> bool:
@@ -87,6 +96,7 @@ def read(
     zeros: Zeros = "exact",
     words: Words | None = None,
     encode: str = "never",
+    keep: bool = False,
 ) -> Reading:
     r"""Read a Boolean matrix from a file.
 
@@ -127,6 +137,8 @@ def read(
         "auto" turns its columns into zeros and ones as `boolweave.TableEncoder` does, but refuses
         one that holds zeros and ones but for some mistakes; "always" does not look for mistakes.
         Rules such as "age=40,60;hobby=split:,;zip=category" say it for single columns.
+    keep : bool, default=False
+        Keep how a wide table looked, so that it can be written again with its holes filled.
 
     Returns
     -------
@@ -147,8 +159,9 @@ def read(
 
     asked = dialect or Dialect()
     options = Options(
-        asked, above, absent, absent_default, duplicates, times, zeros, words or USUAL, encode
-    )
+        asked, above, absent, absent_default, duplicates, times, zeros, words or USUAL, encode,
+        keep,
+    )  # fmt: skip
     if format is not None and format not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {format!r}")
     if not isinstance(source, str | Path):
@@ -166,10 +179,12 @@ def read(
             limit = "mean" if above is None else above
             options = Options(Dialect(layout="triples"), limit, times=times)
             kind = "csv"
-        if times is not None and kind in ("csv", "parquet", "arrow"):
+        if times is not None and kind in ("csv", "parquet", "arrow", "xlsx"):
             options = _with_times(options, name)
         found = _read_one(path, name, kind, options)
-        return Reading(found.observations, name, kind, found.guess, found.times, found.encoded)
+        return Reading(
+            found.observations, name, kind, found.guess, found.times, found.encoded, found.origin
+        )
 
 
 def _with_times(options: Options, name: str) -> Options:
@@ -191,7 +206,7 @@ def _read_one(path: Path, name: str, kind: str, options: Options) -> Contents:
         from boolweave.io.text import read_text
 
         return read_text(path, name, options)
-    if kind in ("parquet", "arrow"):
+    if kind in ("parquet", "arrow", "xlsx"):
         from boolweave.io.columnar import read_columnar
 
         return read_columnar(path, name, kind, options)
@@ -229,8 +244,11 @@ def _parts(
 def _format_of(path: Path, name: Path, asked: Dialect) -> str:
     """By the first bytes, then by the name, then by looking at the lines."""
     from boolweave.io.dialect import Dialect
+    from boolweave.io.tables.excel import is_workbook
 
     mark = files.magic(path)
+    if mark == "npz" and is_workbook(path):
+        return "xlsx"
     if mark in {"parquet", "arrow", "png", "mtx", "npz", "npy"}:
         return "npz" if mark == "npy" else str(mark)
     if name.name in _MOVIELENS and asked == Dialect():

@@ -1,4 +1,4 @@
-"""Parquet and Arrow tables: wide, triples or pairs."""
+"""Tables with types, from Parquet, Arrow and Excel: wide, triples or pairs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from boolweave.data.convert import from_codes
 from boolweave.data.observations import Observations
 from boolweave.data.words import MISSING, USUAL, WRONG, Above, Words, codes_above, threshold
 from boolweave.io.cells import (
-    Seen,
     codes_of_column,
     is_cell,
     observe,
@@ -25,18 +24,20 @@ from boolweave.io.keys import Numbering
 from boolweave.io.options import BY_LAYOUT, Options
 from boolweave.io.tables.contents import CellError, Contents
 from boolweave.io.tables.encoded import encode_frame, remedy_for
+from boolweave.io.tables.excel import read_sheet
+from boolweave.io.tables.origin import Origin, Speller
 
 if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-    from boolweave.runtime.types import Array
-
 
 def read_columnar(path: Path, name: str, kind: str, options: Options) -> Contents:
-    """Read a Parquet or Arrow table; also say which layout it had, and give its times."""
+    """Read a table with types; also say which layout it had, and give its times."""
     import polars as pl
 
+    if kind == "xlsx":
+        return read_frame(read_sheet(path, name, options), name, kind, options)
     with expecting(name, f"a {kind} file", pl.exceptions.PolarsError, OSError):
         if kind == "parquet":
             frame = pl.read_parquet(path, glob=False)
@@ -50,17 +51,20 @@ def read_frame(frame: pl.DataFrame, name: str, kind: str, options: Options) -> C
     layout = options.dialect.layout or _layout_of(frame, options)
     asked = replace(options.dialect, names=tuple(frame.columns))
     if options.encode not in ("auto", "never"):
-        options.check(name, f"a {kind} file to encode", *BY_LAYOUT["wide"])
-        return encode_frame(frame, name, asked, options)
-    options.check(name, f"a {kind} file of {layout} layout", *BY_LAYOUT[layout])
+        options.check(name, f"a {kind} file to encode", *_own(kind), *BY_LAYOUT["wide"])
+        return encode_frame(frame, name, asked, options, f"{kind}, wide")
+    options.check(name, f"a {kind} file of {layout} layout", *_own(kind), *BY_LAYOUT[layout])
     read = _wide if layout == "wide" else _long
     try:
-        observations, times = read(frame, name, layout, options)
+        return read(frame, name, kind, layout, options)
     except CellError as error:
         if options.encode == "never" or options.above is not None or layout != "wide":
             raise
-        return encode_frame(frame, name, asked, options, error)
-    return Contents(observations, f"{kind}, {layout}", times)
+        return encode_frame(frame, name, asked, options, f"{kind}, wide", error)
+
+
+def _own(kind: str) -> tuple[str, ...]:
+    return ("header",) if kind == "xlsx" else ()
 
 
 def _layout_of(frame: pl.DataFrame, options: Options) -> Layout:
@@ -91,9 +95,7 @@ def _all_cells(series: pl.Series, words: Words) -> bool:
     return False
 
 
-def _long(
-    frame: pl.DataFrame, name: str, layout: Layout, options: Options
-) -> tuple[Seen, Array | None]:
+def _long(frame: pl.DataFrame, name: str, kind: str, layout: Layout, options: Options) -> Contents:
     """Triples, with their times if any, or pairs."""
     asked = Dialect(layout=layout, columns=options.dialect.columns, names=tuple(frame.columns))
     at = asked.picked(name)
@@ -109,15 +111,14 @@ def _long(
         row, column, codes, axes[0].labels(), axes[1].labels(), name,
         duplicates=options.duplicates, absent=absent, zeros=options.zeros,
     )  # fmt: skip
-    if options.times is None:
-        return observations, None
-    times = frame.to_series(asked.position(options.times, name, "times"))
-    return observations, observe_times(observations.to_local(), row, column, [times], name)
+    when = None
+    if options.times is not None:
+        times = frame.to_series(asked.position(options.times, name, "times"))
+        when = observe_times(observations.to_local(), row, column, [times], name)
+    return Contents(observations, f"{kind}, {layout}", when)
 
 
-def _wide(
-    frame: pl.DataFrame, name: str, layout: Layout, options: Options
-) -> tuple[Observations, None]:
+def _wide(frame: pl.DataFrame, name: str, kind: str, layout: Layout, options: Options) -> Contents:
     """A row of the matrix for each row of the table."""
     import polars as pl
 
@@ -129,7 +130,7 @@ def _wide(
         asked = replace(asked, labels="yes" if named else "no")
     label, cells = asked.label_field(name), asked.cell_fields(name)
     row_labels = None if label is None else [str(key) for key in frame.to_series(label).to_list()]
-    frame = frame.select(pl.nth(cells)) if cells else frame[:, :0]
+    whole, frame = frame, frame.select(pl.nth(cells)) if cells else frame[:, :0]
     if isinstance(above, str):  # one number for all columns
         everything = [_ratings(column, name, options.words) for column in frame.iter_columns()]
         above = threshold(np.concatenate([*everything, np.empty(0)]), above)
@@ -137,7 +138,27 @@ def _wide(
     for j, column in enumerate(frame.iter_columns()):
         codes[:, j] = codes_of_cells(column, name, above, options.words)
     with speaking_of(name):
-        return Observations(*from_codes(codes, row_labels, frame.columns)), None
+        seen = Observations(*from_codes(codes, row_labels, frame.columns))
+    origin = _origin(whole, cells, options) if options.keep and options.above is None else None
+    return Contents(seen, f"{kind}, {layout}", origin=origin)
+
+
+def _origin(frame: pl.DataFrame, cells: list[int], options: Options) -> Origin:
+    """How a typed table looked; where some of its cells are texts, all are taken as texts."""
+    import polars as pl
+
+    others = frame.select(
+        frame.to_series(i).alias(str(i)) for i in range(frame.width) if i not in set(cells)
+    )
+    table = frame.select(pl.nth(cells)) if cells else frame[:, :0]
+    dtypes: list[pl.DataType] = list(table.dtypes)
+    plain = all(dtype.is_numeric() or dtype == pl.Boolean for dtype in dtypes)
+    if plain and not options.words.said:
+        return Origin(frame.columns, cells, others, options.words, dtypes=dtypes)
+    speller = Speller()
+    speller.add(table.with_columns(pl.all().cast(pl.String)))
+    spelled = speller.spellings()
+    return Origin(frame.columns, cells, others, options.words, spellings=spelled)
 
 
 # ---------------------------------------------------------------- columns

@@ -35,6 +35,7 @@ class Options:
     zeros: Zeros = "exact"  # has a meaning for every file: how zeros will be treated
     words: Words = USUAL
     encode: str = "never"  # "auto", "always" or rules: what becomes of columns that are no 0/1
+    keep: bool = False  # whether to keep how a wide table looked, to be written again
 
     @property
     def unnamed(self) -> Absent:

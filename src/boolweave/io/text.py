@@ -16,7 +16,6 @@ from boolweave.data.convert import from_codes
 from boolweave.data.observations import Observations
 from boolweave.data.words import MISSING, WRONG, Above, codes_above
 from boolweave.io.cells import (
-    Seen,
     codes_of_column,
     observe,
     observe_times,
@@ -29,6 +28,7 @@ from boolweave.io.keys import Numbering, number_integers
 from boolweave.io.options import BY_LAYOUT, Options
 from boolweave.io.tables.contents import CellError, Contents
 from boolweave.io.tables.encoded import encode_frame, remedy_for
+from boolweave.io.tables.origin import Origin, Speller, TextForm
 
 if TYPE_CHECKING:
     import polars as pl
@@ -51,14 +51,13 @@ def read_text(path: Path, name: str, options: Options) -> Contents:
     read = _read_wide if found.layout == "wide" else _read_long
     try:
         try:
-            observations, times = read(path, name, found, options, plain=not options.words.said)
+            return read(path, name, found, options, plain=not options.words.said)
         except NotPlain:
-            observations, times = read(path, name, found, options, plain=False)
+            return read(path, name, found, options, plain=False)
     except (CellError, LabelError) as error:
         if options.encode == "never" or options.above is not None or not _may_be_columns(found):
             raise
         return _encoded(path, name, options, error)
-    return Contents(observations, found.in_words(), times)
 
 
 def _may_be_columns(found: Dialect) -> bool:
@@ -83,19 +82,23 @@ def _encoded(path: Path, name: str, options: Options, refused: FileError | None 
     ]
     frame = pl.concat(pieces) if pieces else pl.DataFrame(schema=kinds)
     frame.columns = list(dialect.names)
-    return encode_frame(frame, name, dialect, options, refused)
+    form = TextForm.of(path, name, dialect) if options.keep else None
+    return encode_frame(frame, name, dialect, options, "", refused, form)
 
 
-def _read_wide(
-    path: Path, name: str, dialect: Dialect, options: Options, plain: bool
-) -> tuple[Observations, None]:
+def _read_wide(path: Path, name: str, dialect: Dialect, options: Options, plain: bool) -> Contents:
     """A line for each row of the matrix."""
     above, label, cells = options.above, dialect.label_field(name), dialect.cell_fields(name)
     tables: list[Array] = [np.empty((0, len(cells)), np.uint8 if above is None else np.float64)]
     labels: list[str] = []
     lines: list[int] = []
+    kept, speller = _Others(dialect, cells), Speller()
     for numbers, frame, table in _parsed(path, name, dialect, options, (), cells, plain):
         tables.append(table)
+        if options.keep:
+            kept.add(frame)
+            if not plain:
+                speller.add(frame.select(f"f{i}" for i in cells))
         if label is not None:
             if plain and frame[f"f{label}"].null_count():
                 raise NotPlain  # a row may well be named NA
@@ -106,12 +109,15 @@ def _read_wide(
         codes = codes_above(codes, above)
     _check_row_labels(labels, lines, name, 1 + (label or 0))
     names = [dialect.names[i] for i in cells] if dialect.header else None
-    return Observations(*from_codes(codes, None if label is None else labels, names)), None
+    seen = Observations(*from_codes(codes, None if label is None else labels, names))
+    origin = None
+    if options.keep and above is None:
+        form, spelled = TextForm.of(path, name, dialect), speller.spellings()
+        origin = Origin(list(dialect.names), cells, kept.frame(), options.words, form, spelled)
+    return Contents(seen, dialect.in_words(), origin=origin)
 
 
-def _read_long(
-    path: Path, name: str, dialect: Dialect, options: Options, plain: bool
-) -> tuple[Seen, Array | None]:
+def _read_long(path: Path, name: str, dialect: Dialect, options: Options, plain: bool) -> Contents:
     """Row, column and value in each line; or row and column of the ones. And the times, if any."""
     at, above = dialect.picked(), options.above
     timed = None if options.times is None else dialect.position(options.times, name, "times")
@@ -142,9 +148,32 @@ def _read_long(
         row, column, codes, row_labels, column_labels, name,
         duplicates=options.duplicates, absent=absent, zeros=options.zeros,
     )  # fmt: skip
-    if not times:
-        return observations, None
-    return observations, observe_times(observations.to_local(), row, column, times, name)
+    when = None
+    if times:
+        when = observe_times(observations.to_local(), row, column, times, name)
+    return Contents(observations, dialect.in_words(), when)
+
+
+class _Others:
+    """The fields of a wide table that are no cells, as they stand there."""
+
+    def __init__(self, dialect: Dialect, cells: Sequence[int]) -> None:
+        self._at = [i for i in range(dialect.n_fields) if i not in set(cells)]
+        self._parts: list[pl.DataFrame] = []
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """Take those of one chunk."""
+        import polars as pl
+
+        self._parts.append(frame.select(pl.col(f"f{i}").alias(str(i)) for i in self._at))
+
+    def frame(self) -> pl.DataFrame:
+        """All of them, called by their positions."""
+        import polars as pl
+
+        if self._parts:
+            return pl.concat(self._parts)
+        return pl.DataFrame(schema={str(i): pl.String for i in self._at})
 
 
 class _Keys:

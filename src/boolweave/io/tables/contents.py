@@ -10,8 +10,10 @@ from boolweave.io.files import FileError
 if TYPE_CHECKING:
     import polars as pl
 
+    from boolweave.data.words import Words
     from boolweave.encoding import TableEncoder
     from boolweave.io.cells import Seen
+    from boolweave.io.tables.origin import Origin, TextForm
     from boolweave.runtime.types import Array
 
 
@@ -33,12 +35,18 @@ class Encoded:
         Those that were encoded or left out by the encoder, in the order of the file.
     label : str, optional
         The column that names the rows.
+    words : Words
+        What was said about ones, zeros and missing cells.
+    form : TextForm, optional
+        How the lines of a text table were written.
     """
 
     encoder: TableEncoder
     table: pl.DataFrame
     columns: list[str]
     label: str | None
+    words: Words
+    form: TextForm | None = None
 
     def in_words(self) -> tuple[str, str]:
         """What became of the columns, in two lines."""
@@ -83,3 +91,4 @@ class Contents:
     guess: str
     times: Array | None = None
     encoded: Encoded | None = None
+    origin: Origin | None = None

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from boolweave.io.options import Options
+    from boolweave.io.tables.origin import TextForm
 
 # A column in which at least so many of the known cells are 0/1 or yes/no was meant to be one.
 MEANT = 0.5
@@ -30,12 +31,15 @@ def encode_frame(
     name: str,
     dialect: Dialect,
     options: Options,
+    told: str,
     refused: FileError | None = None,
+    form: TextForm | None = None,
 ) -> Contents:
     """The observations of a wide table whose columns may hold anything.
 
     `refused` is why it could not be read as zeros and ones, and is raised where it seems that it
-    was meant to hold these.
+    was meant to hold these. `form` is how the lines of a text table were written, and `told` how
+    another one was read, in words.
     """
     import polars as pl
 
@@ -78,10 +82,9 @@ def encode_frame(
     with speaking_of(name):
         seen = Observations(*from_codes(codes, names, encoder.get_feature_names_out()))
     encoded = Encoded(
-        encoder, frame, table.columns, None if label is None else frame.columns[label]
+        encoder, frame, table.columns, None if label is None else frame.columns[label], words, form
     )
-    words_about = dialect.in_words() if dialect.delimiter else "table"
-    return Contents(seen, words_about, encoded=encoded)
+    return Contents(seen, told or dialect.in_words(), encoded=encoded)
 
 
 def _holds_names(column: pl.Series, dialect: Dialect, words: Words) -> bool:
