@@ -357,6 +357,11 @@ def _column_of(table: Any, name: str) -> Array:
 def _axis(keys: Array, name: str, named: bool) -> tuple[Integers, Labels | None, int]:
     """The position of each key, and the labels and the length of the axis."""
     if not named:
+        if keys.dtype.kind not in "iuf":
+            raise ValueError(
+                f"expected positions, whole numbers from 0 on, in {name!r}, but got {keys[0]!r}; "
+                'leave `ids` out, or pass `ids="names"`'
+            )
         return convert.positions_of(keys, None, None, "row")
     if keys.dtype.kind == "f":
         empty = np.isnan(keys)

@@ -169,7 +169,7 @@ def parse(
     try:
         with expecting(name, "a table as text", pl.exceptions.PolarsError):
             frame = pl.read_csv(
-                chunk.content,
+                chunk.content.lstrip(b"\r\n"),
                 has_header=False,
                 schema=kinds,
                 separator=_separator(dialect),
@@ -182,8 +182,9 @@ def parse(
         if any(kind != pl.String for kind in kinds.values()):
             raise NotPlain from None
         raise
-    if frame.height == len(chunk.blank):
-        return frame.filter(~chunk.blank) if chunk.blank.any() else frame
+    blank = chunk.blank[int(np.argmin(chunk.blank)) :]  # without those at the beginning
+    if frame.height == len(blank):
+        return frame.filter(~blank) if blank.any() else frame
     if frame.height != len(chunk.lines):
         raise FileError(name, f"expected {len(chunk.lines)} lines, got {frame.height}")
     return frame

@@ -202,11 +202,13 @@ def chunks_of_lines(path: Path, size: int = CHUNK_BYTES) -> Iterator[bytes]:
     Where the first lines end with carriage returns alone, as on old Macs, these become newlines.
     """
     with path.open("rb") as file:
-        rest, returns = b"", False
+        rest = b""
+        returns: bool | None = None  # not known before the first line ends
         while block := file.read(size):
             if rest == b"" and file.tell() == len(block):
-                returns = b"\n" not in block and b"\r" in block[:-1]
                 block = block.removeprefix(b"\xef\xbb\xbf")  # the mark that Excel writes
+            if returns is None and (b"\n" in block or b"\r" in block[:-1]):
+                returns = b"\n" not in block
             if returns:
                 block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
             cut = block.rfind(b"\n") + 1
