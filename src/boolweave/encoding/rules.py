@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -33,6 +33,16 @@ class Rules:
         """All columns that the text speaks of."""
         own = [name for said in self.parameters.values() for name in said]
         return [*dict.fromkeys(own), *self.dropped]
+
+    def renamed(self, name_of: Callable[[str], str]) -> Rules:
+        """The same about columns called otherwise."""
+        parameters = {
+            parameter: [name_of(column) for column in said]
+            if isinstance(said, list)
+            else {name_of(column): value for column, value in said.items()}
+            for parameter, said in self.parameters.items()
+        }
+        return Rules(parameters, tuple(name_of(column) for column in self.dropped))
 
 
 def parse_rules(text: str) -> Rules:

@@ -279,16 +279,25 @@ def guess_columns(path: Path, name: str, asked: Dialect, words: Words) -> Dialec
     """The same for a wide table whose columns may hold anything; labels are left open."""
     delimiter, rows = sampled(path, name, asked)
     header = asked.header
-    if header is None:  # a line of names has no number in it, and some name is no cell
-        first = [field.strip() for field in rows[0]]
-        header = not any(_is_number(field) for field in first) and not all(
-            is_cell(field, words) for field in first
-        )
+    if header is None:
+        header = _names_columns(rows, words)
     names = _names(rows[0], header)
     found = replace(asked, delimiter=delimiter, layout="wide", header=header, names=names)
     if header:
         _check_names(found, name)
     return found
+
+
+def _names_columns(rows: list[list[str]], words: Words) -> bool:
+    """Whether the first line names columns of any kind: no numbers, and what never comes again."""
+    first, body = [field.strip() for field in rows[0]], rows[1:]
+    if any(_is_number(field) for field in first) or all(is_cell(f, words) for f in first):
+        return False
+    again = sum(
+        any(len(row) > i and row[i].strip() == field for row in body)
+        for i, field in enumerate(first)
+    )
+    return 2 * again < len(first)
 
 
 def _guess_layout(rows: list[list[str]], above: bool, words: Words) -> Layout:

@@ -200,6 +200,8 @@ def test_encode_rules(put):
     assert json.loads(found.stdout)["columns"] == 3 + 2 + 1
     names = io.read(path, encode="age=thresholds:40,60").observations.column_labels.tolist()
     assert names[:2] == ["age ≥ 40", "age ≥ 60"]
+    by_number = io.read(path, encode="2=thresholds:40,60;3=category;6=drop").observations
+    assert by_number.column_labels.tolist() == names
     said = run("info", path, "--encode", "age", cwd=path.parent, code=2).stderr.decode()
     assert said.startswith("boolweave: --encode: expected auto, never or rules")
     for rule, words in [
@@ -235,6 +237,9 @@ def test_tables_that_look_like_others(put):
     wide = Dialect(layout="wide")
     names = io.read(comma, encode="auto", dialect=wide).observations.column_labels.tolist()
     assert "height ≥ 2.25" in names
+    votes = put("".join(f"{'rd'[i % 2]},{'yn'[i % 2]},{'ny?'[i % 3]},y,n\n" for i in range(12)))
+    names = io.read(votes, encode="auto").observations.column_labels.tolist()
+    assert names == ["1 = d", "1 = r", "2", "3", "4", "5"]
     likert = put("q1,q2\n" + "".join(f"{1 + i % 5},{1 + i % 3}\n" for i in range(20)))
     assert io.read(likert, encode="always").observations.shape == (20, 6)
 

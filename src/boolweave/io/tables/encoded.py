@@ -53,8 +53,7 @@ def encode_frame(
         if options.encode not in ("auto", "always", "never"):
             rules = parse_rules(options.encode)
     dialect = replace(dialect, drop=(*dialect.drop, *rules.dropped))
-    for column in rules.columns:
-        dialect.position(column, name, "encode")
+    rules = rules.renamed(lambda column: dialect.names[dialect.position(column, name, "encode")])
     if dialect.labels is None and dialect.index is None and not dialect.use:
         free = frame.width > 1 and dialect.names[0] not in rules.columns
         free = free and 0 in replace(dialect, labels="no").cell_fields(name)
