@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import re
 import secrets
 import threading
 import time
@@ -189,7 +190,7 @@ class Handler(BaseHTTPRequestHandler):
         text, most = query.get("n", ""), self.server.explorer.most
         if path != "/fit":
             self._refuse(HTTPStatus.NOT_FOUND, "there is no such page")
-        elif not (text.isascii() and text.isdecimal()) or not 1 <= int(text[:9]) <= most:
+        elif not re.fullmatch("[0-9]{1,4}", text) or not 1 <= int(text) <= most:
             self._refuse(HTTPStatus.BAD_REQUEST, f"n must be a whole number from 1 to {most}")
         else:
             self._send_json(self.server.explorer.ask(int(text)))
