@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 from boolweave import BooleanMatrixFactorization, Observations, cover
 from boolweave.datasets import load_senate
@@ -211,3 +212,27 @@ def test_a_cover(opened, tmp_path):
     assert "No role has both the row and the column." in page.locator(".why").text_content()
     canvas_of(page, 1).click(position={"x": 100, "y": 20})
     assert "covered" in page.locator("#detail").text_content()
+
+
+@pytest.mark.parametrize("sampled", [True, False], ids=["sample of tiles", "means of blocks"])
+def test_large_tables(sampled, opened, tmp_path, monkeypatch):
+    monkeypatch.setattr("boolweave.report.grid.MOST_CELLS", 100)
+    monkeypatch.setattr("boolweave.report.grid.GRID_SIDE", 20)
+    cells = np.kron(np.eye(2, dtype=np.int8), np.ones((30, 20), np.int8))
+    cells[0, 39] = 1
+    table = scipy.sparse.csr_array(cells) if sampled else cells
+    zeros = "collective" if sampled else "exact"
+    how = {"method": "max-sum", "random_state": 0, "zeros": zeros}
+    write_report(BooleanMatrixFactorization(2, **how).fit(table), tmp_path / "page.html")
+    page = opened(tmp_path / "page.html", width=400)
+    canvas_of(page, 1).click(position={"x": 250, "y": 60})
+    assert "P(true 1) = " in page.locator("#detail").text_content()
+    first = page.locator("#list-doubtful tbody tr").first
+    assert "row 1" in first.text_content() and "column 40" in first.text_content()
+    first.get_by_role("button").click()
+    assert "No factor has both" in page.locator(".why").last.text_content()
+    page.locator("#find").fill("column 40")
+    page.locator("#find").press("Enter")
+    assert "Column column 40 belongs to Factor 2" in page.locator("#detail").text_content()
+    table = saved(page, page.locator("#export-factors"))[1]
+    assert len(table) - 1 == 2 * (30 + 20)

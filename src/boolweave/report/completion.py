@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from boolweave.data.observations import Observations
     from boolweave.report.contents import HeldOut
     from boolweave.report.entries import EntryList
+    from boolweave.report.grid import Predict
     from boolweave.report.lines import Lines
-    from boolweave.runtime.types import Floats
+    from boolweave.runtime.types import Floats, Integers
 
     Positions = NDArray[np.intp]
     Facts = list[tuple[str, str]]
@@ -46,12 +47,21 @@ PARTS = {
 }
 
 
+def probabilities_of(model: BooleanCompletion) -> Predict:
+    """P(o = 1) at pairs of positions."""
+
+    def predict(rows: Integers, columns: Integers) -> Floats:
+        return model.ensemble_.probabilities(rows.astype(np.intp), columns.astype(np.intp))
+
+    return predict
+
+
 def completion_grid(model: BooleanCompletion) -> Grid:
     """The matrix with P(o = 1), rows and columns with the highest offsets first."""
     orders = tuple(
         np.argsort(-bias, kind="stable") for bias in (model.row_bias_, model.column_bias_)
     )
-    return make_grid(model.observations_, (orders[0], orders[1]), model.predict_proba)
+    return make_grid(model.observations_, (orders[0], orders[1]), probabilities_of(model))
 
 
 def offsets(seen: Observations, bias: Floats, axis: str) -> dict[str, object]:
@@ -95,7 +105,7 @@ def scores(model: BooleanCompletion, held_out: HeldOut, found: dict[str, Any]) -
         ("held-out calibration error", f"{found['error']:.4f}"),
     ]
     if 0 < np.count_nonzero(values) < len(values):
-        auc = roc_auc(values, model.predict_proba(rows, columns))
+        auc = roc_auc(values, np.asarray(model.predict_proba(rows, columns)))
         facts.insert(1, ("held-out area under the curve", f"{auc:.4f}"))
     return facts
 

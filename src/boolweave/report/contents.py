@@ -159,7 +159,7 @@ def calibration(
     rows, columns, values = held_out
     if not len(values):
         return None
-    chance = np.clip(model.predict_proba(rows, columns), 0.0, 1.0)
+    chance = np.clip(np.asarray(model.predict_proba(rows, columns)), 0.0, 1.0)
     group = np.minimum((chance * 10).astype(int), 9)
     count = np.bincount(group, minlength=10)
     used = np.flatnonzero(count)

@@ -115,6 +115,7 @@ def render_report(
         loader=jinja2.FunctionLoader(_text), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
+    said["glossary"] = words.explained([name for name, _ in said["summary"]])
     template = "completion.html.j2" if data["kind"] == "completion" else "report.html.j2"
     return environment.get_template(template).render(
         title=title or said.pop("default_title"),
@@ -208,7 +209,7 @@ def _cover_page(found: Cover) -> Page:
 def _completion_page(model: BooleanCompletion, held_out: HeldOut | None) -> Page:
     seen = model.observations_
     grid = completion.completion_grid(model)
-    predict = model.predict_proba
+    predict = completion.probabilities_of(model)
     lists = [holes(seen, predict), doubtful(seen, predict, grid)]
     found = None if held_out is None else contents.calibration(model, held_out)
     said = _said(model) | {

@@ -25,6 +25,33 @@ AGAIN = 0.5
 SAME_LOSS = 0.001
 
 
+# What words among the figures of a page mean; a figure is explained if its name has the word.
+GLOSSARY = {
+    "ones covered": "share of the observed ones where the model says 1, too",
+    "zeros made ones": "observed zeros where the model says 1: false ones",
+    "false ones": "observed zeros where the model says 1",
+    "entries right": "share of the entries where the model says what was observed; behind it, what "
+    "a table of nothing but zeros, or ones, would have",
+    "wrong entries": "ones that the model misses, and zeros that it makes ones",
+    "least possible error": "no factors of this number can have a smaller error, which is proven",
+    "noise": "how often what is seen is taken to be the opposite of what is true",
+    "held-out": "of entries that were kept aside and not shown to the model",
+    "held out in turns": "of entries that were hidden from one of several fits each",
+    "log-loss": "whether probabilities can be trusted: being sure and wrong costs most; 0 is "
+    "perfect, 0.69 is what tossing a coin gets",
+    "area under the curve": "how often a one gets a higher probability than a zero",
+    "calibration error": "mean gap between a probability and how often it comes true",
+    "offsets": "how much more common ones are in a row or column than in others, or less",
+    "models averaged": "the probability is the mean over so many models, each drawn at random",
+    "fewest possible": "no cover that does what was asked for has fewer roles",
+}
+
+
+def explained(names: list[str]) -> dict[str, str]:
+    """Words that are in the names of figures, and what they mean."""
+    return {word: what for word, what in GLOSSARY.items() if any(word in name for name in names)}
+
+
 @dataclass(frozen=True)
 class InShort:
     """A paragraph: sentences on what was found and how sure it is, and on what did not work."""
@@ -86,8 +113,9 @@ def _explained(right: Agreement, K: int) -> str:
         whom = "It covers" if K == 1 else "Together they cover"
         ones = f"{whom} {right.ones_covered:.1%} of the observed ones"
     constant = "1" if right.constant else "0"
+    false = count(right.false_ones, "false one") if right.false_ones else "no false ones"
     return (
-        f"{ones}, with {count(right.false_ones, 'false one')} where a zero was observed; "
+        f"{ones}, with {false} where a zero was observed; "
         f"{right.accuracy:.1%} of the observed entries are right, and {right.constant_accuracy:.1%}"
         f" would be if everything were called {constant}."
     )
@@ -225,7 +253,7 @@ def of_cover(found: Cover) -> InShort:
     said = [
         f"{count_first(K, 'role')} cover{'s' if K == 1 else ''} {found.coverage:.1%} of "
         f"the {count(found.n_ones, 'one')} of a table of {count(M, 'row')} and "
-        f"{count(N, 'column')}, and {count(n_false, 'zero')}."
+        f"{count(N, 'column')}, and {count(n_false, 'zero') if n_false else 'no zeros'}."
     ]
     if found.n_fixed:
         said.append(f"The first {count(found.n_fixed, 'role')} {_is_are(found.n_fixed)} given.")

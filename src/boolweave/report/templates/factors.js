@@ -19,14 +19,15 @@ function showSelection() {
     button.textContent = on ? "Selected" : "Select";
   });
   byId("let-go").disabled = !chosen.size;
-  byId("selected").textContent = chosen.size ? `${whole(chosen.size)} selected` : "all will be exported";
+  const whom = chosen.size ? `${whole(chosen.size)} selected` : "all will be exported";
+  byId("selected").textContent = whom + (document.querySelector(".card em") && !knowsAll ? ", with the members that the cards list" : "");
   drawMatrix();
 }
 
 // Members of a factor: all, where the page knows all rows and columns; otherwise those on its card.
+const knowsAll = !data.grid.labels && !data.grid.sampled && rowLines.factors;
 function membersOf(k) {
-  const all = !data.grid.labels && !data.grid.sampled && rowLines.factors;
-  if (all) return [["row", rowLines], ["column", columnLines]].flatMap(([axis, lines]) => lines.names.filter((_, at) => lines.factors[at].includes(k)).map((name) => [axis, name]));
+  if (knowsAll) return [["row", rowLines], ["column", columnLines]].flatMap(([axis, lines]) => lines.names.filter((_, at) => lines.factors[at].includes(k)).map((name) => [axis, name]));
   return [...cards[k].querySelectorAll(".members")].flatMap((list) => [...list.querySelectorAll(".names span")].map((name) => [list.dataset.axis, name.textContent]));
 }
 
@@ -46,6 +47,7 @@ function startFactors() {
     button.addEventListener("click", () => select(k));
   });
   if (!cards.length) return;
+  showSelection();
   byId("export-factors").addEventListener("click", exportFactors);
   byId("let-go").addEventListener("click", selectNone);
   document.addEventListener("keydown", (event) => {

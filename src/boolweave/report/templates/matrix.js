@@ -14,7 +14,8 @@ const rowName = (i) => (data.grid.labels ? data.grid.labels[0][i] : rowLines.nam
 const columnName = (j) => (data.grid.labels ? data.grid.labels[1][j] : columnLines.names[j]);
 const clamp = (v, low, high) => Math.min(high, Math.max(low, v));
 const rgb = (name) => { const n = parseInt(colour(name).slice(1), 16); return [n >> 16, (n >> 8) & 255, n & 255]; };
-const mix = (a, b, f) => a.map((v, c) => Math.round(v + (b[c] - v) * f));
+// A mixture of two colours as one number, as the pixels of a canvas hold it.
+const mix = (a, b, f) => { const [r, g, blue] = a.map((v, c) => Math.round(v + (b[c] - v) * f)); return ((255 << 24) | (blue << 16) | (g << 8) | r) >>> 0; };
 
 const panels = PANELS.map((title, p) => {
   const canvas = make("canvas", { tabindex: p ? null : 0, role: "img", "aria-label": p ? title : `The matrix, ${title}, ${HEIGHT} × ${WIDTH}`, "aria-describedby": p ? null : "matrix-help" });
@@ -25,16 +26,15 @@ if (HEIGHT && WIDTH) byId("tiles").append(...panels.map((panel) => panel.figure)
 // ---------------------------------------------------------------- colours
 
 function paint() {
-  const one = rgb("one"), zero = rgb("zero"), none = rgb("card"), more = rgb("more"), less = rgb("less"), mid = rgb("mid");
-  const scale = Array.from({ length: 255 }, (_, v) => mix(zero, one, v / FULL));
+  const one = rgb("one"), zero = rgb("zero"), none = mix(rgb("card"), rgb("card"), 0), more = rgb("more"), less = rgb("less"), mid = rgb("mid");
+  const scale = Uint32Array.from({ length: 255 }, (_, v) => mix(zero, one, v / FULL));
+  const gap = Uint32Array.from({ length: 509 }, (_, v) => mix(mid, v > FULL ? more : less, Math.abs(v - FULL) / FULL)); // by observed less reconstructed, + FULL
   panels.forEach(({ image }, p) => {
     Object.assign(image, { width: WIDTH, height: HEIGHT });
-    const pixels = new ImageData(WIDTH, HEIGHT);
-    for (let at = 0; at < HEIGHT * WIDTH; at++) {
+    const pixels = new ImageData(WIDTH, HEIGHT), cells = new Uint32Array(pixels.data.buffer);
+    for (let at = 0; at < cells.length; at++) {
       const seen = matrix.observed[at], chance = matrix.probability[at];
-      let c = p === 1 ? scale[chance] : seen === NOTHING ? none : scale[seen];
-      if (p === 2 && seen !== NOTHING) c = mix(mid, seen > chance ? more : less, Math.abs(seen - chance) / FULL);
-      pixels.data.set([c[0], c[1], c[2], 255], 4 * at);
+      cells[at] = p === 1 ? scale[chance] : seen === NOTHING ? none : p === 0 ? scale[seen] : gap[seen - chance + FULL];
     }
     image.getContext("2d").putImageData(pixels, 0, 0);
   });
