@@ -68,7 +68,7 @@ def test_pointing_and_clicking(senate, opened):
         canvas_of(page, panel).hover(position={"x": 130, "y": 200})
         tip = page.locator("#tip").text_content()
         assert "roll call" in tip and re.search(r"\([DRI]-[A-Z]{2}\)", tip)
-        assert "P(true 1) = " in tip and "Factor" in tip
+        assert "P(true 1) " in tip and "Factor" in tip
     canvas_of(page, 0).click(position={"x": 60, "y": 60})
     why = page.locator("#detail").text_content()
     assert "Both belong to Factor" in why and re.search(r"has \d+ ones in \d+ observed", why)
@@ -226,7 +226,7 @@ def test_large_tables(sampled, opened, tmp_path, monkeypatch):
     write_report(BooleanMatrixFactorization(2, **how).fit(table), tmp_path / "page.html")
     page = opened(tmp_path / "page.html", width=400)
     canvas_of(page, 1).click(position={"x": 250, "y": 60})
-    assert "P(true 1) = " in page.locator("#detail").text_content()
+    assert "P(true 1) " in page.locator("#detail").text_content()
     first = page.locator("#list-doubtful tbody tr").first
     assert "row 1" in first.text_content() and "column 40" in first.text_content()
     first.get_by_role("button").click()

@@ -102,7 +102,7 @@ function amountChart(place, { names, values }, label) {
   const fits = Math.max(4, Math.floor((room - 10) / 7));
   const brief = (name) => (name.length <= fits ? name : name.slice(0, fits - 1) + "…");
   const svg = make("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${label}: ${names.map((name, i) => `${name} ${values[i].toFixed(2)}`).join(", ")}` });
-  const low = Math.min(0, ...values), high = Math.max(0, ...values), text = 46;
+  const low = Math.min(0, ...values), high = Math.max(0, ...values), text = 54;
   const from = room + (low < 0 ? text : 4), to = width - text, at = (v) => from + ((v - low) / (high - low || 1)) * (to - from);
   values.forEach((v, i) => {
     const y = 3 + i * BAR, left = Math.min(at(0), at(v)), line = make("g", {}, make("title", {}, `${names[i]}: ${v.toFixed(2)}`));
