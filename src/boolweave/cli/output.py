@@ -135,9 +135,13 @@ def check_report(path: Path, option: str) -> None:
     check_folder(path, option)
     if path.suffix.lower() not in {".html", ".htm"} and not is_stream(path):
         raise ValueError(f"{option}: expected a name that ends in .html, got {str(path)!r}")
-    missing = [name for name in ("plotly", "jinja2") if find_spec(name) is None]
-    if missing:
-        raise ValueError(f"a report needs {' and '.join(missing)}: pip install 'boolweave[report]'")
+    check_report_packages()
+
+
+def check_report_packages() -> None:
+    """Find a missing package before the work is done."""
+    if find_spec("jinja2") is None:
+        raise ValueError("a report needs jinja2: pip install 'boolweave[report]'")
 
 
 def save_picture(figure: Figure, path: Path) -> None:
