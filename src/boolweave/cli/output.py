@@ -24,7 +24,7 @@ PICTURES = (".png", ".svg", ".pdf")
 _BY_SUFFIX = {
     ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet",
     ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".json": "json", ".npz": "npz",
-    ".png": "png",
+    ".png": "png", ".xlsx": "xlsx",
 }  # fmt: skip
 
 
@@ -54,7 +54,12 @@ def check_output(writing: Writing, formats: tuple[str, ...] | None = None) -> st
     from boolweave.io.write import TABLE_FORMATS
 
     kind = output_format(writing.output, writing.format, formats or TABLE_FORMATS)
-    binary = kind in ("npz", "png") or (kind in ("parquet", "arrow") and sys.stdout.isatty())
+    if kind == "xlsx":
+        from boolweave.io.tables.excel import check_writer
+
+        check_writer()
+    binary = kind in ("npz", "png", "xlsx")
+    binary |= kind in ("parquet", "arrow") and sys.stdout.isatty()
     if binary and writing.output is None:
         raise ValueError(f"--format {kind} needs a file: name it with --output")
     check_folder(writing.output)
