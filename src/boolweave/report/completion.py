@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from boolweave.completion.answers.explaining import Explainer
 from boolweave.data.labels import name_of
 from boolweave.metrics import roc_auc
 from boolweave.report.contents import MEMBERS_LISTED
@@ -181,7 +182,8 @@ def examples(model: BooleanCompletion) -> list[CompletionExplanation]:
     ]
     empty = np.flatnonzero(np.diff(model.observations_.indptr)[rows] == 0)
     chosen += empty[:1].tolist()
-    return [model.explain(int(rows[i]), int(columns[i])) for i in dict.fromkeys(chosen)]
+    explainer = Explainer(model.ensemble_, model.observations_)
+    return [explainer.at(int(rows[i]), int(columns[i])) for i in dict.fromkeys(chosen)]
 
 
 def _pairs(seen: Observations) -> tuple[Positions, Positions]:
