@@ -31,7 +31,7 @@ FACTOR_COLOURS = (
 STRIP_INCHES = 0.11
 
 # Names beside a picture: more could not be read.
-NAMES_DRAWN = 75
+NAMES_DRAWN = 120
 
 # The most characters of a bar in a chart of text.
 BAR = 40
@@ -226,7 +226,7 @@ def plot_members(sides: Mapping[str, tuple[NDArray[np.float64], Sequence[str]]])
     from matplotlib.figure import Figure
 
     longest = max(len(names) for _, names in sides.values())
-    height = float(np.clip(0.17 * longest, 2.5, 12.0)) + 0.9
+    height = float(np.clip(0.15 * min(longest, NAMES_DRAWN), 2.5, 18.0)) + 0.9
     figure = Figure(figsize=(4.4 * len(sides), height), layout="constrained", dpi=150)
     palette = LinearSegmentedColormap.from_list("membership", [ZERO, ONE])
     picture = None

@@ -10,7 +10,7 @@ import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -23,8 +23,12 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from boolweave.data.observed import ObservedEntries
+    from boolweave.runtime.types import Array
 
     Axis = Literal["row", "column"]
+
+# Something of pandas, polars or Arrow: a table, a series, an index.
+Table: TypeAlias = Any
 
 Library = Literal["pandas", "polars", "pyarrow"]
 
@@ -56,12 +60,12 @@ class Frame:
     """
 
     library: Library
-    rows: Any = None
-    columns: Any = None
+    rows: Table = None
+    columns: Table = None
     label: str | None = None
 
     @classmethod
-    def of(cls, data: Any) -> Frame | None:
+    def of(cls, data: Table) -> Frame | None:
         """The form of a table; None for arrays, sparse matrices and observations."""
         library = _library(data)
         if library == "pandas":
@@ -72,12 +76,14 @@ class Frame:
         return None if library is None else cls(library, label=_label_column(data))
 
     @classmethod
-    def stored(cls, kept: Mapping[str, Any] | None) -> Frame | None:
+    def stored(cls, kept: Mapping[str, str | None] | None) -> Frame | None:
         """The form that a file remembers; polars where its library is not installed."""
         if kept is None:
             return None
-        library, label = kept["library"], kept.get("label")
-        if library not in ("pandas", "polars", "pyarrow") or not isinstance(label, str | None):
+        label = kept.get("label")
+        libraries: tuple[Library, ...] = ("pandas", "polars", "pyarrow")
+        library = next((each for each in libraries if each == kept["library"]), None)
+        if library is None or not isinstance(label, str | None):
             raise ValueError("'table' must name a library and a label")
         return cls(library if find_spec(library) else "polars", label=label)
 
@@ -87,7 +93,7 @@ class Frame:
 
     # ------------------------------------------------------------ names
 
-    def names(self, seen: ObservedEntries, axis: Axis, at: NDArray[np.intp] | None = None) -> Any:
+    def names(self, seen: ObservedEntries, axis: Axis, at: NDArray[np.intp] | None = None) -> Table:
         """Names of rows or columns, of all or of those at some positions.
 
         They are those of the table, or else labels; without labels, positions.
@@ -103,15 +109,15 @@ class Frame:
 
     # ------------------------------------------------------------ tables
 
-    def table(self, columns: Mapping[str, ArrayLike]) -> Any:
+    def table(self, columns: Mapping[str, ArrayLike]) -> Table:
         """A table of columns of one length."""
         if self.library == "pandas":
             return _pandas().DataFrame({name: _flat(values) for name, values in columns.items()})
         return self._of_polars(polars_table(columns))
 
     def matrix(
-        self, values: NDArray[Any], seen: ObservedEntries, columns: Sequence[Any] | None = None
-    ) -> Any:
+        self, values: Array, seen: ObservedEntries, columns: Sequence[object] | None = None
+    ) -> Table:
         """A matrix with a line for each row of `seen`; its columns are those of `seen` too."""
         names = self.names(seen, "column") if columns is None else columns
         if self.library == "pandas":
@@ -122,7 +128,7 @@ class Frame:
                 # The names stand in the first column.
                 frame.insert(0, self.label or "row", seen.row_labels.astype(object))
             return frame
-        cells: dict[str, Any] = {}
+        cells: dict[str, ArrayLike] = {}
         texts = [str(name) for name in names]
         if seen.row_labels is not None:
             label = self.label or "row"
@@ -131,11 +137,11 @@ class Frame:
             cells[name] = values[:, j]
         return self._of_polars(polars_table(cells))
 
-    def _of_polars(self, table: Any) -> Any:
+    def _of_polars(self, table: Table) -> Table:
         return table.to_arrow() if self.library == "pyarrow" else table
 
 
-def is_matrix(asked: Any) -> bool:
+def is_matrix(asked: Table) -> bool:
     """Whether rows are given by their entries, as a matrix or a table, and not by name or number.
 
     Examples
@@ -160,7 +166,7 @@ def only_row(seen: ObservedEntries) -> np.intp:
     return np.intp(0)
 
 
-def like(asked: Any, values: NDArray[Any], name: str) -> Any:
+def like(asked: Table, values: Array, name: str) -> Table:
     """Values in the form of what was asked: a series for a series, with its index; else an array.
 
     Examples
@@ -185,7 +191,7 @@ def like(asked: Any, values: NDArray[Any], name: str) -> Any:
     return values
 
 
-def polars_table(columns: Mapping[str, ArrayLike]) -> Any:
+def polars_table(columns: Mapping[str, ArrayLike]) -> Table:
     """A polars table of columns of one length; text may hold what UTF-8 cannot."""
     import polars as pl
 
@@ -204,7 +210,7 @@ def polars_table(columns: Mapping[str, ArrayLike]) -> Any:
     return pl.DataFrame(series)
 
 
-def names_of(seen: ObservedEntries, axis: Axis, at: NDArray[np.intp] | None = None) -> NDArray[Any]:
+def names_of(seen: ObservedEntries, axis: Axis, at: NDArray[np.intp] | None = None) -> Array:
     """Labels of rows or columns, of all or of those at some positions; without labels, positions.
 
     Examples
@@ -247,7 +253,7 @@ def html_table(
 # ---------------------------------------------------------------- libraries
 
 
-def _library(data: Any) -> Library | None:
+def _library(data: Table) -> Library | None:
     """Which library a table in memory is of; None if it is no table."""
     home, kind = type(data).__module__.partition(".")[0], type(data).__name__
     if kind == "DataFrame" and home in ("pandas", "polars"):
@@ -261,13 +267,13 @@ def _library(data: Any) -> Library | None:
     return "polars" if is_table(data) else None
 
 
-def _pandas() -> Any:
+def _pandas() -> Table:
     import pandas
 
     return pandas
 
 
-def _label_column(data: Any) -> str | None:
+def _label_column(data: Table) -> str | None:
     """The first column of a table, if it holds the names of the rows, as `from_table` has it."""
     import narwhals.stable.v1 as nw
 
@@ -278,12 +284,12 @@ def _label_column(data: Any) -> str | None:
     return str(frame.columns[0]) if text else None
 
 
-def _cells_of(data: Any) -> Any:
+def _cells_of(data: Table) -> Table:
     """The columns of a pandas table whose cells are entries, without one of names."""
     return data.columns if _label_column(data) is None else data.columns[1:]
 
 
-def _flat(values: Any) -> Any:
+def _flat(values: Table) -> Table:
     """An array of numbers, or a list of texts."""
     array = np.asarray(values)
     if array.dtype.kind in "US":

@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,7 +114,7 @@ def find_labels(
 
 
 def positions(
-    wanted: Any, observations: ObservedEntries, axis: Literal["row", "column"]
+    wanted: object, observations: ObservedEntries, axis: Literal["row", "column"]
 ) -> Positions:
     """Positions of rows or columns of observations, given by number or by label, (n,).
 
@@ -128,7 +128,7 @@ def positions(
 
 
 def positions_of_any_shape(
-    wanted: Any, observations: ObservedEntries, axis: Literal["row", "column"]
+    wanted: object, observations: ObservedEntries, axis: Literal["row", "column"]
 ) -> Positions:
     """`positions` in the shape of what is wanted."""
     size = observations.shape[0 if axis == "row" else 1]
@@ -146,7 +146,13 @@ def positions_of_any_shape(
     if numbers is not None and array.size:
         if not _are_positions(wanted):
             texts = array.ravel().astype(np.str_)
-            return _by_label(texts, observations, axis).reshape(array.shape)
+            try:
+                return _by_label(texts, observations, axis).reshape(array.shape)
+            except ValueError as error:
+                stop = "" if str(error).endswith("?") else "."
+                raise ValueError(
+                    f"{error}{stop} The {axis}s are named by numbers; positions are NumPy arrays"
+                ) from None
         _warn_of_both(array, numbers, axis)
     array = array.astype(np.intp)
     outside = (array < 0) | (array >= size)
@@ -184,7 +190,7 @@ def _is_whole(number: object) -> bool:
     return isinstance(number, int | np.integer) and not isinstance(number, bool | np.bool_)
 
 
-def _are_positions(wanted: Any) -> bool:
+def _are_positions(wanted: object) -> bool:
     """Whether whole numbers come from NumPy, as `Observations.hide` and `np.arange` give them."""
     while isinstance(wanted, list | tuple) and len(wanted):
         wanted = wanted[0]
@@ -215,7 +221,9 @@ def level_of_caller() -> int:
     return level
 
 
-def pairs(rows: Any, columns: Any, observations: ObservedEntries) -> tuple[Positions, Positions]:
+def pairs(
+    rows: object, columns: object, observations: ObservedEntries
+) -> tuple[Positions, Positions]:
     """Positions of pairs of a row and a column, each given by number or by label.
 
     Rows and columns are broadcast against each other as NumPy does it; one row and many columns are

@@ -248,10 +248,13 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         Explanation
         """
         check_is_fitted(self)
-        explainer, _ = self._explainer(row, words)
+        explainer, frame = self._explainer(row, words)
         if is_matrix(row):
             row = only_row(explainer.observations)
-        return explainer.explain(row, col)
+        found = explainer.explain(row, col)
+        if frame is not None:
+            object.__setattr__(found, "_frame", frame)  # for its table
+        return found
 
     def members(self, *, full: bool = False) -> Any:
         """Who belongs to which factor: a table with a line for each member.
@@ -311,8 +314,9 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         return recommend.FactorExplainer(self._result_of(rows), chosen), Frame.of(rows)
 
     def _result_of(self, X: Any) -> Result:
-        """The result of new rows, which are folded in."""
-        seen = self._observe(X, reset=False)
+        """The result of new rows, which are folded in; their columns are called as in the fit."""
+        given: Any = self._observe(X, reset=False)
+        seen = replace(given, column_labels=self.observations_.column_labels)
         found = self._fold_in.of_rows(seen.to_local())
         # Where zeros are not listed, they are what may become a one.
         return replace(found, observations=seen) if isinstance(seen, SparseObservations) else found

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from boolweave.data.frames import html_table, polars_table
+from boolweave.data.frames import Frame, html_table
 from boolweave.data.labels import name_of, positions
 from boolweave.recommend.members import members_of, surest
 from boolweave.recommend.words import NEUTRAL, Words, evidence, evidence_in_words, percent
@@ -75,6 +75,7 @@ class Explanation:
     observed: int | None
     reasons: tuple[Reason, ...]
     sentence: str
+    _frame: ClassVar[Frame] = Frame("polars")
 
     def reason(self) -> str:
         """In one line, why the value is what it is."""
@@ -86,8 +87,8 @@ class Explanation:
 
     @property
     def table(self) -> Any:
-        """A line for each factor responsible, as a polars table."""
-        return polars_table(self._lines())
+        """A line for each factor responsible: of the library of the fitted table, or of polars."""
+        return self._frame.table(self._lines())
 
     def _lines(self) -> dict[str, Any]:
         reasons = self.reasons

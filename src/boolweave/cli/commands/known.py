@@ -48,10 +48,12 @@ def pools(
     ] = None,
     sensitivity: Annotated[float, typer.Option(min=0.0, max=1.0, help="P(+ | positive).")] = 1.0,
     specificity: Annotated[float, typer.Option(min=0.0, max=1.0, help="P(- | negative).")] = 1.0,
-    wrong: Annotated[
+    right: Annotated[
         float,
-        typer.Option(min=0.0, help="Without --pools: wrong items that may be expected in all."),
-    ] = 0.1,
+        typer.Option(
+            min=0.0, max=1.0, help="Without --pools: how often all items should come out right."
+        ),
+    ] = 0.9,
     pairs: Annotated[
         bool, typer.Option("--pairs", help="Write pool and item in each line, not a table.")
     ] = False,
@@ -73,7 +75,7 @@ def pools(
         raise ValueError(f"--prevalence: expected a number between 0 and 1, got {prevalence:g}")
     names = _item_names(items)
     rates = _Rates(prevalence, sensitivity, specificity)
-    design, found = _designed(len(names), n_pools, per_item, rates, wrong, seed)
+    design, found = _designed(len(names), n_pools, per_item, rates, right, seed)
     m, n = design.nonzero()
     order = np.lexsort((n, m))
     m, n = m[order], n[order]
@@ -91,17 +93,24 @@ def pools(
         put_table(writing, kind, pl.DataFrame({"pool": pool_names, **table}))
     sizes = np.diff(design.tocsr().indptr)
     talk(
-        f"{design.shape[0]} pools of {sizes.min()} to {sizes.max()} items for {len(names)} items, "
+        f"{design.shape[0]} pools of {_span(sizes)} items for {len(names)} items, "
         f"{found.tests_per_item:.0%} of the tests that single ones would take",
         writing.quiet,
     )
     errors = found.errors
+    if n_pools is None and design.shape[0] >= len(names):
+        talk("pools do not save tests here: test the items singly", writing.quiet)
     talk(
         f"in {found.trials} simulated runs all items were right in {errors.exact:.0%}; "
-        f"{errors.missed:.2g} positive items missed and {errors.false:.2g} falsely reported "
+        f"{errors.missed:.2f} positive items missed and {errors.false:.2f} falsely reported "
         "on average",
         writing.quiet,
     )
+
+
+def _span(sizes: NDArray[np.int64]) -> str:
+    low, high = int(sizes.min()), int(sizes.max())
+    return str(low) if low == high else f"{low} to {high}"
 
 
 class _Rates(NamedTuple):
@@ -130,23 +139,34 @@ def _item_names(items: str) -> list[str]:
 
 
 def _designed(
-    n_items: int, n_pools: int | None, per_item: int | None, rates: _Rates, wrong: float, seed: int
+    n_items: int, n_pools: int | None, per_item: int | None, rates: _Rates, right: float, seed: int
 ) -> tuple[scipy.sparse.csr_array, SimulationResult]:
-    """A design and what to expect of it; without a number of pools, the first that is enough."""
+    """A design and what to expect of it; without a number of pools, the fewest that will do.
+
+    The search begins where outcomes could just tell all sets of items apart if tests never erred.
+    If no number is right often enough, the fewest pools are taken that are as good as single tests.
+    """
     import math
 
     from boolweave.decoding import design_pools, simulate
 
-    p = rates.prevalence
+    p, sensitivity, specificity = rates
+    single = (p * sensitivity + (1 - p) * specificity) ** n_items
     bits = -n_items * (p * math.log2(p) + (1 - p) * math.log2(1 - p))
-    tried = n_pools or max(2, math.ceil(bits))
+    tried = n_pools or max(1, min(n_items, math.ceil(bits)))
+    all_tried = []
     while True:
-        how = {"prevalence": p} if per_item is None else {"pools_per_item": per_item}
+        how = {"prevalence": p} if per_item is None else {"pools_per_item": min(per_item, tried)}
         design = design_pools(n_items, tried, random_state=seed, **how)
         found = simulate(design, *rates, trials=TRIALS, random_state=seed, n_jobs=-1)
-        if n_pools is not None or found.errors.wrong <= wrong or tried >= n_items:
+        if n_pools is not None or found.errors.exact >= right:
             return design, found
+        all_tried.append((design, found))
+        if tried >= n_items:
+            break
         tried = min(n_items, math.ceil(tried * LARGER))
+    as_good = [each for each in all_tried if each[1].errors.exact >= single]
+    return as_good[0] if as_good else all_tried[-1]
 
 
 def group_test(
@@ -215,8 +235,8 @@ def group_test(
         put_table(writing, kind, answer)
     which = "" if threshold is None else f" from a probability of {threshold:g} on"
     talk(
-        f"{int(reported.sum())} of {len(names)} items positive{which}; {missed:.2g} missed and "
-        f"{false:.2g} falsely reported are to be expected; prevalence {found.prevalence:.3g}",
+        f"{int(reported.sum())} of {len(names)} items positive{which}; {missed:.2f} missed and "
+        f"{false:.2f} falsely reported are to be expected; prevalence {found.prevalence:.3g}",
         writing.quiet,
     )
     doubtful = [names[item] for item in found.retest(retest)]

@@ -334,8 +334,8 @@ def _echo_factors(found: Explanation, nouns: Nouns) -> None:
     for reason in found.reasons:
         typer.echo(f"  {reason.sentence}")
         typer.echo(
-            f"    {reason.contribution:.0%} of the reasons; both belong to it with a probability of "
-            f"{reason.probability:.3f}"
+            f"    {reason.contribution:.0%} of the reasons; both belong to it with a "
+            f"probability of {reason.probability:.3f}"
         )
         typer.echo(f"    its {len(reason.rows):,} {nouns.rows}: {some_names(reason.rows)}")
         typer.echo(f"    its {len(reason.columns):,} {nouns.columns}: {some_names(reason.columns)}")

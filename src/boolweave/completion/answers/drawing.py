@@ -57,7 +57,7 @@ def _factors(model: FittedCompletion) -> Figure:
     if chances is None:
         raise ValueError(
             "this completion has no Boolean factors: offsets and directions predicted best; draw "
-            "the matrix or the curve, or fit with n_layers=1"
+            "the matrix or the curve, or fit with n_directions=0"
         )
     rows, columns = chances
     orders = plot.tile_orders(rows > 0.5, columns > 0.5, rows.sum(axis=1), columns.sum(axis=0))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from boolweave.data.frames import html_table, polars_table
+from boolweave.data.frames import Frame, html_table
 from boolweave.recommend import percent
 
 Kind = Literal["base", "row", "column", "directions", "layers", "boolean"]
@@ -131,6 +131,7 @@ class CompletionExplanation:
     parts: tuple[ExplanationPart, ...]
     notes: tuple[str, ...]
     sentence: str
+    _frame: ClassVar[Frame] = Frame("polars")
 
     def __repr__(self) -> str:
         parts = " ".join(f"{part.log_odds:+.2f} {part.kind}" for part in self.parts)
@@ -141,8 +142,11 @@ class CompletionExplanation:
 
     @property
     def table(self) -> Any:
-        """A line for each part, as a polars table: part, log_odds, because."""
-        return polars_table(self._lines())
+        """A line for each part: part, log_odds, because.
+
+        It is of the library of the fitted table, or of polars.
+        """
+        return self._frame.table(self._lines())
 
     def _lines(self) -> dict[str, Any]:
         return {

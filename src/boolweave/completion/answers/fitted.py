@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -175,10 +176,13 @@ class FittedCompletion(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         CompletionExplanation
         """
         check_is_fitted(self, "ensemble_")
-        explainer, _ = self._explainer(row, words)
+        explainer, frame = self._explainer(row, words)
         if is_matrix(row):
             row = only_row(explainer.observations)
-        return explainer.explain(row, col)
+        found = explainer.explain(row, col)
+        if frame is not None:
+            object.__setattr__(found, "_frame", frame)  # for its table
+        return found
 
     def plot(
         self, what: Literal["matrix", "factors", "curve"] = "matrix",
@@ -209,7 +213,8 @@ class FittedCompletion(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         chosen = Words(**words)
         if not is_matrix(rows):
             return Explainer(self.ensemble_, self.observations_, words=chosen), self._frame
-        seen = self._observe(rows, reset=False)
+        given = self._observe(rows, reset=False)
+        seen = replace(given, column_labels=self.observations_.column_labels)  # as in the fit
         return Explainer(self._fold_in(seen), seen, self.ensemble_, chosen), Frame.of(rows)
 
     def _fold_in(self, seen: Observations) -> Ensemble:
