@@ -209,8 +209,8 @@ def parameters_as_options() -> Iterator[None]:
         ):
             expected = expected.replace(before, after)
         expected = re.sub(r"(, |^)an instance of '[\w.]+'", "", expected)
-        expected = re.sub(r", ('\w+')$", r" or \1", expected)
         expected = re.sub(r"one of \{('\w+')\}", r"\1", expected)
+        expected = re.sub(r",? (?:or )?('\w+')$", r" or \1", expected)
         raise ValueError(f"--{option}: expected {expected}, got {got}") from None
 
 

@@ -311,7 +311,8 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         chosen = recommend.Words(**words)
         if not is_matrix(rows):
             return recommend.FactorExplainer(self.result_, chosen), self._frame
-        return recommend.FactorExplainer(self._result_of(rows), chosen), Frame.of(rows)
+        new = self._result_of(rows)
+        return recommend.FactorExplainer(new, chosen, self.result_), Frame.of(rows)
 
     def _result_of(self, X: Any) -> Result:
         """The result of new rows, which are folded in; their columns are called as in the fit."""

@@ -143,10 +143,20 @@ def explain(model: Fitted, row: Any, column: Any, words: Words = NEUTRAL) -> Exp
 
 @dataclass(frozen=True, eq=False)
 class FactorExplainer:
-    """Explains the entries of a factorization by position."""
+    """Explains the entries of a factorization by position.
+
+    Attributes
+    ----------
+    result : Result
+        Of the rows that are explained.
+    words : Words
+    trained : Result, optional
+        That of the fit, whose rows are the members of factors, if `result` is of new rows.
+    """
 
     result: Result
     words: Words = NEUTRAL
+    trained: Result | None = None
 
     @property
     def observations(self) -> ObservedEntries:
@@ -188,5 +198,6 @@ class FactorExplainer:
         told = evidence_in_words(
             name_of(seen, row, "row"), names, n_observed, size, f"factor {k + 1}", self.words
         )
-        members = members_of(result, k, "row"), members_of(result, k, "column")
+        fitted = self.trained or result
+        members = members_of(fitted, k, "row"), members_of(fitted, k, "column")
         return Reason(k + 1, both, share, *members, names, n_observed, f"because {told}")

@@ -26,6 +26,9 @@ MOST_ITEMS = 100_000
 # Simulated runs by which a design is judged, and by how much the next one is larger.
 TRIALS = 200
 LARGER = 1.15
+# Numbers of pools for each item that are tried, as shares of the one with which half of the pools
+# are positive. With 60 items of which 2% are positive, half of it needs 18 pools, all of it 40.
+SHARES = (0.35, 0.5, 0.7, 1.0)
 # Items with at least this probability are shown on a terminal, though they are not reported.
 WORTH_SHOWING = 0.05
 
@@ -148,17 +151,13 @@ def _designed(
     """
     import math
 
-    from boolweave.decoding import design_pools, simulate
-
     p, sensitivity, specificity = rates
     single = (p * sensitivity + (1 - p) * specificity) ** n_items
     bits = -n_items * (p * math.log2(p) + (1 - p) * math.log2(1 - p))
     tried = n_pools or max(1, min(n_items, math.ceil(bits)))
     all_tried = []
     while True:
-        how = {"prevalence": p} if per_item is None else {"pools_per_item": min(per_item, tried)}
-        design = design_pools(n_items, tried, random_state=seed, **how)
-        found = simulate(design, *rates, trials=TRIALS, random_state=seed, n_jobs=-1)
+        design, found = _best_design(n_items, tried, per_item, rates, seed)
         if n_pools is not None or found.errors.exact >= right:
             return design, found
         all_tried.append((design, found))
@@ -167,6 +166,28 @@ def _designed(
         tried = min(n_items, math.ceil(tried * LARGER))
     as_good = [each for each in all_tried if each[1].errors.exact >= single]
     return as_good[0] if as_good else all_tried[-1]
+
+
+def _best_design(
+    n_items: int, n_pools: int, per_item: int | None, rates: _Rates, seed: int
+) -> tuple[scipy.sparse.csr_array, SimulationResult]:
+    """The design with the fewest wrong items, of several numbers of pools for each item.
+
+    A pool that is positive half of the time tells most if the number of positive items is the one
+    expected. There may be more of them, and then smaller pools tell more.
+    """
+    import math
+
+    from boolweave.decoding import design_pools, simulate
+
+    half = math.log(2) * n_pools / max(rates.prevalence * n_items, 1.0)
+    numbers = {round(share * half) for share in SHARES} if per_item is None else {per_item}
+    found = []
+    for number in sorted({min(max(1, number), n_pools) for number in numbers}):
+        design = design_pools(n_items, n_pools, pools_per_item=number, random_state=seed)
+        expected = simulate(design, *rates, trials=TRIALS, random_state=seed, n_jobs=-1)
+        found.append((design, expected))
+    return min(found, key=lambda each: each[1].errors.wrong)
 
 
 def group_test(
