@@ -169,10 +169,10 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
             (len,), or what the shapes of `rows` and `cols` broadcast to; a series where `rows` is
             one. Without `cols`, (rows, N), in the form of the table given.
         """
+        check_is_fitted(self)
         if cols is None:
             seen = self._new_rows(rows, 1, "the decoded matrix")
             return _in_form_of(rows, self._fold_in.predict(seen), seen)
-        check_is_fitted(self)
         m, n = pairs(rows, cols, self.observations_)
         return like(rows, self.result_.predict(m.ravel(), n.ravel()).reshape(m.shape), "value")
 
@@ -195,10 +195,10 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         """
         if kind not in ("observed", "latent"):
             raise ValueError(f'kind must be "observed" or "latent", got {kind!r}')
+        check_is_fitted(self)
         if cols is None:
             seen = self._new_rows(rows, 8, "the matrix of probabilities")
             return _in_form_of(rows, self._fold_in.predict_proba(seen, kind), seen)
-        check_is_fitted(self)
         m, n = pairs(rows, cols, self.observations_)
         chance = self.result_.predict_proba(m.ravel(), n.ravel(), kind)
         return like(rows, chance.reshape(m.shape), "probability")
