@@ -140,13 +140,13 @@ def test_memory_is_known_beforehand(monkeypatch):
 
     from boolweave.completion import fitting
     from boolweave.completion.choice.selection import Wanted
-    from boolweave.completion.runs import MemberTask, make_member
+    from boolweave.completion.runs import MemberTask, make_members
 
     table, wanted = table_of(300, 200), Wanted(4, 2, 4, None)
     structure = fitting.Structure(4, 2, 4, 0.8)
-    make_member(MemberTask(table_of(8, 9), structure, 0))  # compiles
+    make_members(MemberTask(table_of(8, 9), structure, 0))  # compiles
     tracemalloc.start()
-    members = [make_member(MemberTask(table, structure, seed)) for seed in range(3)]
+    members = [make_members(MemberTask(table, structure, seed)) for seed in range(3)]
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     needed = fitting.needed_memory(table, wanted, len(members))

@@ -268,12 +268,16 @@ class Chain:
                 self.sweep()
                 self.update_layers(1)
 
-    def member(self, burn_in: int, length: int) -> Member:
-        """Go on for some sweeps, add the layers, and keep a stretch."""
+    def settle(self, burn_in: int) -> None:
+        """Go on for some sweeps, and add the layers."""
         for _ in range(burn_in):
             self.sweep()
         if self.structure.n_layers:
             self.grow(LayerEntries(self.table), self.structure.n_layers)
+
+    def member(self, burn_in: int, length: int) -> Member:
+        """Settle, and keep a stretch."""
+        self.settle(burn_in)
         return self.stretch(length)
 
     def stretch(self, length: int) -> Member:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from boolweave.completion.choice.selection import (
     make_folds,
 )
 from boolweave.completion.ensemble import Ensemble, Family, PlainBoolean
-from boolweave.completion.runs import MemberTask, make_member
+from boolweave.completion.runs import MemberTask, make_members
 from boolweave.completion.tasks import OutOfTime
 from boolweave.completion.thresholds import cut_of
 from boolweave.runtime.free_memory import free_memory, in_words
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 # The share of `max_time` that the choice may take.
 CHOOSING = 0.6
 
+
+# Members that one chain gives where entries are many, and a chain takes long to settle.
+LARGE_MEMBERS = 2
 
 # Bytes of an entry in a table, by rows and by columns, and in a chain with layers.
 ENTRY_BYTES, CHAIN_ENTRY_BYTES = 40, 40
@@ -152,25 +155,35 @@ def make_families(
     """
     if not plans:
         return (), False
-    order = [i % len(plans) for i in range(max(n_members, len(plans)))]
-    tasks = []
-    for number, i in enumerate(order):
-        plan = plans[i]
-        start = plan.starts[number // len(plans) % len(plan.starts)] if plan.starts else None
-        tasks.append(MemberTask(table, plan.structure, int(random.integers(2**63)), start))
-    members: list[Member] = []
+    tasks: list[MemberTask] = []
+    of_plan: list[int] = []
+    each = LARGE_MEMBERS if table.n_entries > LARGE else 1
+    left = [len(range(i, max(n_members, len(plans)), len(plans))) for i in range(len(plans))]
+    while any(left):
+        for i, plan in enumerate(plans):
+            if not left[i]:
+                continue
+            n = min(each, left[i])
+            left[i] -= n
+            start = plan.starts[of_plan.count(i) % len(plan.starts)] if plan.starts else None
+            seed = int(random.integers(2**63))
+            tasks.append(MemberTask(table, plan.structure, seed, start, n))
+            of_plan.append(i)
+    made: list[list[Member]] = []
     stopped = False
     try:
-        for member in runner(make_member, tasks):
-            members.append(member)
-            say(f"member {len(members)} of {len(tasks)}")
+        for members in runner(make_members, tasks):
+            made.append(members)
+            say(f"member {sum(map(len, made))} of {max(n_members, len(plans))}")
     except KeyboardInterrupt as reason:
         stopped = not isinstance(reason, OutOfTime)
-        members += [make_member(task) for task in tasks[len(members) : len(plans)]]
+        made += [make_members(replace(t, n_members=1)) for t in tasks[len(made) : len(plans)]]
     families = tuple(
         Family(
             plan.structure,
-            tuple(member for member, own in zip(members, order, strict=False) if own == i),
+            tuple(
+                m for members, own in zip(made, of_plan, strict=False) if own == i for m in members
+            ),
             plan.weight,
         )
         for i, plan in enumerate(plans)

@@ -94,7 +94,7 @@ class LayerFactors:
 
 
 class BooleanLayer:
-    """The messages of one layer, and its present chances at all entries."""
+    """The messages of one layer, and what it adds at each entry at present."""
 
     def __init__(
         self,
@@ -125,17 +125,7 @@ class BooleanLayer:
             random,
         )
         self.state = State(messages, semiring="sum-product", field=field)
-        self.chances = np.full(n, FIRST_PRIOR, dtype=np.float32)
-
-    @property
-    def shift(self) -> NDArray[np.float32]:
-        """Mean of what the layer adds at each entry, without what the entry says, (entries,)."""
-        return np.float32(self.strength) * (2 * self.chances - 1)
-
-    @property
-    def variance(self) -> NDArray[np.float32]:
-        """Variance of what it adds at each entry, (entries,)."""
-        return np.float32(4 * self.strength**2) * self.chances * (1 - self.chances)
+        self._keep(np.full(n, FIRST_PRIOR, dtype=np.float32))
 
     def update(
         self, mean: NDArray[np.float32], variance: NDArray[np.float32], cuts: NDArray[np.float64],
@@ -155,8 +145,14 @@ class BooleanLayer:
         self.problem = replace(self.problem, per_entry=per_entry)
         for _ in range(n_steps):
             step(self.problem, self.state, DAMPING, _one_group(len(evidence)), lambda sums: sums)
-        self.chances = self.entries.from_lanes(chance)
+        self._keep(self.entries.from_lanes(chance))
         self._learn_priors()
+
+    def _keep(self, chances: NDArray[np.float32]) -> None:
+        """Mean and variance of what the layer adds at each entry, without what the entry says."""
+        self.shift = np.float32(2 * self.strength) * chances
+        self.shift -= np.float32(self.strength)
+        self.variance = np.float32(self.strength**2) - self.shift * self.shift
 
     def _learn_priors(self) -> None:
         """Take the mean belief of each factor as its prior."""

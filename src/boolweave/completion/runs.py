@@ -79,18 +79,20 @@ def try_layers(trial: Trial) -> Tried:
 
 @dataclass(frozen=True, eq=False)
 class MemberTask:
-    """A member to be made."""
+    """Members of one chain that are to be made."""
 
     table: Table
     structure: Structure
     seed: int
     start: Draw | None = None
+    n_members: int = 1
 
 
-def make_member(task: MemberTask) -> Member:
-    """Run a chain and keep its last stretch."""
+def make_members(task: MemberTask) -> list[Member]:
+    """Run a chain and keep its last stretches."""
     chain, burn_in = _begin(task.table, task.structure, task.seed, task.start)
-    return chain.member(burn_in, STRETCH)
+    chain.settle(burn_in)
+    return [chain.stretch(STRETCH) for _ in range(task.n_members)]
 
 
 def _begin(table: Table, structure: Structure, seed: int, start: Draw | None) -> tuple[Chain, int]:

@@ -35,8 +35,9 @@ DIRECTIONS, MORE_DIRECTIONS = (0, 2, 8), 16
 MOST_LAYERS, MOST_LAYERS_OF_FEW = 6, 3
 COMPONENTS, OTHER_COMPONENTS = 4, 8
 
-# With more entries than this fewer models are tried, each on fewer starts.
-LARGE, LARGE_LAYERS, LARGE_STRENGTHS = 300_000, 4, 3
+# With more entries than this fewer models are tried, each on one start: so many layers, with these
+# strengths.
+LARGE, LARGE_LAYERS, LARGE_STRENGTHS = 300_000, 4, (0.8, 0.8 / 2**0.5)
 
 # The strength of layers is walked by this factor, from the first on, at most so many times.
 FIRST_STRENGTH, STRENGTH_STEP, MOST_STRENGTHS = 0.8, 2**0.5, 5
@@ -156,21 +157,21 @@ class Selection:
         wanted = self.wanted.n_directions
         numbers = set(DIRECTIONS) if wanted is None else {0, wanted}
         smaller = max(2, min(self.folds[0].table.shape))
-        losses = {
-            n: self._try("directions", Structure(n_directions=n), try_directions, 1)
-            for n in sorted(n for n in numbers if n < smaller or n == wanted)
-        }
+        numbers = {n for n in numbers if n < smaller or n == wanted}
+        # the longest task first: where there is one fold, it alone keeps a thread busy
+        structures = [Structure(n_directions=n) for n in sorted(numbers, reverse=True)]
+        found = self._try("directions", structures, try_directions, 1)
+        losses = {s.n_directions: loss for s, loss in zip(structures, found, strict=True)}
         most = max(losses)
         gain = min((loss for n, loss in losses.items() if n < most), default=0.0) - losses[most]
-        more = wanted is None and smaller > MORE_DIRECTIONS and not self.is_large
+        more = wanted is None and smaller > MORE_DIRECTIONS
         if more and gain * len(self.values) > LEAST_GAIN:
-            self._try("directions", Structure(MORE_DIRECTIONS), try_directions, 1)
+            self._try("directions", [Structure(MORE_DIRECTIONS)], try_directions, 1)
 
     def _try_layers(self) -> None:
         wanted, components = self.wanted.n_layers, self.wanted.n_components
         few = self.folds[0].table.n_entries < FEW
         most = MOST_LAYERS_OF_FEW if few else LARGE_LAYERS if self.is_large else MOST_LAYERS
-        most_strengths = LARGE_STRENGTHS if self.is_large else MOST_STRENGTHS
         structure = Structure(
             0, most if wanted is None else wanted, components or COMPONENTS, FIRST_STRENGTH
         )
@@ -180,14 +181,17 @@ class Selection:
 
         def loss_at(strength: float, n_components: int = structure.n_components) -> float:
             tried = replace(structure, strength=strength, n_components=n_components)
-            once = len(self.folds) > LAYER_STARTS or self.is_large
-            n_starts = 1 if once else LAYER_STARTS
-            return self._try("layers", tried, try_layers, n_starts, draws)
+            n_starts = 1 if len(self.folds) > LAYER_STARTS else LAYER_STARTS
+            return self._try("layers", [tried], try_layers, n_starts, draws)[0]
 
+        if self.is_large:  # one fold: so that all threads have something to do
+            tried = [replace(structure, strength=strength) for strength in LARGE_STRENGTHS]
+            self._try("layers", tried, try_layers, 1, draws)
+            return
         least = self._loss_of(self._best_without("layers")) - LEAST_GAIN / len(self.values)
         losses[FIRST_STRENGTH] = loss_at(FIRST_STRENGTH)
         for step in (STRENGTH_STEP, 1 / STRENGTH_STEP):
-            while len(losses) < most_strengths:
+            while len(losses) < MOST_STRENGTHS:
                 if len(losses) > 1 and min(losses.values()) > least:
                     return  # layers bring nothing
                 last = min(losses, key=losses.__getitem__)
@@ -197,43 +201,46 @@ class Selection:
                 losses[following] = loss_at(following)
                 if losses[following] >= losses[last]:
                     break
-        if components is None and not few and not self.is_large:
+        if components is None and not few:
             loss_at(min(losses, key=losses.__getitem__), OTHER_COMPONENTS)
 
     def _try(
-        self, kind: Literal["directions", "layers"], structure: Structure,
+        self, kind: Literal["directions", "layers"], structures: list[Structure],
         function: Callable[[Trial], Tried], n_starts: int, draws: list[Draw] | None = None,
-    ) -> float:  # fmt: skip
-        """Try a structure on all folds; its loss, blended with the best of the others."""
+    ) -> list[float]:  # fmt: skip
+        """Try structures on all folds; the loss of each, blended with the best of the others."""
         begun = time.perf_counter()
-        trials = []
-        for i, fold in enumerate(self.folds):
-            for _ in range(n_starts):
-                trials.append(
-                    Trial(
-                        fold.table, structure, int(self.random.integers(2**63)), fold.rows,
-                        fold.columns, self.cut, None if draws is None else draws[i],
-                    )
-                )  # fmt: skip
+        trials = [
+            Trial(
+                fold.table, structure, int(self.random.integers(2**63)), fold.rows, fold.columns,
+                self.cut, None if draws is None else draws[i],
+            )
+            for structure in structures
+            for i, fold in enumerate(self.folds)
+            for _ in range(n_starts)
+        ]  # fmt: skip
         done = list(self.run(function, trials))
-        seconds = time.perf_counter() - begun
-        by_fold = [
-            np.mean([tried.chances for tried in done[i : i + n_starts]], axis=0)
-            for i in range(0, len(done), n_starts)
-        ]
-        # Members with layers begin as the trials did, from offsets that know of no layers.
-        ends = draws or [done[i].draw for i in range(0, len(done), n_starts)]
-        odds = limited_log_odds(np.concatenate(by_fold, axis=1))
-        best = np.inf
-        for step, each in enumerate(odds):
-            made = structure if kind == "directions" else replace(structure, n_layers=step + 1)
-            if kind == "layers" and self.wanted.n_layers not in (None, step + 1):
-                continue
-            candidate = Candidate(made.name, kind, made, each, seconds / len(odds), ends)
-            self.tried.append(candidate)
-            best = min(best, self._loss_of([*self._best_without(kind), candidate]))
-        self.say(f"{structure.name}: held-out log-loss {best:.4f}")
-        return best
+        seconds = (time.perf_counter() - begun) / len(structures)
+        n_each = len(self.folds) * n_starts
+        losses = []
+        for number, structure in enumerate(structures):
+            own = done[number * n_each : (number + 1) * n_each]
+            parts = [own[i : i + n_starts] for i in range(0, n_each, n_starts)]
+            # Members with layers begin as the trials did, from offsets that know of no layers.
+            ends = draws or [part[0].draw for part in parts]
+            chances = [np.mean([tried.chances for tried in part], axis=0) for part in parts]
+            odds = limited_log_odds(np.concatenate(chances, axis=1))
+            best = np.inf
+            for step, each in enumerate(odds):
+                made = structure if kind == "directions" else replace(structure, n_layers=step + 1)
+                if kind == "layers" and self.wanted.n_layers not in (None, step + 1):
+                    continue
+                candidate = Candidate(made.name, kind, made, each, seconds / len(odds), ends)
+                self.tried.append(candidate)
+                best = min(best, self._loss_of([*self._best_without(kind), candidate]))
+            self.say(f"{structure.name}: held-out log-loss {best:.4f}")
+            losses.append(best)
+        return losses
 
     def _try_plain(self) -> None:
         begun = time.perf_counter()

@@ -59,7 +59,7 @@ def evidence_of(
         scale = 1.0 / math.sqrt(1.0 + variance[e])
         level = levels[e]
         if binary:
-            sign = scale if level == 1 else -scale
+            sign = scale * (2.0 * level - 1.0)
             told = log_normal(sign * (mean[e] + strength), table)
             told -= log_normal(sign * (mean[e] - strength), table)
         else:

@@ -116,34 +116,78 @@ def _log_proposal(root: Floats, at: Floats, center: Floats) -> float:
     return total
 
 
+class _Scratch(NamedTuple):
+    """The entries of one line, one after another, in arrays as long as the longest line."""
+
+    known: Floats  # (D, entries): the parameters of the lines that cross it; 1 for the offset
+    rest: Floats  # what does not depend on the line: their offsets, and layers
+    scale: Floats  # 1 / standard deviation; of bits negative where a zero was seen
+    mean: Floats  # what depends on the line
+    weight: Floats
+    pull: Floats
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _scratch(n: int, most: int) -> _Scratch:
+    known = np.ones((n, most))
+    return _Scratch(
+        known, np.empty(most), np.empty(most), np.empty(most), np.empty(most), np.empty(most)
+    )
+
+
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"})
-def _log_posterior(
-    lines: Lines, link: Link, mixed: Mixed | None, weights: Floats | None, prior: Prior,
-    line: int, at: Floats, other: Floats,
-) -> float:  # fmt: skip
-    """The log-posterior of the parameters of a line, given all else."""
-    n = at.shape[0]
-    n_directions = n - 1
-    binary = link.cuts.shape[0] == 3
-    total = 0.0
-    for i in range(n):
-        total -= 0.5 * (at[i] - prior.mean[line, i]) ** 2 / prior.variance[i]
-    for e in range(lines.indptr[line], lines.indptr[line + 1]):
-        column = lines.other[e]
-        mean = at[n_directions] + other[column, n_directions]
+def _gather(
+    lines: Lines, mixed: Mixed | None, binary: bool, begin: int, end: int, other: Floats,
+    to: _Scratch,
+) -> None:  # fmt: skip
+    """Put what the entries of a line need side by side."""
+    n_directions = other.shape[1] - 1
+    for e in range(end - begin):
+        at = lines.other[begin + e]
         for i in range(n_directions):
-            mean += at[i] * other[column, i]
+            to.known[i, e] = other[at, i]
+        rest = other[at, n_directions]
         scale = 1.0
         if mixed is not None:
-            mean += mixed.shift[lines.place[e]]
-            scale = 1.0 / math.sqrt(1.0 + mixed.variance[lines.place[e]])
-        level = lines.level[e]
-        if binary:
-            log = log_normal(mean * scale if level == 1 else -mean * scale, link.logs)
-        else:
-            low, high = (link.cuts[level] - mean) * scale, (link.cuts[level + 1] - mean) * scale
-            log = math.log(max(normal_between(low, high), LEAST))
-        total += log if weights is None else log * weights[lines.place[e]]
+            place = lines.place[begin + e]
+            rest += mixed.shift[place]
+            scale = 1.0 / math.sqrt(1.0 + mixed.variance[place])
+        to.rest[e] = rest
+        to.scale[e] = scale * (2.0 * lines.level[begin + e] - 1.0) if binary else scale
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"})
+def _set_means(at: Floats, of: _Scratch, n_entries: int) -> None:
+    """mean (entries,) = at · known."""
+    last = at.shape[0] - 1
+    for e in range(n_entries):
+        of.mean[e] = at[last]
+    for i in range(last):
+        for e in range(n_entries):
+            of.mean[e] += at[i] * of.known[i, e]
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"})
+def _log_posterior(
+    lines: Lines, link: Link, weights: Floats | None, prior: Prior, line: int, at: Floats,
+    of: _Scratch,
+) -> float:  # fmt: skip
+    """The log-posterior of the parameters of a line, given all else."""
+    begin, end = lines.indptr[line], lines.indptr[line + 1]
+    _set_means(at, of, end - begin)
+    total = 0.0
+    for i in range(at.shape[0]):
+        total -= 0.5 * (at[i] - prior.mean[line, i]) ** 2 / prior.variance[i]
+    if link.cuts.shape[0] == 3:
+        for e in range(end - begin):
+            log = log_normal((of.mean[e] + of.rest[e]) * of.scale[e], link.logs)
+            total += log if weights is None else log * weights[lines.place[begin + e]]
+        return total
+    for e in range(end - begin):
+        level, mean = lines.level[begin + e], of.mean[e] + of.rest[e]
+        low, high = link.cuts[level] - mean, link.cuts[level + 1] - mean
+        log = math.log(max(normal_between(low * of.scale[e], high * of.scale[e]), LEAST))
+        total += log if weights is None else log * weights[lines.place[begin + e]]
     return total
 
 
@@ -176,6 +220,52 @@ def level_slopes(low: float, high: float) -> tuple[float, float]:
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"})
+def _set_slopes(
+    lines: Lines, link: Link, weights: Floats | None, begin: int, end: int, of: _Scratch
+) -> None:
+    """The curvature of each entry, and what it pulls towards, at the present means."""
+    binary = link.cuts.shape[0] == 3
+    for e in range(end - begin):
+        mean, rest, scale = of.mean[e], of.rest[e], of.scale[e]
+        if binary:
+            x = (mean + rest) * scale
+            slope = slope_at(x, link.slopes)
+            weight = slope * (slope + x)
+        else:
+            level = lines.level[begin + e]
+            low = (link.cuts[level] - mean - rest) * scale
+            slope, weight = level_slopes(low, (link.cuts[level + 1] - mean - rest) * scale)
+        slope *= scale
+        weight *= scale * scale
+        if weights is not None:
+            slope *= weights[lines.place[begin + e]]
+            weight *= weights[lines.place[begin + e]]
+        of.weight[e] = weight
+        of.pull[e] = weight * mean + slope
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"})
+def _add_up(
+    prior: Prior, line: int, n_entries: int, of: _Scratch, precision: Floats, target: Floats
+) -> None:
+    """precision (its lower half) = prior + Σ weight · known knownᵀ, target likewise."""
+    n = target.shape[0]
+    for i in range(n):
+        s = 0.0
+        for e in range(n_entries):
+            s += of.pull[e] * of.known[i, e]
+        target[i] = prior.mean[line, i] / prior.variance[i] + s
+        for e in range(n_entries):  # means are not needed any more
+            of.mean[e] = of.weight[e] * of.known[i, e]
+        for j in range(i + 1):
+            s = 0.0
+            for e in range(n_entries):
+                s += of.mean[e] * of.known[j, e]
+            precision[i, j] = s
+        precision[i, i] += 1.0 / prior.variance[i]
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"})
 def draw_lines(
     lines: Lines, link: Link, mixed: Mixed | None, weights: Floats | None, prior: Prior,
     own: Draws, other: Floats, seed: int, first: int, last: int,
@@ -194,56 +284,25 @@ def draw_lines(
     seed : whole number, another for every draw
     """
     n = own.center.shape[1]
-    n_directions = n - 1
     binary = link.cuts.shape[0] == 3
     precision = np.empty((n, n))
     target = np.empty(n)
     proposal = np.empty(n)
-    known = np.empty(n)
-    known[n_directions] = 1.0
+    most = 0
+    for line in range(first, last):
+        most = max(most, lines.indptr[line + 1] - lines.indptr[line])
+    entries = _scratch(n, most)
     for line in range(first, last):
         begin, end = lines.indptr[line], lines.indptr[line + 1]
         if begin == end:
             continue
-        for i in range(n):
-            target[i] = prior.mean[line, i] / prior.variance[i]
-            for j in range(i):
-                precision[i, j] = 0.0
-            precision[i, i] = 1.0 / prior.variance[i]
-        for e in range(begin, end):
-            at = lines.other[e]
-            mean = own.center[line, n_directions]
-            for i in range(n_directions):
-                known[i] = other[at, i]
-                mean += own.center[line, i] * known[i]
-            rest = other[at, n_directions]
-            scale = 1.0
-            if mixed is not None:
-                rest += mixed.shift[lines.place[e]]
-                scale = 1.0 / math.sqrt(1.0 + mixed.variance[lines.place[e]])
-            level = lines.level[e]
-            if binary:
-                x = (mean + rest) * scale if level == 1 else -(mean + rest) * scale
-                slope = slope_at(x, link.slopes)
-                weight = slope * (slope + x)
-                slope = slope if level == 1 else -slope
-            else:
-                low = (link.cuts[level] - mean - rest) * scale
-                slope, weight = level_slopes(low, (link.cuts[level + 1] - mean - rest) * scale)
-            slope *= scale
-            weight *= scale * scale
-            if weights is not None:
-                slope *= weights[lines.place[e]]
-                weight *= weights[lines.place[e]]
-            pull = weight * mean + slope
-            for i in range(n):
-                target[i] += pull * known[i]
-                share = weight * known[i]
-                for j in range(i + 1):
-                    precision[i, j] += share * known[j]
+        _gather(lines, mixed, binary, begin, end, other, entries)
+        _set_means(own.center[line], entries, end - begin)
+        _set_slopes(lines, link, weights, begin, end, entries)
+        _add_up(prior, line, end - begin, entries, precision, target)
         state = _regress(precision, target, line, own, proposal, seeded(seed, line))
-        gain = _log_posterior(lines, link, mixed, weights, prior, line, proposal, other)
-        gain -= _log_posterior(lines, link, mixed, weights, prior, line, own.draw[line], other)
+        gain = _log_posterior(lines, link, weights, prior, line, proposal, entries)
+        gain -= _log_posterior(lines, link, weights, prior, line, own.draw[line], entries)
         gain += _log_proposal(precision, own.draw[line], own.center[line])
         gain -= _log_proposal(precision, proposal, own.center[line])
         state, u = uniform(state)
