@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 # Iterations between two lists of covered zeros.
 REFRESH = 5
 
+# With fewer ones, rows and columns together threads take longer than they save.
+WORTH_THREADS = 200_000
+
 
 @dataclass(frozen=True, eq=False)
 class SparseProblem(Problem):
@@ -136,8 +139,9 @@ class SparseBackend:
         self.ones: AnyBackend = (
             IntegerBackend(ones, n_jobs, store) if integers else FloatBackend(ones, n_jobs)
         )
-        self.pool = pool_of(n_jobs)
         n_columns = observations.n_columns
+        n_lines = observations.n_rows + n_columns + observations.n_ones
+        self.pool = pool_of(n_jobs) if n_lines >= WORTH_THREADS else None
         # cells that are no collective zeros: the ones, and what is missing
         self.by_row = [observations.ones, observations.holes]
         self.by_column = [cells.by_columns(n_columns) for cells in self.by_row]

@@ -173,7 +173,7 @@ class Side:
         low, high = (np.float32(limit) for limit in scale.limits)
         per_odds = np.float32(scale.per_odds)
         starts = np.zeros(n + 1, dtype=np.int64)
-        piece = max(ROWS, -(-n // 16))
+        piece = max(4 * ROWS, -(-n // 16))
 
         def quantise(first: int) -> tuple[NDArray[np.int64], float]:
             some = slice(first, min(n, first + piece))

@@ -34,7 +34,7 @@ NEGLIGIBLE = 0.01
 MOST_TERMS = 100_000_000
 
 # Rows that one thread takes at a time, at the least.
-ROWS = 1024
+ROWS = 4096
 
 
 @dataclass(frozen=True, eq=False)

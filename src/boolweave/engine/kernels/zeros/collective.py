@@ -26,9 +26,6 @@ from boolweave.runtime.types import Array, Floats, Integers
 # Entries whose sums of 16 bits are added up before they go to sums of 32 bits: 255 · 128 < 2¹⁵.
 RUN = 128
 
-# Up to so many beliefs one by one take less time than all in vectors.
-FEW = 12
-
 _i16 = np.int16
 _i64 = np.int64
 
@@ -95,8 +92,8 @@ def add_clipped(
     """sums[m, k] += Σ over the listed columns n of row m of clip(others[n, k] + (own[m, k])₊).
 
     Values are clipped to 0 … bound; bound is 255 at most, and −bound the lowest of the others, who
-    add nothing then: `alive` has the rest. Where these are few they are taken one by one. indptr
-    (rows + 1,), columns (cells,); own (rows, stride), others (N, stride) int16; sums (rows, stride)
+    add nothing then: `alive` has the rest. Where there are fewer of these than vectors of all, they
+    are taken one by one. indptr (rows + 1,), columns (cells,); own (rows, stride), others (N, stride) int16; sums (rows, stride)
     int32; scratch (2 · stride,) int16.
     """
     stride = own.shape[1]
@@ -113,7 +110,7 @@ def add_clipped(
         for i in range(start, stop):
             n = _i64(columns[i])
             first, last = alive.starts[n], alive.starts[n + 1]
-            if last - first <= FEW:
+            if (last - first) * LANES <= stride:
                 for j in range(first, last):
                     k = alive.factors[j]
                     value = min(alive.values[j] + told[k], bound)
