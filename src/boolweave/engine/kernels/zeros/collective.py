@@ -92,8 +92,8 @@ def add_clipped(
     """sums[m, k] += Σ over the listed columns n of row m of clip(others[n, k] + (own[m, k])₊).
 
     Values are clipped to 0 … bound; bound is 255 at most, and −bound the lowest of the others, who
-    add nothing then: `alive` has the rest. Where there are fewer of these than vectors of all, they
-    are taken one by one. indptr (rows + 1,), columns (cells,); own (rows, stride), others (N, stride) int16; sums (rows, stride)
+    add nothing then: `alive` has the rest. Where these are few beside the vectors of all, they are
+    taken one by one. indptr (rows + 1,), columns (cells,); own (rows, stride), others (N, stride) int16; sums (rows, stride)
     int32; scratch (2 · stride,) int16.
     """
     stride = own.shape[1]
@@ -110,12 +110,10 @@ def add_clipped(
         for i in range(start, stop):
             n = _i64(columns[i])
             first, last = alive.starts[n], alive.starts[n + 1]
-            if (last - first) * LANES <= stride:
+            if 8 * (last - first + 2) <= stride:
                 for j in range(first, last):
                     k = alive.factors[j]
-                    value = min(alive.values[j] + told[k], bound)
-                    if value > 0:
-                        total[m * stride + k] += value
+                    total[m * stride + k] += max(0, min(alive.values[j] + told[k], bound))
                 continue
             at = n * stride
             for k in range(0, stride, LANES):
