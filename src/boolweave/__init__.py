@@ -32,7 +32,7 @@ _HOME = {
     "select_rank": "boolweave.functions",
 }
 
-_MODULES = ("baselines", "datasets", "decoding", "metrics", "plot")
+_MODULES = ("baselines", "datasets", "decoding", "metrics", "model_selection", "plot")
 
 __all__ = [
     "BooleanCompletion",

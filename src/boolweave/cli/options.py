@@ -41,6 +41,19 @@ Json = Annotated[bool, typer.Option("--json", help="For machines.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing.")]
 Jobs = Annotated[int, typer.Option("--jobs", "--n-jobs", "-j", help="Threads; -1 for all cores.")]
 
+NounsOption = Annotated[
+    str | None,
+    typer.Option("--nouns", metavar="ROWS,COLUMNS", help="What these are, such as users,films."),
+]
+VerbOption = Annotated[
+    str,
+    typer.Option("--verb", help="What a row does to the columns where it has ones: liked, owns."),
+]
+NewRows = Annotated[
+    str | None,
+    typer.Option("--new", metavar="FILE", help="A table of new rows, in place of those fitted."),
+]
+
 
 def _option(panel: str, help: str, *names: str, default: object = None, **more: Any) -> Any:
     """A field of a group: what `typer.Option` takes, and the panel of the help it stands in."""
