@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boolweave import Observations
-from boolweave.data.words import Words, key_of, no_answer_codes
+from boolweave.data.cells import Words, key_of, no_answer_codes
 
 NAN = np.nan
 SURVEY = {"tea": ["ja", "Nein", "-", "x"], "rum": ["yes", "no", "", None]}

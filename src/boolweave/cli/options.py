@@ -22,7 +22,7 @@ import typer
 from boolweave.cli.process import INTERRUPTED, catch_interruptions, ignore_output
 
 if TYPE_CHECKING:
-    from boolweave.data.words import Words
+    from boolweave.data.cells import Words
 
 Source = Annotated[
     str, typer.Argument(metavar="INPUT", help="The file; - is standard input.", show_default=False)
@@ -149,7 +149,7 @@ class ReadingOptions:
 
     def words(self) -> Words:
         """What ones, zeros and missing cells look like."""
-        from boolweave.data.words import Words
+        from boolweave.data.cells import Words
 
         zeros = None if self.zeros in TREATMENTS else self.zeros
         try:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from boolweave.data.cells import check_option, codes_of
+from boolweave.data.cells import MISSING, USUAL, WRONG, Words, check_option, codes_of
 from boolweave.data.entries import (
     CompressedRows,
     Packed,
@@ -24,7 +24,6 @@ from boolweave.data.entries import (
     rows_from_packed,
 )
 from boolweave.data.labels import Labels, check_labels, find_labels, place_of
-from boolweave.data.words import MISSING, USUAL, WRONG, Words
 from boolweave.runtime.types import Array, Integers
 
 if TYPE_CHECKING:

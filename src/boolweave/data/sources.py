@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from boolweave.data import convert, sparse
-from boolweave.data.cells import check_option, codes_of
+from boolweave.data.cells import Above, Said, Words, check_option, codes_above, codes_of, is_missing
 from boolweave.data.entries import CompressedRows, check_shape
 from boolweave.data.labels import Labels, place_of
-from boolweave.data.words import Above, Said, Words, codes_above, is_missing
 from boolweave.runtime.types import Array, Integers
 
 if TYPE_CHECKING:

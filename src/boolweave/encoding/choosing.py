@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from boolweave.data.words import MISSING, USUAL, WRONG, Words, no_answer_codes
+from boolweave.data.cells import MISSING, USUAL, WRONG, Words, no_answer_codes
 from boolweave.encoding.features import (
     MONTHS,
     OTHER,

@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from boolweave.data.cells import Said, Words
 from boolweave.data.convert import is_table
-from boolweave.data.words import Said, Words
 from boolweave.encoding.choosing import PARTS, SEPARATORS, Rule, Settings, choose
 from boolweave.encoding.features import Bits, Dropped, Feature
 from boolweave.encoding.rules import rules_of

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from boolweave.data.words import MISSING, WRONG, Words
+from boolweave.data.cells import MISSING, WRONG, Words
 from boolweave.encoding.tables import as_dates, as_numbers
 
 if TYPE_CHECKING:

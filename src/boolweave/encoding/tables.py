@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from boolweave.data.words import is_missing
+from boolweave.data.cells import is_missing
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from boolweave.data.words import Words
+    from boolweave.data.cells import Words
     from boolweave.runtime.types import Array
 
 # A number whose decimals come after a comma.

@@ -17,8 +17,8 @@ from boolweave.io.files import FileError
 from boolweave.runtime.atomic import replacing
 
 if TYPE_CHECKING:
+    from boolweave.data.cells import Above, Words
     from boolweave.data.observations import Absent, Duplicates
-    from boolweave.data.words import Above, Words
     from boolweave.io.cells import Seen
     from boolweave.io.dialect import Dialect
     from boolweave.io.options import Options, Zeros
@@ -131,7 +131,7 @@ def read(
         alone (`boolweave.data.ones.SparseObservations`), "auto" does so where the matrix is large
         and sparse.
     words : Words, optional
-        What ones, zeros and missing cells look like, in tables (`boolweave.data.words.Words.of`).
+        What ones, zeros and missing cells look like, in tables (`boolweave.data.cells.Words.of`).
     encode : {"never", "auto", "always"} or rules, default="never"
         What to do with a wide table whose cells are not all zeros and ones: "never" refuses it;
         "auto" turns its columns into zeros and ones as `boolweave.TableEncoder` does, but refuses
@@ -153,7 +153,7 @@ def read(
     >>> read(file).observations
     Observations(2 rows × 2 columns, 3 of 4 entries observed, 66.7% ones)
     """
-    from boolweave.data.words import USUAL
+    from boolweave.data.cells import USUAL
     from boolweave.io.dialect import Dialect
     from boolweave.io.options import Options
 
@@ -278,8 +278,8 @@ def _looks_like_transactions(path: Path) -> bool:
 
 def _movielens(path: Path, name: str, options: Options) -> Contents:
     """A file of the MovieLens sets by its own name, or the folder that holds it."""
+    from boolweave.data.cells import codes_above
     from boolweave.data.splits import in_entry_order
-    from boolweave.data.words import codes_above
     from boolweave.datasets.movielens import read_movielens
     from boolweave.io.cells import observe
     from boolweave.io.tables.contents import Contents

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from boolweave.data.cells import MISSING, USUAL, WRONG, Words
 from boolweave.data.convert import from_coded_triples
 from boolweave.data.observations import Absent, Duplicates, Observations
 from boolweave.data.ones import SparseObservations, is_large_and_sparse
 from boolweave.data.sparse import check_room
 from boolweave.data.splits import in_entry_order
-from boolweave.data.words import MISSING, USUAL, WRONG, Words
 from boolweave.io.files import FileError
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from boolweave.data.cells import MISSING, USUAL, WRONG, Above, Words, codes_above, threshold
 from boolweave.data.convert import from_codes
 from boolweave.data.observations import Observations
-from boolweave.data.words import MISSING, USUAL, WRONG, Above, Words, codes_above, threshold
 from boolweave.io.cells import (
     codes_of_column,
     is_cell,
@@ -147,8 +147,9 @@ def _origin(frame: pl.DataFrame, cells: list[int], options: Options) -> Origin:
     """How a typed table looked; where some of its cells are texts, all are taken as texts."""
     import polars as pl
 
+    own = set(cells)
     others = frame.select(
-        frame.to_series(i).alias(str(i)) for i in range(frame.width) if i not in set(cells)
+        frame.to_series(i).alias(str(i)) for i in range(frame.width) if i not in own
     )
     table = frame.select(pl.nth(cells)) if cells else frame[:, :0]
     dtypes: list[pl.DataType] = list(table.dtypes)

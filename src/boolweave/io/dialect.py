@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from boolweave.data.words import USUAL, Words
+from boolweave.data.cells import USUAL, Words
 from boolweave.io.cells import is_cell
 from boolweave.io.files import FileError, decoded, listed, open_quote
 from boolweave.io.tables.records import records, sep_line, table_chunks

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from boolweave.data.cells import USUAL, Above, Words
 from boolweave.data.observations import Absent, Duplicates
-from boolweave.data.words import USUAL, Above, Words
 from boolweave.io.dialect import Dialect
 from boolweave.io.files import FileError
 

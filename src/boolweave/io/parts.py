@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from boolweave.data.cells import Above
 from boolweave.data.entries import index_dtype, pack, row_of, rows_from_packed, split
 from boolweave.data.observations import Observations
-from boolweave.data.words import Above
 from boolweave.io.cells import speaking_of
 from boolweave.io.columnar import codes_of_cells, numbered
 from boolweave.io.dialect import Dialect

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from boolweave.data.cells import MISSING, WRONG, Above, codes_above
 from boolweave.data.convert import from_codes
 from boolweave.data.observations import Observations
-from boolweave.data.words import MISSING, WRONG, Above, codes_above
 from boolweave.io.cells import (
     codes_of_column,
     observe,
@@ -158,7 +158,8 @@ class _Others:
     """The fields of a wide table that are no cells, as they stand there."""
 
     def __init__(self, dialect: Dialect, cells: Sequence[int]) -> None:
-        self._at = [i for i in range(dialect.n_fields) if i not in set(cells)]
+        own = set(cells)
+        self._at = [i for i in range(dialect.n_fields) if i not in own]
         self._parts: list[pl.DataFrame] = []
 
     def add(self, frame: pl.DataFrame) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from boolweave import io
 from boolweave.cli.options import as_options
-from boolweave.data.words import Words
+from boolweave.data.cells import Words
 from boolweave.io.dialect import MARK, Dialect
 from boolweave.io.files import FileError, chunks_of_lines
 

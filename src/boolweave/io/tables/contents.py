@@ -10,7 +10,7 @@ from boolweave.io.files import FileError
 if TYPE_CHECKING:
     import polars as pl
 
-    from boolweave.data.words import Words
+    from boolweave.data.cells import Words
     from boolweave.encoding import TableEncoder
     from boolweave.io.cells import Seen
     from boolweave.io.tables.origin import Origin, TextForm

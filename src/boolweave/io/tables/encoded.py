@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from boolweave.data.cells import MISSING, WRONG, Words, no_answer_codes
 from boolweave.data.convert import from_codes
 from boolweave.data.observations import Observations
-from boolweave.data.words import MISSING, WRONG, Words, no_answer_codes
 from boolweave.io.cells import RATINGS, speaking_of
 from boolweave.io.dialect import Dialect, is_heading
 from boolweave.io.files import FileError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from boolweave.data.words import Words
+from boolweave.data.cells import Words
 from boolweave.io.dialect import MARK, Dialect, sampled
 from boolweave.io.tables.records import sep_line
 
@@ -157,15 +157,15 @@ class Origin:
         """The table with values (some rows, N) at a time, and which of its cells changed."""
         import polars as pl
 
-        start = 0
+        start, number = 0, {i: j for j, i in enumerate(self.cells)}
         said = None if self.spellings is None else self.spellings.of_ones_and_zeros(self.words)
         for piece in pieces:
             rows = slice(start, start + len(piece))
             changed = changed_cells(seen, piece, start)
             columns = []
             for i, name in enumerate(self.names):
-                if i in self.cells:
-                    j = self.cells.index(i)
+                if i in number:
+                    j = number[i]
                     column = self._column(piece[:, j], changed[:, j], rows, j, said)
                 else:
                     column = self.others[str(i)][rows.start : rows.stop]
