@@ -27,7 +27,7 @@ Fay,0,1,?,0,0
 """
 COMMANDS = (
     "factorize", "complete", "cover", "predict", "recommend", "explain", "rank", "report",
-    "compare", "decode", "group-test", "info", "demo", "transform", "pools",
+    "explore", "compare", "decode", "group-test", "info", "demo", "transform", "pools",
 )  # fmt: skip
 QUICK = ("-k", "2", "--method", "max-sum", "--jobs", "1")
 
@@ -103,8 +103,9 @@ def test_factorize_full_and_json(shop):
 def test_complete_in_every_form(shop):
     text = answer("complete", "-", *QUICK, cwd=shop, stdin=LIKES.encode())
     lines = text.splitlines()
-    assert lines[0] == "row,tea,rum,gin,milk,cake"
-    assert lines[1] == "Ann,1,0,0,1,1" and lines[6] == "Fay,0,1,1,0,0"
+    assert lines[0] == "name,tea,rum,gin,milk,cake,filled by boolweave"
+    assert lines[1] == "Ann,1,0,0,1,1,rum" and lines[2] == "Bo,yes,no,no,yes,yes,"
+    assert lines[6] == "Fay,0,1,1,0,0,gin"
     holes = json.loads(answer("complete", "likes.csv", *QUICK, "--json", "-q", cwd=shop))["filled"]
     assert [(h["row"], h["column"], h["value"]) for h in holes] == [
         ("Ann", "rum", 0), ("Cy", "milk", 0), ("Di", "cake", 0), ("Fay", "gin", 1)

@@ -18,6 +18,7 @@ from boolweave.cli.commands import fitting, known, models
 from boolweave.cli.commands.comparing import compare
 from boolweave.cli.commands.covering import cover
 from boolweave.cli.commands.demo import demo
+from boolweave.cli.commands.exploring import explore
 from boolweave.cli.commands.ranking import rank
 from boolweave.cli.options import as_options, grouped
 from boolweave.io.files import shortened
@@ -49,8 +50,8 @@ def _main(
 
 for _command in (
     fitting.factorize, fitting.complete, cover, models.transform, models.predict, models.recommend,
-    models.explain, rank, models.report, compare, known.pools, known.group_test, known.decode,
-    fitting.info, demo,
+    models.explain, rank, models.report, explore, compare, known.pools, known.group_test,
+    known.decode, fitting.info, demo,
 ):  # fmt: skip
     app.command(_command.__name__.replace("_", "-"))(grouped(_command))
 

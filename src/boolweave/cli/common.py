@@ -34,6 +34,12 @@ WORTH_KEEPING = 60.0
 # Seconds until a scheduler must have answered.
 PATIENCE = 10.0
 
+# What can be done about how columns were encoded.
+ENCODING = (
+    "--encode 'COLUMN=RULE' says it otherwise, --use and --drop pick columns, --missing names "
+    "codes for no answer; --encode never refuses such tables"
+)
+
 DELIMITERS = {"\\t": "\t", "tab": "\t", "space": " ", "comma": ","}
 
 
@@ -48,12 +54,15 @@ def command_line() -> str:
 def read_input(
     source: str | list[str], how: ReadingOptions, quiet: bool, absent: Absent = "zero",
     max_memory: str | None = None, times: str | None = None, zeros: Zeros = "exact",
+    keep: bool = False,
 ) -> Reading:  # fmt: skip
     """Read the input and say how it was understood."""
     from boolweave import io
     from boolweave.fit.memory import in_bytes
     from boolweave.io.dialect import Dialect
 
+    words = how.words()
+    _check_rules(how.encode)
     with without_panic_reports():
         contents = io.read(
             source,
@@ -63,9 +72,10 @@ def read_input(
                 layout=how.layout,
                 header=how.header,
                 labels=how.labels,
-                columns=tuple(name.strip() for name in how.columns.split(","))
-                if how.columns
-                else (),
+                columns=_names(how.columns),
+                use=_names(how.use),
+                drop=_names(how.drop),
+                index=how.index,
             ),
             above=_above(how.above),
             absent=how.absent,
@@ -74,9 +84,30 @@ def read_input(
             times=times,
             max_memory=None if max_memory is None else in_bytes(max_memory),
             zeros=zeros,
+            words=words,
+            encode=how.encode,
+            keep=keep,
         )
     talk(f"{contents.name}: {contents.guess}", quiet)
+    if contents.encoded is not None:
+        for line in (*contents.encoded.in_words(), ENCODING):
+            talk(line, quiet)
     return contents
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",")) if text else ()
+
+
+def _check_rules(encode: str) -> None:
+    """Find mistakes in --encode before the file is read."""
+    if encode not in ("auto", "never", "always"):
+        from boolweave.encoding.rules import parse_rules
+
+        try:
+            parse_rules(encode)
+        except ValueError as error:
+            raise ValueError(f"--encode: expected auto, never or rules: {error}") from None
 
 
 def zeros_of(
@@ -89,7 +120,8 @@ def zeros_of(
     on_cluster = where is not None and (where.scheduler or where.local_cluster)
     if chosen["objective"] == "errors" or fitting.product == "xor" or on_cluster:
         return "exact"
-    return fitting.zeros or "auto"
+    treatment: Zeros = fitting.parameters().get("zeros", "auto")
+    return treatment
 
 
 @contextmanager

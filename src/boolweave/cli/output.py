@@ -23,7 +23,7 @@ PICTURES = (".png", ".svg", ".pdf")
 _BY_SUFFIX = {
     ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet",
     ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".json": "json", ".npz": "npz",
-    ".png": "png",
+    ".png": "png", ".xlsx": "xlsx",
 }  # fmt: skip
 
 
@@ -59,7 +59,12 @@ def check_output(writing: Writing, formats: tuple[str, ...] | None = None) -> st
     from boolweave.io.write import TABLE_FORMATS
 
     kind = output_format(writing.output, writing.format, formats or TABLE_FORMATS)
-    binary = kind in ("npz", "png") or (kind in ("parquet", "arrow") and sys.stdout.isatty())
+    if kind == "xlsx":
+        from boolweave.io.tables.excel import check_writer
+
+        check_writer()
+    binary = kind in ("npz", "png", "xlsx")
+    binary |= kind in ("parquet", "arrow") and sys.stdout.isatty()
     if binary and writing.output is None:
         raise ValueError(f"--format {kind} needs a file: name it with --output")
     check_folder(writing.output)
@@ -140,9 +145,13 @@ def check_report(path: Path, option: str) -> None:
     check_folder(path, option)
     if path.suffix.lower() not in {".html", ".htm"} and not is_stream(path):
         raise ValueError(f"{option}: expected a name that ends in .html, got {str(path)!r}")
-    missing = [name for name in ("plotly", "jinja2") if find_spec(name) is None]
-    if missing:
-        raise ValueError(f"a report needs {' and '.join(missing)}: pip install 'boolweave[report]'")
+    check_report_packages()
+
+
+def check_report_packages() -> None:
+    """Find a missing package before the work is done."""
+    if find_spec("jinja2") is None:
+        raise ValueError("a report needs jinja2: pip install 'boolweave[report]'")
 
 
 def save_picture(figure: Figure, path: Path) -> None:

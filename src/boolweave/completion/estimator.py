@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from boolweave import cautions
-from boolweave.completion.answers import dense, saving
+from boolweave.completion.answers import dense, saving, scoring
 from boolweave.completion.answers.fitted import FittedCompletion
 from boolweave.completion.choice.selection import Wanted
 from boolweave.completion.features import encoded_features, levels_of
@@ -23,6 +23,7 @@ from boolweave.completion.tasks import Runner
 from boolweave.data.frames import Frame
 from boolweave.data.labels import check_order
 from boolweave.data.observations import Observations
+from boolweave.data.splits import Entries
 from boolweave.data.weights import entry_weights
 from boolweave.runtime.progress import task_progress
 
@@ -304,13 +305,13 @@ class BooleanCompletion(FittedCompletion):
     def score(self, X: Any, y: Any = None) -> float:
         """Accuracy on the observed entries of X, each predicted from the others of its row.
 
-        The entries of a row are dealt in turn into five parts. Each part is hidden once; the row is
-        folded in with the rest, and the hidden entries are predicted.
+        The entries of a row are dealt in turn into five parts. Each part is hidden once and
+        predicted from the rest. `model_selection.Entries` are predicted as those of the fit are.
         """
-        from boolweave.completion.answers.scoring import accuracy_of_rows
-
         check_is_fitted(self, "ensemble_")
-        return accuracy_of_rows(self._folding, self._observe(X, reset=False))
+        if isinstance(X, Entries):
+            return scoring.accuracy_of_entries(self.ensemble_, X)
+        return scoring.accuracy_of_rows(self._folding, self._observe(X, reset=False))
 
     def transform(self, X: Any) -> Doubles:
         """New rows with their holes filled by probabilities, (rows, N); what was seen stays.

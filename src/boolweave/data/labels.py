@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from boolweave.data.cells import is_missing
+from boolweave.data.words import is_missing
 
 if TYPE_CHECKING:
     from boolweave.data.observed import ObservedEntries

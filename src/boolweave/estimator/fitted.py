@@ -16,8 +16,10 @@ from boolweave.data.labels import check_order, pairs, positions
 from boolweave.data.observations import Observations
 from boolweave.data.ones import SparseObservations
 from boolweave.data.sparse import is_sparse
+from boolweave.data.splits import Entries
 from boolweave.estimator.parameters import bytes_allowed, collective
 from boolweave.fit import memory
+from boolweave.metrics import accuracy
 from boolweave.model.products import boolean_product
 from boolweave.search.new_rows import FoldInOfFewestErrors
 
@@ -329,7 +331,13 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         hidden once: the row is folded in with the rest, and the hidden entries are predicted as
         `predict` does. So no entry is judged that helped to predict itself, and more factors do
         not raise the score by themselves. A row with a single entry is predicted from the prior.
+
+        If X is `boolweave.model_selection.Entries`, which a search by scikit-learn kept aside, they
+        are predicted as entries of the fitted table.
         """
+        if isinstance(X, Entries):
+            check_is_fitted(self)
+            return accuracy(X.values, self.result_.predict(X.rows_of_entries(), X.indices))
         return self._fold_in.score(here(self._observe(X, reset=False)))
 
     # ------------------------------------------------------------ files

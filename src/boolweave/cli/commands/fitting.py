@@ -119,6 +119,13 @@ def complete(
         bool,
         typer.Option("--denoise", help="Replace observed entries too where the model differs."),
     ] = False,
+    mark: Annotated[
+        bool,
+        typer.Option(
+            "--mark/--no-mark",
+            help="Say what was filled in a last column, or with a colour in a workbook.",
+        ),
+    ] = True,
     keeping: Keeping,
     reading: ReadingOptions,
     completing: Completing,
@@ -127,7 +134,9 @@ def complete(
 ) -> None:
     """Fill the holes of a table.
 
-    Observed entries stay as they are. What sparse files do not name is missing here.
+    Observed entries stay as they are, and a wide table is written as it came: with its delimiter,
+    its names, its words for yes and no, and its other columns. What sparse files do not name is
+    missing here.
 
     The model has an offset for each row and column, directions, and Boolean layers of -k factors
     each, as far as they help to predict entries that are held out. An option that only a Boolean
@@ -141,7 +150,9 @@ def complete(
     kind = check_output(writing, TABLE_FORMATS if fill == "both" else MATRIX_FORMATS)
     check_kept(keeping)
     fit = _completing_with(fitting, completing, writing.quiet, where)
-    contents = read_input(source, reading, writing.quiet, "missing", fitting.max_memory)
+    contents = read_input(
+        source, reading, writing.quiet, "missing", fitting.max_memory, keep=fill == "values"
+    )
     seen = contents.observations.to_local()
     filling.check_size(seen, kind, fill, fitting.max_memory)
     absent, seed = reading.absent or "missing", fitting.random_state
@@ -153,6 +164,8 @@ def complete(
                 write_pieces(filling.holes(model, seen), writing.output, kind)
             elif fill == "probabilities":
                 write_matrix(filling.probabilities(model), seen, writing.output, kind)
+            elif kind in TABLE_FORMATS and contents.is_wide_table:
+                filling.write_table_again(model, contents, writing.output, kind, denoise, mark)
             else:
                 write_matrix(filling.values(model, seen, denoise), seen, writing.output, kind)
 

@@ -44,7 +44,7 @@ FIRST_STRENGTH, STRENGTH_STEP, MOST_STRENGTHS = 0.8, 2**0.5, 5
 # Starts of layers on each fold, where there are one or two folds; with more folds one will do.
 LAYER_STARTS = 2
 
-# Chains without layers on each fold, where entries are few. Chains go different ways then, and the
+# Chains without layers on each fold. Where entries are not very many, chains go different ways; the
 # mean of several, such as the members of an ensemble, is less sure than one of them: only a mean
 # shows by how much.
 DIRECTION_STARTS = 3
@@ -179,7 +179,7 @@ class Selection:
         numbers = {n for n in numbers if n < smaller or n == wanted}
         # the longest task first: where there is one fold, it alone keeps a thread busy
         structures = [Structure(n_directions=n) for n in sorted(numbers, reverse=True)]
-        n_starts = DIRECTION_STARTS if self.folds[0].table.n_entries < FEW else 1
+        n_starts = 1 if self.is_large else DIRECTION_STARTS
         found = self._try("directions", structures, try_directions, n_starts)
         losses = {s.n_directions: loss for s, loss in zip(structures, found, strict=True)}
         most = max(losses)
