@@ -27,7 +27,7 @@ Fay,0,1,?,0,0
 """
 COMMANDS = (
     "factorize", "complete", "cover", "predict", "recommend", "explain", "rank", "report",
-    "explore", "compare", "decode", "group-test", "info", "demo",
+    "explore", "compare", "decode", "group-test", "info", "demo", "transform", "pools",
 )  # fmt: skip
 QUICK = ("-k", "2", "--method", "max-sum", "--jobs", "1")
 

@@ -47,7 +47,9 @@ def test_group_test_by_names(lab):
     table = run("group-test", *files, *options, "-o", lab / "found.csv")
     assert table.exit_code == 0 and "1 of 6 items positive" in table.stderr
     assert "most doubtful: " in table.stderr
-    assert (lab / "found.csv").read_text().splitlines()[0] == "item,positive,probability"
+    assert (lab / "found.csv").read_text().splitlines()[0] == (
+        "item,positive,probability,most_likely"
+    )
 
 
 def test_group_test_with_pairs_and_learned_prevalence(lab):

@@ -84,7 +84,7 @@ def shop(tmp_path_factory):
 def test_transform(shop):
     done = run("transform", shop / "likes.npz", shop / "new.csv")
     assert done.stdout == "row,factor1,factor2\nZoe,1,0\nYan,0,1\n"
-    assert "1 columns of the model are missing: milk" in done.stderr
+    assert "missing columns of the model (1): milk" in done.stderr
     found = json.loads(run("transform", shop / "likes.npz", shop / "new.csv", "--json").stdout)
     assert found == [
         {"row": "Zoe", "factor1": 1, "factor2": 0}, {"row": "Yan", "factor1": 0, "factor2": 1}

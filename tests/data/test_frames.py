@@ -179,3 +179,4 @@ def test_pairs_broadcast():
 def test_suggestions_do_not_mind_capitals():
     assert suggestion("ann", ["Ann", "Bo"]) == "; did you mean 'Ann'?"
     assert suggestion("zzz", ["Ann", "Bo"]) == ""
+    assert suggestion("fargo", ["Alien (1979)", "Fargo (1996)"]) == "; did you mean 'Fargo (1996)'?"

@@ -3,7 +3,8 @@ import pytest
 
 from boolweave import BooleanMatrixFactorization, Observations
 from boolweave.datasets import make_boolean
-from boolweave.recommend import explain, largest, members, recommend
+from boolweave.recommend import Words, explain, largest, members, recommend
+from boolweave.recommend.words import evidence_in_words
 
 NAN = np.nan
 LIKES = np.array(
@@ -111,3 +112,17 @@ def test_labels_few_and_many(model):
 def test_ties_go_by_position():
     assert largest(np.array([0.5, 0.7, 0.5, 0.7, 0.5]), 3).tolist() == [1, 3, 0]
     assert largest(np.array([0.5, 0.7]), 3).tolist() == [1, 0]
+
+
+def test_words_of_evidence():
+    films = Words("liked", "users", "films")
+    for names, n_observed, expected in (
+        ([], 0, "user 7 belongs to it, though none of its other films was observed"),
+        ([], 2, "user 7 liked none of its other films that were observed, of which there are 2"),
+        (["a"], 1, "user 7 liked a, the only other one of its 9 films that was observed"),
+        (["a", "b"], 2, "user 7 liked both of its other films that were observed: a, b"),
+        (list("abc"), 3, "user 7 liked all 3 of its other films that were observed: a, b, c"),
+        (list("abcde"), 8, "user 7 liked a, b, c, d, e of its 8 other films that were observed"),
+    ):
+        found = evidence_in_words("7", names, n_observed, 9, "factor 3", films)
+        assert found == f"factor 3: {expected}"

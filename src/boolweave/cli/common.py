@@ -415,7 +415,7 @@ def read_new_rows(model: Model, source: str, how: ReadingOptions, quiet: bool) -
         absent = np.setdiff1d(np.arange(fitted.n_columns), place)
         if len(absent):
             names = listed(expected[absent].tolist(), 4)
-            talk(f"{source}: {len(absent)} columns of the model are missing: {names}", quiet)
+            talk(f"{source}: missing columns of the model ({len(absent)}): {names}", quiet)
     return Observations.from_triples(
         new.rows_of_entries(), place[new.indices], new.values,
         shape=(new.n_rows, fitted.n_columns), row_labels=new.row_labels, column_labels=expected,

@@ -23,6 +23,9 @@ Positions = NDArray[np.intp]
 # So few labels are looked for one by one. For more, all labels are sorted, once.
 FEW = 8
 
+# So many letters of a name are enough to suggest it.
+SHORTEST_PART = 4
+
 # Labels that a wrong one is compared with, to suggest the right one: some tenths of a second.
 MOST_COMPARED = 20_000
 
@@ -274,6 +277,10 @@ def suggestion(name: str, known: Sequence[str]) -> str:
     "; did you mean 'bear'?"
     """
     by_letters = {each.casefold(): each for each in reversed(known)}
-    near = difflib.get_close_matches(name.casefold(), by_letters, n=3)
+    wrong = name.casefold()
+    near = difflib.get_close_matches(wrong, by_letters, n=3)
+    if len(wrong) >= SHORTEST_PART:  # a part of the name, as of a film without its year
+        inside = sorted((each for each in by_letters if wrong in each), key=len)
+        near = [*inside, *(each for each in near if each not in inside)][:3]
     found = [by_letters[each] for each in near]
     return f"; did you mean {' or '.join(map(repr, found))}?" if found else ""

@@ -74,6 +74,8 @@ def evidence_in_words(
     >>> evidence_in_words("Ann", ["tea", "milk"], 3, 4, "factor 1", NEUTRAL)
     'factor 1: Ann has tea, milk of its 3 other columns that were observed'
     """
+    if row.isdecimal():  # a number alone would be read as one
+        row = f"{words.rows.removesuffix('s')} {row}"
     others, who = f"other {words.columns} that were observed", f"{group}: {row}"
     if not n_observed:
         return f"{who} belongs to it, though none of its other {words.columns} was observed"

@@ -72,6 +72,9 @@ def test_reasons_with_words(filled):
     assert "log-odds" in found._repr_html_()
     new = filled.model.explain(NEW, "i2")
     assert (new.row, new.column, new.observed) == ("new", "i2", None)
+    assert new.notes == ()  # the column has entries, in the fit
+    (column,) = [part for part in new.parts if part.kind == "column"]
+    assert column.sentence.endswith("(10 entries)")
     assert new.probability == pytest.approx(filled.model.predict_proba(NEW).loc["new", "i2"])
 
 

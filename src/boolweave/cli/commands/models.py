@@ -157,7 +157,8 @@ def transform(
         lambda: write_matrix([values], lines, writing.output, kind),
     )
     what = f"{values.shape[1]} factors" if values.dtype == np.uint8 else "holes filled"
-    talk(f"{seen.n_rows:,} new rows, {what}", writing.quiet)
+    many = "row" if seen.n_rows == 1 else "rows"
+    talk(f"{seen.n_rows:,} new {many}, {what}", writing.quiet)
 
 
 def recommend(

@@ -122,7 +122,7 @@ class Explainer:
 
     def __init__(
         self, ensemble: Ensemble, observations: Observations, trained: Ensemble | None = None,
-        words: Words = NEUTRAL,
+        words: Words = NEUTRAL, fitted_to: Observations | None = None,
     ) -> None:  # fmt: skip
         if observations.shape != ensemble.shape:
             raise ValueError(
@@ -132,6 +132,7 @@ class Explainer:
         self.ensemble, self.observations = ensemble, observations
         self.trained = ensemble if trained is None else trained
         self.words = words
+        self.fitted_to = observations if fitted_to is None else fitted_to  # whose columns these are
 
     @cached_property
     def averages(self) -> list[list[Averages]]:
@@ -169,7 +170,7 @@ class Explainer:
                 parts.append(self._layers(i, m, n, float(weighted[4])))
         if ensemble.plain is not None:
             parts.append(self._plain(ensemble.plain, m, n))
-        counts = len(seen.take_rows([m]).values), int(np.sum(seen.indices == n))
+        counts = len(seen.take_rows([m]).values), int(np.sum(self.fitted_to.indices == n))
         axes: tuple[Axis, Axis] = ("row", "column")
         sides = [
             ExplanationPart(axis, 0, share, sentence=_offset(share, name, axis, count))

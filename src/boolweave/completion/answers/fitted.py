@@ -215,7 +215,9 @@ class FittedCompletion(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return Explainer(self.ensemble_, self.observations_, words=chosen), self._frame
         given = self._observe(rows, reset=False)
         seen = replace(given, column_labels=self.observations_.column_labels)  # as in the fit
-        return Explainer(self._fold_in(seen), seen, self.ensemble_, chosen), Frame.of(rows)
+        new = self._fold_in(seen)
+        explainer = Explainer(new, seen, self.ensemble_, chosen, self.observations_)
+        return explainer, Frame.of(rows)
 
     def _fold_in(self, seen: Observations) -> Ensemble:
         """The ensemble of new rows."""
