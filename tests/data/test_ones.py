@@ -44,6 +44,10 @@ def test_rows_and_labels():
     few = seen.some_rows(slice(2, 5))
     np.testing.assert_array_equal(few.to_local().to_dense(), TABLE[2:5])
     assert seen.fingerprint != few.fingerprint
+    taken = np.array([True, False, True, True, False, False, True])
+    narrow = seen.some_columns(taken)
+    np.testing.assert_array_equal(narrow.to_local().to_dense(), TABLE[:, taken])
+    assert narrow.column_labels.tolist() == ["t", "v", "w", "z"]
     assert "9 rows × 7 columns" in repr(seen)
 
 

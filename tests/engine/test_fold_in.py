@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matrices import sparse_of
 from problems import smalls
+from scipy.sparse import csr_array
 
 from boolweave import Channel, Observations
+from boolweave.data.ones import SparseObservations
 from boolweave.datasets import make_boolean
 from boolweave.engine import fold_in
 from boolweave.engine.fold_in import FixedColumns
@@ -180,3 +183,42 @@ def test_right_in_rows_with_one_entry_and_with_none():
     table = np.array([[NAN, 1, NAN], [NAN, NAN, NAN], [0, NAN, NAN]])
     model = Model(1, Channel.symmetric(0.1), 0.2, np.ones((1, 3), dtype=np.uint8))
     assert fold_in.n_right(Observations.from_dense(table), decoded(model)) == 1
+
+
+@pytest.mark.parametrize("marginal", [False, True])
+@pytest.mark.parametrize("observed", [1.0, 0.95])
+def test_score_without_a_list_of_zeros(marginal, observed, monkeypatch):
+    """As many entries are predicted rightly as with every zero; parts go by columns in both."""
+    made = make_boolean(
+        60, 45, 4, row_density=0.25, column_density=0.25, flip=(0.01, 0.1), observed=observed,
+        random_state=2,
+    )  # fmt: skip
+    dense = made.observations.to_dense()
+    seen = sparse_of(dense)
+    model = Model(4, Channel(one_given_zero=0.01, one_given_one=0.9), 0.25, 0.25)
+    fixed = FixedColumns(model, np.where(made.Y, 4.0, -6.0), marginal)
+    right = 0
+    for part in range(fold_in.N_PARTS):
+        hidden = np.arange(45) % fold_in.N_PARTS == part
+        kept = np.where(hidden, NAN, dense)
+        bits, odds = fold_in.fold_in(Observations.from_dense(kept), fixed)
+        terms = sigmoid(odds).T[:, :, None] * sigmoid(fixed.log_odds)[:, None, :]
+        chance = 1 - np.prod(1 - terms, axis=0)
+        z = chance > 0.5 if marginal else boolean_product(bits, made.Y)
+        right += int(((z == dense) & hidden).sum())
+    monkeypatch.setattr(fold_in, "ROWS", 16)
+    found = [fold_in.n_right(seen, fixed, n_jobs) for n_jobs in (1, 2)]
+    assert found[0] == found[1]
+    assert abs(found[0] - right) <= 0.002 * dense.size
+
+
+def test_score_of_a_matrix_that_is_too_large_for_its_zeros():
+    """Six thousand million cells: only the ones and the cells of tiles are looked at."""
+    M, N = 20_000, 300_000
+    Y = np.full((2, N), -9.0)
+    Y[0, 10:40] = Y[1, 100:130] = 9.0
+    rows, columns = np.repeat(np.arange(50), 30), np.tile(np.arange(10, 40), 50)
+    table = csr_array((np.ones(1500, np.uint8), (rows, columns)), shape=(M, N))
+    model = Model(2, Channel(one_given_zero=1e-4, one_given_one=0.9), 0.01, 0.01)
+    right = fold_in.n_right(SparseObservations.from_sparse(table), FixedColumns(model, Y))
+    assert right == M * N

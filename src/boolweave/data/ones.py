@@ -61,6 +61,13 @@ class Cells:
             indptr, self.columns[np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])]
         )
 
+    def take_columns(self, taken: NDArray[np.bool_]) -> Cells:
+        """Take some columns, (N,) bool, numbered anew."""
+        inside = taken[self.columns]
+        number = np.cumsum(taken, dtype=self.columns.dtype) - 1
+        indptr = np.concatenate([[0], np.cumsum(inside)])[self.indptr]
+        return Cells(indptr, number[self.columns[inside]])
+
     def by_columns(self, n_columns: int) -> Cells:
         """Exchange rows and columns."""
         from scipy.sparse import csr_array
@@ -264,6 +271,17 @@ class SparseObservations(ObservedEntries):
             ones=ones,
             missing=self.holes.take_rows(index),
             row_labels=labels,
+        )
+
+    def some_columns(self, taken: NDArray[np.bool_]) -> SparseObservations:
+        """Take some columns, (N,) bool, without listing zeros."""
+        labels = None if self.column_labels is None else self.column_labels[taken]
+        return replace(
+            self,
+            shape=(self.n_rows, int(taken.sum())),
+            ones=self.ones.take_columns(taken),
+            missing=self.holes.take_columns(taken),
+            column_labels=labels,
         )
 
     def to_local(self) -> Observations:

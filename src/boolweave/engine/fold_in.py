@@ -17,6 +17,7 @@ from boolweave.data.observations import ENTRIES_PER_CHUNK
 from boolweave.data.ones import SparseObservations
 from boolweave.engine import prediction
 from boolweave.engine.kernels import folding_in, max_sum
+from boolweave.engine.zeros import tiles
 from boolweave.engine.zeros.new_rows import with_some_zeros
 from boolweave.model.evidence import evidence_of
 from boolweave.model.odds import with_infinities
@@ -91,6 +92,19 @@ class FixedColumns:
             folding_in.sum_product(*entries, self.chance, self.damping, bits, belief)
         return bits, with_infinities(belief)
 
+    def decode_sparse(self, piece: SparseObservations, prior: Floats) -> Answer:
+        """`decode` of rows whose zeros are not listed: only those that factors reach count.
+
+        prior (rows, K): log-odds of these rows.
+        """
+        by_value = self.model.channel.log_probabilities_by_value()
+        assert by_value is not None
+        zero, one = (by_value[1] - by_value[0]).tolist()
+        reach = self.chance >= tiles.NEGLIGIBLE if self.marginal else None
+        some, possible = with_some_zeros(piece, self.bits, (zero, one), prior, reach)
+        bits, odds = self.decode(some, slice(0, piece.n_rows), prior)
+        return bits & possible, np.where(possible, odds, -np.inf)
+
 
 @dataclass(frozen=True, eq=False)
 class FoldIn:
@@ -127,9 +141,13 @@ class FoldIn:
 
     def predict_proba(self, observations: Observations, kind: Kind = "observed") -> Floats:
         """P(o = 1), or P(z = 1) if `kind` is "latent", of all entries, (rows, N)."""
-        odds = fold_in(observations, self._columns(self.result.marginal), self.n_jobs)[1]
-        new = replace(self.result, observations=observations, row_log_odds=odds)
-        return new.probability_matrix(kind)
+        return self.of_rows(observations).probability_matrix(kind)
+
+    def of_rows(self, observations: Observations) -> Result:
+        """The result of these rows, which predicts and explains them like those of the fit."""
+        fixed = self._columns(self.result.marginal)
+        odds = fold_in(observations, fixed, self.n_jobs)[1]
+        return replace(self.result, model=fixed.model, observations=observations, row_log_odds=odds)
 
     def score(self, observations: Observations | SparseObservations) -> float:
         """Share of the entries that are predicted rightly from the others of their row."""
@@ -169,21 +187,55 @@ def _of_sparse_rows(
 ) -> NDArray[np.uint8]:
     """`fold_in` of rows whose zeros are not listed: their factors alone, (M, K)."""
     prior = fixed.model.prior_log_odds(observations.shape)[0]
-    by_value = fixed.model.channel.log_probabilities_by_value()
-    assert by_value is not None
-    zero, one = (by_value[1] - by_value[0]).tolist()
     bits = np.empty(prior.shape, dtype=np.uint8)
 
-    def one_piece(start: int) -> None:
-        rows = slice(start, min(start + ROWS, len(bits)))
-        piece = observations.some_rows(rows)
-        some, possible = with_some_zeros(piece, fixed.bits, (zero, one), prior[rows])
-        bits[rows] = fixed.decode(some, rows, prior)[0] & possible
+    def one_piece(rows: slice, piece: SparseObservations) -> None:
+        bits[rows] = fixed.decode_sparse(piece, prior[rows])[0]
+
+    _each_sparse_piece(one_piece, observations, n_jobs)
+    return bits
+
+
+def _each_sparse_piece(
+    function: Callable[[slice, SparseObservations], Found],
+    observations: SparseObservations,
+    n_jobs: int | None,
+) -> list[Found]:
+    """`function` of every piece of rows, in their order."""
+
+    def of_piece(start: int) -> Found:
+        rows = slice(start, min(start + ROWS, observations.n_rows))
+        return function(rows, observations.some_rows(rows))
 
     with threads(n_jobs) as pool:
-        for _ in run_all(pool, one_piece, range(0, len(bits), ROWS)):
-            pass
-    return bits
+        return list(run_all(pool, of_piece, range(0, observations.n_rows, ROWS)))
+
+
+def _n_right_of_sparse(
+    observations: SparseObservations, fixed: FixedColumns, n_jobs: int | None
+) -> int:
+    """`n_right` of rows whose zeros are not listed.
+
+    Cells are dealt by their columns, missing ones too. Of the zeros only those count that factors
+    reach, by which the work is that of the ones and of the cells of tiles.
+    """
+    prior = fixed.model.prior_log_odds(observations.shape)[0]
+    parts = []
+    for part in range(min(N_PARTS, observations.n_columns)):
+        hidden = np.arange(observations.n_columns) % N_PARTS == part
+        kept = replace(fixed, log_odds=fixed.log_odds[:, ~hidden])
+        parts.append((hidden, kept, np.ascontiguousarray(fixed.log_odds[:, hidden])))
+
+    def one_piece(rows: slice, piece: SparseObservations) -> int:
+        right = 0
+        for hidden, kept, judged in parts:
+            bits, odds = kept.decode_sparse(piece.some_columns(~hidden), prior[rows])
+            odds = odds if fixed.marginal else np.where(bits, 1.0, -1.0)
+            seen = piece.some_columns(hidden)
+            right += int(np.trace(tiles.counts(odds, judged, seen, fixed.marginal)))
+        return right
+
+    return sum(_each_sparse_piece(one_piece, observations, n_jobs))
 
 
 def n_right(
@@ -194,6 +246,8 @@ def n_right(
     The entries of a row are dealt in turn, in the order of columns, into `N_PARTS` parts. Each part
     is hidden once, and predicted from the rest. Of a row with one entry, only the prior is known.
     """
+    if isinstance(observations, SparseObservations):
+        return _n_right_of_sparse(observations, fixed, n_jobs)
     prior = fixed.model.prior_log_odds(observations.shape)[0]
 
     def one_piece(rows: slice, piece: Observations) -> int:
@@ -215,7 +269,7 @@ def n_right(
 
 def _each_piece(
     function: Callable[[slice, Observations], Found],
-    observations: Observations | SparseObservations,
+    observations: Observations,
     model: Model,
     n_jobs: int | None,
 ) -> list[Found]:
@@ -224,8 +278,6 @@ def _each_piece(
 
     def of_piece(rows: slice) -> Found:
         found = function(rows, observations.take_rows(rows))
-        if isinstance(observations, SparseObservations):
-            return found
         entries = slice(*observations.indptr[[rows.start, rows.stop]])
         for array in (observations.indices, observations.values):
             release_pages(array[entries])
@@ -235,13 +287,9 @@ def _each_piece(
         return list(run_all(pool, of_piece, _pieces(observations, model)))
 
 
-def _pieces(observations: Observations | SparseObservations, model: Model) -> Iterator[slice]:
+def _pieces(observations: Observations, model: Model) -> Iterator[slice]:
     """Runs of rows with few enough entries and variables; one row at least."""
     n_rows, n_columns = observations.shape
-    if isinstance(observations, SparseObservations):
-        step = max(1, ENTRIES_PER_CHUNK // max(n_columns, model.n_components))
-        yield from (slice(at, min(at + step, n_rows)) for at in range(0, n_rows, step))
-        return
     # Where it matters which entries are missing, those are entries too.
     per_row = 1 if model.channel.missing_given_zero is None else n_columns
     most_rows = max(1, ENTRIES_PER_CHUNK // max(1, per_row, model.n_components))

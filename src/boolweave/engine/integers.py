@@ -60,6 +60,9 @@ if TYPE_CHECKING:
 # Messages that are converted at a time; they are 32-bit floats meanwhile.
 CONVERTED = 1 << 16
 
+# Beliefs that are added up at a time.
+AT_ONCE = 1 << 15
+
 
 @dataclass(frozen=True, eq=False)
 class Part:
@@ -238,16 +241,27 @@ class IntegerBackend:
         else:
             rows, columns = before.rows, before.columns
         sums, unit = messages_of(state).sums, np.float32(unit_of(problem.code, state.semiring))
-        for block, side in zip(problem.blocks, sums.rows, strict=True):
-            rows[block.rows] = side.table(side.sums)
+        field, size = state.field, max(1, AT_ONCE // K)
+
+        def of_block(i: int) -> None:
+            block, side = problem.blocks[i], sums.rows[i]
+            totals, prior = side.table(side.sums), problem.row_prior
+            for first in range(block.start, block.stop, size):  # what stays in the cache
+                some = slice(first, min(block.stop, first + size))
+                odds = rows[some]
+                odds[...] = totals[some.start - block.start : some.stop - block.start]
+                odds *= unit
+                odds += prior if len(prior) == 1 else prior[some]
+                if field is not None:
+                    odds += field.of_rows(some)
+
+        for _ in run_all(self.pool, of_block, range(len(problem.blocks))):
+            pass
         columns.T[...] = sums.columns.table(sums.columns.sums)
-        rows *= unit
         columns *= unit
-        rows += problem.row_prior
         columns += problem.column_prior
-        if state.field is not None:
-            rows += state.field.of_rows(slice(None))
-            columns += state.field.of_columns()
+        if field is not None:
+            columns += field.of_columns()
         return Beliefs(rows, columns)
 
     def log_posterior(self, problem: IntegerProblem, state: State) -> float:

@@ -171,6 +171,6 @@ def reasons(
             at = np.concatenate([at[: EXPLAINED // 2], at[-EXPLAINED // 2 :]])
         numbers = rows.numbers(entries.rows[at]), columns.numbers(entries.columns[at])
         for i, row, column in zip(at, *(own.tolist() for own in numbers), strict=True):
-            why = explainer.explain(int(entries.rows[i]), int(entries.columns[i]))
+            why = explainer.at(int(entries.rows[i]), int(entries.columns[i]))
             found.append({"row": row, "column": column, **reason(why)})
     return found

@@ -121,7 +121,9 @@ def test_a_new_list_changes_no_belief():
 @pytest.mark.parametrize("integers", [True, False])
 def test_threads_and_pieces_give_the_same_bits(integers, monkeypatch):
     monkeypatch.setattr("boolweave.engine.backend.MIN_BLOCK", 500)
-    monkeypatch.setattr("boolweave.engine.zeros.collective.ROWS", 64)
+    monkeypatch.setattr("boolweave.engine.zeros.collective.ROWS", 32)
+    monkeypatch.setattr("boolweave.engine.zeros.tiles.ROWS", 64)
+    monkeypatch.setattr("boolweave.engine.zeros.backend.WORTH_THREADS", 0)
     made = planted(2, observed=0.99)
     seen = sparse_of(made.observations.to_dense())
     ends = []

@@ -230,13 +230,14 @@ def _exchange_xor(
 
 @njit(nogil=True, cache=True)
 def max_sum(
-    xor: bool, entries: Entries, damping: Any, beliefs: Sides, messages: Messages, sums: Sides
-) -> float:
+    xor: bool, entries: Entries, damping: Any, beliefs: Sides, messages: Messages,
+    sums: Sides | None,
+) -> float:  # fmt: skip
     """One iteration of max-sum over one block of rows.
 
     Fixed: xor, the product; entries; damping λ. Read: beliefs Ξ and Υ. Updated: messages
-    (chunks, K, chunk size). Added to: sums. Returns the largest change of a message as a share of
-    its bound |L|.
+    (chunks, K, chunk size). Added to: sums, if there are any. Returns the largest change of a
+    message as a share of its bound |L|.
     """
     indptr, columns, evidence = entries
     to_row, to_column = messages
@@ -267,8 +268,9 @@ def max_sum(
             _exchange_or(own, n, damping, cavities, updated, scratch)
         for j in range(n):
             residual = max(residual, change[j] / bound[j])
-        scatter_rows(indptr, first_row, start, n, to_row[c], sums.rows)
-        scatter_columns(columns[start:], n, to_column[c], sums.columns)
+        if sums is not None:
+            scatter_rows(indptr, first_row, start, n, to_row[c], sums.rows)
+            scatter_columns(columns[start:], n, to_column[c], sums.columns)
     return residual
 
 

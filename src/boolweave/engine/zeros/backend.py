@@ -29,7 +29,6 @@ from boolweave.engine.backend import (
 from boolweave.engine.floats import FloatBackend
 from boolweave.engine.integers import IntegerBackend
 from boolweave.engine.kernels.max_sum import Sides
-from boolweave.engine.kernels.zeros import collective as kernels
 from boolweave.engine.zeros.collective import FINE, STEPS, Scale, Side, quantised, renew_sums
 from boolweave.engine.zeros.listed import Listed, most_listed
 from boolweave.engine.zeros.tiles import Tiles
@@ -48,6 +47,9 @@ if TYPE_CHECKING:
 
 # Iterations between two lists of covered zeros.
 REFRESH = 5
+
+# With fewer ones, rows and columns together threads take longer than they save.
+WORTH_THREADS = 200_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +76,7 @@ class SparseMessages(Messages):
 
     of_ones: Messages
     rows: Floats  # (M, K) what the zeros of a row send to it, but for those listed
-    columns: Floats  # (K, N)
+    columns: Floats  # (N, K), likewise to a column
     row_steps: NDArray[np.int16]  # (M, stride) beliefs in the last iteration
     column_steps: NDArray[np.int16]  # (N, stride)
     listed: Listed
@@ -137,8 +139,9 @@ class SparseBackend:
         self.ones: AnyBackend = (
             IntegerBackend(ones, n_jobs, store) if integers else FloatBackend(ones, n_jobs)
         )
-        self.pool = pool_of(n_jobs)
         n_columns = observations.n_columns
+        n_lines = observations.n_rows + n_columns + observations.n_ones
+        self.pool = pool_of(n_jobs) if n_lines >= WORTH_THREADS else None
         # cells that are no collective zeros: the ones, and what is missing
         self.by_row = [observations.ones, observations.holes]
         self.by_column = [cells.by_columns(n_columns) for cells in self.by_row]
@@ -183,7 +186,7 @@ class SparseBackend:
         inner = self.ones.start(problem.of_ones, None)
         assert inner.messages is not None
         messages = SparseMessages(
-            inner.messages, np.zeros((M, K), np.float32), np.zeros((K, N), np.float32),
+            inner.messages, np.zeros((M, K), np.float32), np.zeros((N, K), np.float32),
             quantised(M, K), quantised(N, K), Listed.none(M, K),
         )  # fmt: skip
         return State(messages, field=field)
@@ -213,7 +216,7 @@ class SparseBackend:
             raise ValueError("expected messages of ones and sums of zeros")
         (M, N), K = problem.shape, problem.n_components
         check_like(no_array((M, K), np.float32), found.rows)
-        check_like(no_array((K, N), np.float32), found.columns)
+        check_like(no_array((N, K), np.float32), found.columns)
         check_like(no_array(quantised(M, K).shape, np.int16), found.row_steps)
         check_like(no_array(quantised(N, K).shape, np.int16), found.column_steps)
         found.listed.check(problem.shape, K)
@@ -226,7 +229,9 @@ class SparseBackend:
         messages = messages_of(state)
         if messages.current is None or messages.current[0]() is not problem:
             inner = self._inner(state)
-            found = self.ones.keep_beliefs(problem.of_ones, inner, messages.room)
+            (M, N), K = problem.shape, problem.n_components
+            room = messages.room or Beliefs(np.empty((M, K), "f4"), np.empty((N, K), "f4").T)
+            found = self.ones.keep_beliefs(problem.of_ones, inner, room)
             messages.room = None
             messages.current = ref(problem), Beliefs(found.rows, found.columns)
         return messages.current[1]
@@ -237,7 +242,7 @@ class SparseBackend:
         """Keep the beliefs of this iterate; those kept before may be overwritten."""
         now = self.beliefs(problem, state)
         if before is None:
-            return Beliefs(now.rows.copy(), now.columns.copy())
+            return Beliefs(now.rows.copy(), np.array(now.columns, order="C"))
         before.rows[...] = now.rows
         before.columns[...] = now.columns
         return Beliefs(before.rows, before.columns)
@@ -249,7 +254,7 @@ class SparseBackend:
         same = last is not None and last[0]() is problem and last[1]() is messages
         if last is None or not same or changed or last[2] != state.n_iter - 1:
             beliefs = self.beliefs(problem, state)
-            tiles = Tiles.of_beliefs(beliefs.rows, beliefs.columns)
+            tiles = Tiles.of_beliefs(beliefs.rows, beliefs.columns, self.pool)
             zeros = int(tiles.counts(self.observations)[0, 1])
         else:
             zeros = last[3]
@@ -275,12 +280,13 @@ class SparseBackend:
         if state.n_iter % REFRESH == 0 and state.n_iter:
             self._refresh(problem, state, before)
         now = self._field(state)
-        change = self._renew_sums(problem, messages, state.semiring, before, damping)
         left = None if state.field is None else state.field.faded(damping)
-        after = _without_listed(messages, left, messages.spare)
+        after = messages.spare or _room(messages)
+        change = self._renew_sums(problem, state, before, damping, left, after)
         moved, of_zeros = messages.listed.step(
-            problem.strength, state.semiring, damping, before, Sides(after.rows, after.columns)
-        )
+            problem.strength, state.semiring, damping, before, Sides(after.rows, after.columns),
+            self.pool,
+        )  # fmt: skip
         inner = self._inner(state, replace(now, after=after))
         self.ones.step(problem.of_ones, inner, damping)
         messages.field, messages.current, messages.spare = (left, after), None, now
@@ -292,29 +298,31 @@ class SparseBackend:
         state.n_iter += 1
 
     def _renew_sums(
-        self, problem: SparseProblem, messages: SparseMessages, semiring: Semiring,
-        before: Beliefs, damping: float,
+        self, problem: SparseProblem, state: State, before: Beliefs, damping: float,
+        left: Field | None, after: ZeroField,
     ) -> float:  # fmt: skip
         """Damp the sums of zeros towards those of these beliefs.
 
-        Returns the largest change of what a variable tells zeros since the last time: in max-sum as
-        a share of λ, in sum-product in log-odds.
+        What these sums and first beliefs add to beliefs from now on is written to `after`. Returns
+        the largest change of what a variable tells zeros since the last time: in max-sum as a share
+        of λ, in sum-product in log-odds.
         """
-        scale = problem.scale(semiring)
-        low, high = (np.float32(limit) for limit in scale.limits)
-        per_odds = np.float32(scale.per_odds)
-        change = max(
-            kernels.quantise(before.rows, per_odds, low, high, messages.row_steps),
-            kernels.quantise(before.columns.T, per_odds, low, high, messages.column_steps),
-        )
+        messages, scale, pool = messages_of(state), problem.scale(state.semiring), self.pool
         listed = messages.listed.cells
         if messages.listed_by_column is None:
             messages.listed_by_column = listed.by_columns(problem.shape[1])
-        rows = Side(messages.row_steps, [*self.by_row, listed])
-        columns = Side(messages.column_steps, [*self.by_column, messages.listed_by_column])
-        renew_sums(scale, rows, columns, damping, messages.rows, self.pool)
-        renew_sums(scale, columns, rows, damping, messages.columns.T, self.pool)
-        return float(change) / (STEPS if semiring == "max-sum" else FINE)
+        by_column = [*self.by_column, messages.listed_by_column]
+        rows, change = Side.of(scale, before.rows, messages.row_steps, [*self.by_row, listed], pool)
+        columns, more = Side.of(scale, before.columns.T, messages.column_steps, by_column, pool)
+
+        def after_rows(some: slice) -> None:
+            field = None if left is None else left.of_rows(some)
+            _add_field(messages.rows[some], field, after.rows[some])
+
+        renew_sums(scale, rows, columns, damping, messages.rows, pool, after_rows)
+        renew_sums(scale, columns, rows, damping, messages.columns, pool)
+        _add_field(messages.columns.T, None if left is None else left.of_columns(), after.columns)
+        return max(change, more) / (STEPS if state.semiring == "max-sum" else FINE)
 
     def _refresh(self, problem: SparseProblem, state: State, before: Beliefs) -> None:
         """List the zeros that the decoded factors cover anew.
@@ -323,10 +331,10 @@ class SparseBackend:
         is sent in all stays as it is.
         """
         messages, semiring = messages_of(state), state.semiring
-        tiles = Tiles.of_beliefs(before.rows, before.columns)
+        tiles = Tiles.of_beliefs(before.rows, before.columns, self.pool)
         cells = tiles.covered_zeros(self.observations, most_listed(problem.n_components))
-        listed = messages.listed.replaced(cells, problem.strength, semiring, before)
-        sums = Sides(messages.rows, messages.columns)
+        listed = messages.listed.replaced(cells, problem.strength, semiring, before, self.pool)
+        sums = Sides(messages.rows, messages.columns.T)
         messages.listed.add_to(sums, semiring)
         listed.add_to(sums, semiring, -1)
         messages.listed, messages.listed_by_column = listed, None
@@ -337,7 +345,11 @@ class SparseBackend:
         """What zeros and first beliefs add to beliefs."""
         messages = messages_of(state)
         if messages.field is None or messages.field[0] is not state.field:
-            field = _without_listed(messages, state.field)
+            field, first = _room(messages), state.field
+            of_rows = None if first is None else first.of_rows(slice(None))
+            of_columns = None if first is None else first.of_columns()
+            _add_field(messages.rows, of_rows, field.rows)
+            _add_field(messages.columns.T, of_columns, field.columns)
             messages.listed.add_to(Sides(field.rows, field.columns), state.semiring)
             messages.field = state.field, field
         return messages.field[1]
@@ -355,15 +367,14 @@ def messages_of(state: State) -> SparseMessages:
     return state.messages
 
 
-def _without_listed(
-    messages: SparseMessages, field: Field | None, room: ZeroField | None = None
-) -> ZeroField:
-    """What zeros that are not listed, and first beliefs, add to beliefs; written to `room`."""
-    if room is None:
-        room = ZeroField(np.empty_like(messages.rows), np.empty_like(messages.columns))
-    np.copyto(room.rows, messages.rows)
-    np.copyto(room.columns, messages.columns)
-    if field is not None:
-        np.add(room.rows, field.of_rows(slice(None)), out=room.rows)
-        np.add(room.columns, field.of_columns(), out=room.columns)
-    return room
+def _room(messages: SparseMessages) -> ZeroField:
+    """Arrays like the sums of zeros."""
+    return ZeroField(np.empty_like(messages.rows), np.empty_like(messages.columns).T)
+
+
+def _add_field(sums: Floats, field: Floats | None, out: Floats) -> None:
+    """What zeros that are not listed, and first beliefs, add to beliefs."""
+    if field is None:
+        np.copyto(out, sums)
+    else:
+        np.add(sums, field, out=out)

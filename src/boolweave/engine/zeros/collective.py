@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from boolweave.data.ones import Cells
     from boolweave.engine.backend import Semiring
-    from boolweave.runtime.types import Array, Floats, Integers
+    from boolweave.runtime.types import Array, Floats
 
 # Max-sum: steps of λ; what is beyond ±λ counts as ±λ.
 STEPS = 127
@@ -47,7 +47,7 @@ N_TOLD = 33
 PARTS = float(1 << 24)
 
 # Rows that one thread takes at a time.
-ROWS = 4096
+ROWS = 1024
 
 
 @dataclass(frozen=True)
@@ -125,9 +125,25 @@ class Scale:
 
     def table(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
         """−F(t) at some t, from how often each belief occurs, (K, levels): (K, values + 1)."""
-        # Whole numbers below 2⁵³: exact as floats, whose products are many times faster.
-        table = counts.astype(np.float64) @ self._sent_at
+        if self.semiring == "max-sum":
+            table = _clipped_sums(counts).astype(np.float64)
+        else:  # whole numbers below 2⁵³: exact as floats, whose products are many times faster
+            table = counts.astype(np.float64) @ self._sent_at
         return np.concatenate([table, table[:, -1:]], axis=1)
+
+
+def _clipped_sums(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Σ over beliefs v of (v + t) clipped to 0 … STEPS, for t = 0 … STEPS, (K, STEPS + 1).
+
+    From t to t + 1 it grows by the number of beliefs from −t to STEPS − t − 1.
+    """
+    up_to = np.concatenate(
+        [np.zeros((len(counts), 1), np.int64), np.cumsum(counts, axis=1)], axis=1
+    )
+    t = np.arange(STEPS)
+    growth = up_to[:, 2 * STEPS - t] - up_to[:, STEPS - t]
+    first = counts[:, STEPS:] @ np.arange(STEPS + 1)
+    return np.cumsum(np.concatenate([first[:, None], growth], axis=1), axis=1)
 
 
 def quantised(n: int, n_factors: int) -> NDArray[np.int16]:
@@ -141,15 +157,66 @@ class Side:
 
     steps: NDArray[np.int16]  # (n, stride)
     listed: Sequence[Cells]  # by rows or by columns, as the side is
+    counts: NDArray[np.int64]  # (K, levels), how often each belief occurs
+    alive: kernels.Alive  # beliefs above the lowest
+
+    @classmethod
+    def of(
+        cls, scale: Scale, beliefs: Floats, steps: NDArray[np.int16], listed: Sequence[Cells],
+        pool: ThreadPoolExecutor | None,
+    ) -> tuple[Side, int]:  # fmt: skip
+        """Make the side of beliefs (n, K), written to `steps` over those before.
+
+        Returns also the largest change of what a variable tells zeros, in steps.
+        """
+        n, n_factors = beliefs.shape
+        low, high = (np.float32(limit) for limit in scale.limits)
+        per_odds = np.float32(scale.per_odds)
+        starts = np.zeros(n + 1, dtype=np.int64)
+        piece = max(4 * ROWS, -(-n // 16))
+
+        def quantise(first: int) -> tuple[NDArray[np.int64], float]:
+            some = slice(first, min(n, first + piece))
+            counts = np.zeros((n_factors, scale.n_levels), dtype=np.int64)
+            alive = starts[some.start + 1 : some.stop + 1]
+            change = kernels.quantise(
+                beliefs[some], per_odds, low, high, steps[some], counts, alive
+            )
+            return counts, change
+
+        counts, change = np.zeros((n_factors, scale.n_levels), dtype=np.int64), 0.0
+        for some_counts, some_change in run_all(pool, quantise, range(0, n, piece)):
+            counts += some_counts
+            change = max(change, some_change)
+        counts[:, 0] = n - counts.sum(axis=1)
+        alive = _no_alive(starts)
+        if scale.semiring == "max-sum":
+            np.cumsum(starts, out=starts)
+            room = int(starts[-1])
+            alive = kernels.Alive(starts, np.empty(room, np.int32), np.empty(room, np.int16))
+
+            def list_alive(first: int) -> None:
+                some = slice(first, min(n, first + piece))
+                kernels.list_alive(steps[some], int(low), n_factors, first, alive)
+
+            _each(pool, list_alive, range(0, n, piece))
+        return cls(steps, listed, counts, alive), int(change)
+
+
+def _no_alive(starts: NDArray[np.int64]) -> kernels.Alive:
+    return kernels.Alive(starts, np.empty(0, np.int32), np.empty(0, np.int16))
 
 
 def renew_sums(
     scale: Scale, own: Side, others: Side, damping: float, sums: Floats,
-    pool: ThreadPoolExecutor | None,
+    pool: ThreadPoolExecutor | None, after: Callable[[slice], None] = lambda rows: None,
 ) -> None:  # fmt: skip
-    """Damp what zeros send to all variables of a side, sums (n, K), towards what they send now."""
+    """Damp what zeros send to all variables of a side, sums (n, K), towards what they send now.
+
+    `after` is called with every run of rows whose sums are new.
+    """
     n, n_factors = sums.shape
-    table = scale.table(level_counts(scale, others.steps, n_factors, pool))
+    table = scale.table(others.counts)
     at, part = scale.between
     low, unit = scale.limits[0], scale.unit
 
@@ -159,24 +226,9 @@ def renew_sums(
         kernels.damp_towards(
             own.steps[rows], low, at, part, table, listed, damping, unit, sums[rows]
         )
+        after(rows)
 
     _each(pool, some, range(0, n, ROWS))
-
-
-def level_counts(
-    scale: Scale, steps: Integers, n_factors: int, pool: ThreadPoolExecutor | None
-) -> NDArray[np.int64]:
-    """How often each belief occurs in each factor, (K, levels)."""
-    parts: list[NDArray[np.int64]] = []
-
-    def some(start: int) -> None:
-        counts = np.zeros((n_factors, scale.n_levels), dtype=np.int64)
-        kernels.count_levels(steps[start : start + piece], scale.limits[0], n_factors, counts)
-        parts.append(counts)
-
-    piece = max(ROWS, -(-len(steps) // 16))
-    _each(pool, some, range(0, len(steps), piece))
-    return np.sum(parts, axis=0) if parts else np.zeros((n_factors, scale.n_levels), np.int64)
 
 
 def _sums_of_listed(scale: Scale, own: Side, others: Side, rows: slice, n_factors: int) -> Array:
@@ -186,8 +238,11 @@ def _sums_of_listed(scale: Scale, own: Side, others: Side, rows: slice, n_factor
         sums = np.zeros(steps.shape, dtype=np.int32)
         scratch = np.zeros(2 * steps.shape[1], dtype=np.int16)
         for cells in own.listed:
-            indptr = cells.indptr[rows.start : rows.stop + 1]
-            kernels.add_clipped(indptr, cells.columns, steps, others.steps, STEPS, sums, scratch)
+            if len(cells):
+                indptr = cells.indptr[rows.start : rows.stop + 1]
+                kernels.add_clipped(
+                    indptr, cells.columns, steps, others.steps, others.alive, STEPS, sums, scratch
+                )
         return sums
     totals = np.zeros((len(steps), n_factors), dtype=np.int64)
     for cells in own.listed:

@@ -10,8 +10,11 @@ import numpy as np
 from boolweave.data.ones import Cells
 from boolweave.engine.floats import CHUNK, odds_of
 from boolweave.engine.kernels import max_sum, sum_product
+from boolweave.runtime.threads import run_all
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
     from boolweave.engine.backend import Beliefs, Semiring
     from boolweave.runtime.types import Floats
 
@@ -20,6 +23,10 @@ if TYPE_CHECKING:
 # answer, and a share of them, evenly spread, does.
 MOST_LISTED = 1 << 20
 MOST_MESSAGES = 1 << 24
+
+
+# Chunks of messages that one thread takes at a time.
+CHUNKS = 8
 
 
 def most_listed(n_factors: int) -> int:
@@ -39,13 +46,8 @@ class Listed:
     @classmethod
     def none(cls, n_rows: int, n_factors: int) -> Listed:
         """No zeros."""
-        return cls.of(Cells.none(n_rows), np.zeros((0, n_factors)), np.zeros((0, n_factors)))
-
-    @classmethod
-    def of(cls, cells: Cells, to_row: Floats, to_column: Floats) -> Listed:
-        """Zeros with messages (n, K) each, in the order of the cells."""
-        packed = [_pack(messages) for messages in (to_row, to_column)]
-        return cls(cells.indptr, cells.columns, *packed)
+        cells, shape = Cells.none(n_rows), _shape(0, n_factors)
+        return cls(cells.indptr, cells.columns, np.ones(shape, "f4"), np.ones(shape, "f4"))
 
     @property
     def cells(self) -> Cells:
@@ -61,14 +63,6 @@ class Listed:
         same = self.to_row.shape == self.to_column.shape == like
         if not (rising and inside and same and cells.indptr[0] == 0 and cells.indptr[-1] == n):
             raise ValueError("covered zeros that are not such")
-
-    def messages(self) -> tuple[Floats, Floats]:
-        """As they are stored, (n, K) each."""
-        n = len(self.columns)
-        sides = (self.to_row, self.to_column)
-        return tuple(  # type: ignore[return-value]
-            side.transpose(0, 2, 1).reshape(-1, side.shape[1])[:n] for side in sides
-        )
 
     def to_sum_product(self) -> Listed:
         """The same with messages of sum-product."""
@@ -93,7 +87,7 @@ class Listed:
 
     def step(
         self, strength: float, semiring: Semiring, damping: float, beliefs: Beliefs,
-        sums: max_sum.Sides,
+        sums: max_sum.Sides, pool: ThreadPoolExecutor | None = None,
     ) -> tuple[float, float]:  # fmt: skip
         """Replace the messages by the next, and add these to sums (M, K) and (K, N).
 
@@ -101,39 +95,79 @@ class Listed:
         """
         if not len(self.columns):
             return 0.0, 0.0
-        sides = beliefs.rows, beliefs.columns
-        if semiring == "sum-product":
-            sides = odds_of(sides[0]), odds_of(sides[1])
-        arguments = (
-            False, self._entries(strength), np.float32(damping), max_sum.Sides(*sides),
-            max_sum.Messages(self.to_row, self.to_column), sums,
-        )  # fmt: skip
         if semiring == "max-sum":
-            return float(max_sum.max_sum(*arguments)), 0.0
+            residual = self._max_sum(strength, damping, beliefs, pool)
+            self.add_to(sums, semiring)
+            return residual, 0.0
         expected = np.zeros(2)
-        residual = sum_product.sum_product(*arguments, expected)
+        residual = sum_product.sum_product(
+            False, self._entries(strength), np.float32(damping),
+            max_sum.Sides(odds_of(beliefs.rows), odds_of(beliefs.columns)),
+            max_sum.Messages(self.to_row, self.to_column), sums, expected,
+        )  # fmt: skip
         return float(residual), float(expected[1])
 
+    def _max_sum(
+        self, strength: float, damping: float, beliefs: Beliefs, pool: ThreadPoolExecutor | None
+    ) -> float:
+        """The next messages of max-sum, some chunks at a time."""
+        n, size = len(self.columns), self.to_row.shape[2]
+
+        def some(chunk: int) -> float:
+            chunks = slice(chunk, chunk + CHUNKS)
+            start, stop = chunk * size, min(n, (chunk + CHUNKS) * size)
+            first, last = np.searchsorted(self.indptr, [start, stop - 1], "right") - 1
+            entries = max_sum.Entries(
+                self.indptr[first : last + 2] - start,
+                self.columns[start:stop].view(np.uint32),
+                np.full(stop - start, -strength, dtype=np.float32),
+            )
+            sides = max_sum.Sides(beliefs.rows[first : last + 1], beliefs.columns)
+            messages = max_sum.Messages(self.to_row[chunks], self.to_column[chunks])
+            return float(
+                max_sum.max_sum(False, entries, np.float32(damping), sides, messages, None)
+            )
+
+        return max(run_all(pool, some, range(0, len(self.to_row), CHUNKS)))
+
     def replaced(
-        self, cells: Cells, strength: float, semiring: Semiring, beliefs: Beliefs
-    ) -> Listed:
+        self, cells: Cells, strength: float, semiring: Semiring, beliefs: Beliefs,
+        pool: ThreadPoolExecutor | None = None,
+    ) -> Listed:  # fmt: skip
         """Another list; what stays keeps its messages, what is new begins as any zero."""
         K, n_columns = beliefs.columns.shape
-        to_row, to_column = _sent_by_zeros(cells, strength, semiring, beliefs)
-        old, new = (c.rows() * np.int64(n_columns) + c.columns for c in (self.cells, cells))
-        if len(old) and len(new):
-            at = np.minimum(np.searchsorted(old, new), len(old) - 1)
-            stays = old[at] == new
-            for fresh, kept in zip((to_row, to_column), self.messages(), strict=True):
-                fresh[stays] = kept[at[stays]]
-        return Listed.of(cells, to_row.reshape(-1, K), to_column.reshape(-1, K))
+        rows, n = cells.rows(), len(cells)
+        old, new = (
+            self.cells.rows() * np.int64(n_columns) + self.columns,
+            rows * np.int64(n_columns) + cells.columns,
+        )
+        at = np.minimum(np.searchsorted(old, new), max(0, len(old) - 1))
+        stays = old[at] == new if len(old) else np.zeros(n, dtype=bool)
+        out = Listed(cells.indptr, cells.columns, *(np.ones(_shape(n, K), "f4") for _ in range(2)))
+        size = out.to_row.shape[2]
+
+        def one_chunk(chunk: int) -> None:
+            some = slice(chunk * size, min(n, (chunk + 1) * size))
+            x, y = beliefs.rows[rows[some]], beliefs.columns.T[cells.columns[some]]
+            kept, where = stays[some], at[some][stays[some]]
+            sides = (self.to_row, out.to_row), (self.to_column, out.to_column)
+            for fresh, (before, after) in zip(
+                _sent_by_zeros(x, y, strength, semiring), sides, strict=True
+            ):
+                if len(where):
+                    n_each = before.shape[2]
+                    fresh[kept] = before[where // n_each, :, where % n_each]
+                after[chunk, :, : len(fresh)] = fresh.T
+
+        for _ in run_all(pool, one_chunk, range(len(out.to_row))):
+            pass
+        return out
 
 
 def _sent_by_zeros(
-    cells: Cells, strength: float, semiring: Semiring, beliefs: Beliefs
+    x: Floats, y: Floats, strength: float, semiring: Semiring
 ) -> tuple[Floats, Floats]:
-    """What zeros send that no other factor claims, to first order, (n, K) each."""
-    x, y = beliefs.rows[cells.rows()], beliefs.columns[:, cells.columns].T
+    """What zeros send that no other factor claims, to first order; all arrays (n, K)."""
     if semiring == "max-sum":
 
         def sent(v: Floats) -> Floats:
@@ -152,12 +186,3 @@ def _sent_by_zeros(
 def _shape(n: int, n_factors: int) -> tuple[int, int, int]:
     size = max(1, min(CHUNK, n))
     return -(-n // size), n_factors, size
-
-
-def _pack(messages: Floats) -> Floats:
-    """Messages (n, K) as kernels take them, (chunks, K, size)."""
-    n, K = messages.shape
-    n_chunks, _, size = _shape(n, K)
-    flat = np.ones((n_chunks * size, K), np.float32)
-    flat[:n] = messages
-    return np.ascontiguousarray(flat.reshape(n_chunks, size, K).transpose(0, 2, 1))

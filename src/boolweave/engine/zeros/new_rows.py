@@ -21,8 +21,9 @@ SHARE_OF_ZEROS = 0.5
 
 
 def with_some_zeros(
-    seen: SparseObservations, bits: NDArray[np.uint8], evidence: tuple[float, float], prior: Floats
-) -> tuple[Observations, NDArray[np.bool_]]:
+    seen: SparseObservations, bits: NDArray[np.uint8], evidence: tuple[float, float],
+    prior: Floats, reach: NDArray[np.bool_] | None = None,
+) -> tuple[Observations, NDArray[np.bool_]]:  # fmt: skip
     """The ones of all rows, and those zeros that speak against factors which a row may have.
 
     Parameters
@@ -34,6 +35,8 @@ def with_some_zeros(
         L of a zero and of a one.
     prior : (M, K) array
         Log-odds of the rows.
+    reach : (N, K) array of bool, optional
+        The columns whose zeros count; if left out, those of the column factor.
 
     Returns
     -------
@@ -48,7 +51,8 @@ def with_some_zeros(
     hits = (_matrix(seen.ones, seen.n_columns) @ factors).toarray()
     misses = bits.sum(axis=0, dtype=np.int64) - hits
     possible = evidence[1] * hits + SHARE_OF_ZEROS * evidence[0] * misses + prior > 0
-    covered = csr_array(possible.astype(np.int32)) @ factors.T
+    whose = factors if reach is None else csr_array(reach.astype(np.int32))
+    covered = csr_array(possible.astype(np.int32)) @ whose.T
     covered.data[:] = 1
     # 1: a zero; 2, 3: a one; 4, 5: missing
     codes = covered + 2 * _matrix(seen.ones, seen.n_columns)

@@ -13,19 +13,28 @@ import numpy as np
 from boolweave.data.ones import Cells
 from boolweave.engine.kernels.zeros import tiles as kernels
 from boolweave.model.odds import sigmoid
+from boolweave.runtime.threads import run_all
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from concurrent.futures import ThreadPoolExecutor
+    from typing import TypeVar
+
     from numpy.typing import NDArray
 
     from boolweave.data.ones import SparseObservations
     from boolweave.runtime.types import Floats, Integers
 
+    Answer = TypeVar("Answer")
 
 # A term of a smaller probability does not count: some dozens of them would still say 0.
 NEGLIGIBLE = 0.01
 
 # More terms than so many, and than twenty for each one, are not looked at.
 MOST_TERMS = 100_000_000
+
+# Rows that one thread takes at a time, at the least.
+ROWS = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,20 +45,37 @@ class Tiles:
     by_factor: Cells  # (K rows; columns are those of the matrix)
     shape: tuple[int, int]
 
+    pool: ThreadPoolExecutor | None = None  # whose threads count
+
     @classmethod
-    def of_beliefs(cls, rows: Floats, columns: Floats) -> Tiles:
+    def of_beliefs(
+        cls, rows: Floats, columns: Floats, pool: ThreadPoolExecutor | None = None
+    ) -> Tiles:
         """The tiles of the factors that beliefs (M, K) and (K, N) decode to."""
-        return cls(_above_zero(rows), _above_zero(columns), (len(rows), columns.shape[1]))
+        if columns.flags.c_contiguous:
+            by_factor = _above_zero(columns, pool)
+        else:
+            by_factor = _above_zero(columns.T, pool).by_columns(len(columns))
+        return cls(_above_zero(rows, pool), by_factor, (len(rows), columns.shape[1]), pool)
 
     def n_cells(self) -> int:
         """Count the cells that are covered by at least one tile."""
-        return int(kernels.count_covered_cells(*self._lists, self._marks()))
+
+        def of_some(rows: slice) -> int:
+            return int(kernels.count_covered_cells(*self._lists_of(rows), self._marks()))
+
+        return sum(self._each(of_some))
 
     def covered(self, cells: Cells) -> NDArray[np.bool_]:
         """Whether each of the cells is covered, (n,)."""
         out = np.zeros(len(cells), dtype=bool)
+
+        def of_some(rows: slice) -> None:
+            indptr = cells.indptr[rows.start : rows.stop + 1]
+            kernels.find_covered(*self._lists_of(rows), indptr, cells.columns, self._marks(), out)
+
         if len(cells):
-            kernels.find_covered(*self._lists, cells.indptr, cells.columns, self._marks(), out)
+            list(self._each(of_some))
         return out
 
     def counts(self, seen: SparseObservations) -> NDArray[np.int64]:
@@ -88,8 +114,16 @@ class Tiles:
 
     @property
     def _lists(self) -> tuple[Integers, Integers, Integers, Integers]:
-        rows, factors = self.by_row, self.by_factor
-        return rows.indptr, rows.columns, factors.indptr, factors.columns
+        return self._lists_of(slice(0, self.shape[0]))
+
+    def _lists_of(self, rows: slice) -> tuple[Integers, Integers, Integers, Integers]:
+        """The lists of some rows, as kernels take them."""
+        starts, factors = self.by_row.indptr[rows.start : rows.stop + 1], self.by_factor
+        return starts, self.by_row.columns, factors.indptr, factors.columns
+
+    def _each(self, function: Callable[[slice], Answer]) -> Iterable[Answer]:
+        """Call a function with runs of rows that together are all."""
+        return run_all(self.pool, function, _runs(self.shape[0]))
 
     def _marks(self) -> NDArray[np.int64]:
         return np.full(self.shape[1], -1, dtype=np.int64)
@@ -144,11 +178,26 @@ def _n_terms(rows: Cells, x: Floats, columns: Cells, y: Floats) -> int:
     return n_terms
 
 
-def _above_zero(beliefs: Floats) -> Cells:
+def _above_zero(beliefs: Floats, pool: ThreadPoolExecutor | None = None) -> Cells:
     """Where beliefs (n, m) are above 0."""
+    runs = _runs(len(beliefs))
     indptr = np.zeros(len(beliefs) + 1, dtype=np.int64)
-    kernels.count_above_zero(beliefs, indptr)
+
+    def count(some: slice) -> None:
+        kernels.count_above_zero(beliefs[some], indptr[some.start : some.stop + 1])
+
+    list(run_all(pool, count, runs))
     np.cumsum(indptr, out=indptr)
     columns = np.empty(int(indptr[-1]), dtype=np.int32)
-    kernels.list_above_zero(beliefs, indptr, columns)
+
+    def fill(some: slice) -> None:
+        kernels.list_above_zero(beliefs[some], indptr[some.start : some.stop + 1], columns)
+
+    list(run_all(pool, fill, runs))
     return Cells(indptr, columns)
+
+
+def _runs(n: int) -> list[slice]:
+    """Rows that one thread takes at a time, at most sixteen times."""
+    size = max(ROWS, -(-n // 16))
+    return [slice(first, min(n, first + size)) for first in range(0, n, size)]

@@ -5,7 +5,6 @@ import pytest
 from matrices import codes_at_random, sparse_of
 from reference import sums_of_zeros
 
-from boolweave.engine.kernels.zeros import collective as kernels
 from boolweave.engine.zeros.collective import Scale, Side, quantised, renew_sums
 from boolweave.runtime.threads import pool_of
 
@@ -17,11 +16,8 @@ def sides_of(seen, rows, columns, scale):
         (rows, [seen.ones, seen.holes]),
         (columns.T, [cells.by_columns(seen.n_columns) for cells in (seen.ones, seen.holes)]),
     ):
-        steps = quantised(*beliefs.shape)
-        low, high = (np.float32(limit) for limit in scale.limits)
-        given = beliefs.astype(np.float32)
-        kernels.quantise(given, np.float32(scale.per_odds), low, high, steps)
-        found.append(Side(steps, listed))
+        steps, given = quantised(*beliefs.shape), beliefs.astype(np.float32)
+        found.append(Side.of(scale, given, steps, listed, None)[0])
     return found
 
 
@@ -36,16 +32,16 @@ def test_sums_are_those_of_all_zeros(semiring, shape, K):
     rows = np.rint(random.normal(0, 3, (shape[0], K)) * scale.per_odds) / scale.per_odds
     columns = np.rint(random.normal(0, 3, (K, shape[1])) * scale.per_odds) / scale.per_odds
     of_rows, of_columns = sides_of(seen, rows, columns, scale)
-    to_rows, to_columns = np.ones((shape[0], K), "f4"), np.ones((K, shape[1]), "f4")
+    to_rows, to_columns = np.ones((shape[0], K), "f4"), np.ones((shape[1], K), "f4")
     renew_sums(scale, of_rows, of_columns, 1.0, to_rows, None)
-    renew_sums(scale, of_columns, of_rows, 1.0, to_columns.T, None)
+    renew_sums(scale, of_columns, of_rows, 1.0, to_columns, None)
     expected = sums_of_zeros(rows, columns, table == 0, 2.3, semiring)
     # max-sum is exact; in sum-product t is rounded to 1/32 and F taken for linear in between
     tolerance = (
         {"rtol": 1e-5, "atol": 1e-4} if semiring == "max-sum" else {"rtol": 0.01, "atol": 0.1}
     )
     np.testing.assert_allclose(to_rows, expected[0], **tolerance)
-    np.testing.assert_allclose(to_columns, expected[1], **tolerance)
+    np.testing.assert_allclose(to_columns.T, expected[1], **tolerance)
 
 
 def test_long_rows_do_not_overflow():
@@ -77,8 +73,41 @@ def test_damping_and_threads(semiring, monkeypatch):
 
 
 def test_change_counts_what_is_told_to_zeros():
-    steps = quantised(1, 2)
-    limits = np.float32(-127), np.float32(127)
-    assert kernels.quantise(np.array([[-5.0, 3.0]], "f4"), np.float32(10), *limits, steps) == 30
+    steps, scale = quantised(1, 2), Scale(12.7, "max-sum")  # ten steps for 1 of log-odds
+    assert Side.of(scale, np.array([[-5.0, 3.0]], "f4"), steps, [], None)[1] == 30
     assert steps[0, :2].tolist() == [-50, 30]
-    assert kernels.quantise(np.array([[-9.0, 2.0]], "f4"), np.float32(10), *limits, steps) == 10
+    assert Side.of(scale, np.array([[-9.0, 2.0]], "f4"), steps, [], None)[1] == 10
+
+
+@pytest.mark.parametrize("semiring", ["max-sum", "sum-product"])
+def test_beliefs_are_counted_and_listed(semiring, monkeypatch):
+    monkeypatch.setattr("boolweave.engine.zeros.collective.ROWS", 8)
+    scale = Scale(2.0, semiring)
+    beliefs = np.random.default_rng(0).normal(-3, 12, (40, 5)).astype("f4")
+    side, _ = Side.of(scale, beliefs, quantised(40, 5), [], pool_of(2))
+    low, high = scale.limits
+    values = np.clip(np.rint(beliefs * np.float32(scale.per_odds)), low, high).astype(int)
+    expected = [np.bincount(v - low, minlength=scale.n_levels) for v in values.T]
+    np.testing.assert_array_equal(side.counts, expected)
+    if semiring == "max-sum":
+        rows, factors = np.nonzero(values > low)
+        np.testing.assert_array_equal(np.repeat(range(40), np.diff(side.alive.starts)), rows)
+        np.testing.assert_array_equal(side.alive.factors, factors)
+        np.testing.assert_array_equal(side.alive.values, values[rows, factors])
+
+
+def test_few_and_many_beliefs_add_the_same():
+    """Beliefs above the lowest are taken one by one, or all in vectors."""
+    random = np.random.default_rng(3)
+    table = codes_at_random((30, 40), random)
+    scale, found = Scale(3.0, "max-sum"), []
+    for shift in (-4.0, 2.0):  # hardly any is above the lowest; nearly all are
+        rows, columns = random.normal(shift, 2, (30, 20)), random.normal(shift, 2, (20, 40))
+        rows, columns = (np.rint(b * scale.per_odds) / scale.per_odds for b in (rows, columns))
+        of_rows, of_columns = sides_of(sparse_of(table), rows, columns, scale)
+        found.append(len(of_columns.alive.values) / columns.size)
+        sums = np.zeros((30, 20), "f4")
+        renew_sums(scale, of_rows, of_columns, 1.0, sums, None)
+        expected = sums_of_zeros(rows, columns, table == 0, 3.0, "max-sum")[0]
+        np.testing.assert_allclose(sums, expected, rtol=1e-5, atol=1e-4)
+    assert found[0] < 12 / 20 < found[1]
