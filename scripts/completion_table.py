@@ -1,23 +1,20 @@
 """Fill docs/completion.md from what `benchmarks/completion.py` measured.
 
-Between ``<!-- table name -->`` and ``<!-- end -->`` whatever stands is replaced, and the picture is
-copied; without results nothing stands there. With --check nothing is written; it fails if the page
-is behind.
+With --check nothing is written; it fails if the page is behind.
 
     python benchmarks/completion.py && python scripts/completion_table.py
 """
 
 from __future__ import annotations
 
-import json
-import re
-import shutil
 import sys
 from functools import partial
 from pathlib import Path
 from statistics import fmean
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
+
+from measured_page import fill, markdown
 
 from completion_report import (
     FIGURES,
@@ -30,19 +27,7 @@ from completion_report import (
     verdict,
 )
 
-ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "benchmarks" / "results" / "completion.json"
-PAGE = ROOT / "docs" / "completion.md"
-PICTURE = ROOT / "docs" / "pictures" / "completion.png"
-BLOCK = re.compile(r"<!-- table (\w+) -->\n.*?<!-- end -->", re.DOTALL)
-
 SHORT = {"BooleanMatrixFactorization": "Boolean MF", "GLRM logistic": "GLRM"}
-
-
-def markdown(head: list[str], rows: list[list[str]]) -> str:
-    """A table; the first column holds words, the others numbers."""
-    rule = ["---" if n == 0 else "---:" for n in range(len(head))]
-    return "\n".join("| " + " | ".join(line) + " |" for line in [head, rule, *rows])
 
 
 def said(report: dict) -> str:
@@ -122,7 +107,7 @@ def mean_seconds(cells: list[Cell], method: str) -> str:
 
 def picture(report: dict) -> str:
     words = "How far each method is from the best in each cell: log-loss (left) and AUC (right)"
-    return f"![{words}](pictures/{PICTURE.name})"
+    return f"![{words}](pictures/completion.png)"
 
 
 TABLES = {
@@ -131,27 +116,5 @@ TABLES = {
 }  # fmt: skip
 
 
-def filled(page: str) -> str:
-    """The page with the results that there are."""
-    if not RESULTS.exists():
-        return BLOCK.sub(r"<!-- table \1 -->\n<!-- end -->", page)
-    report = json.loads(RESULTS.read_text(encoding="utf-8"))
-    return BLOCK.sub(
-        lambda found: f"<!-- table {found[1]} -->\n\n{TABLES[found[1]](report)}\n\n<!-- end -->",
-        page,
-    )
-
-
-def main() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    new = filled(page)
-    if "--check" in sys.argv[1:]:
-        behind = "docs/completion.md is behind benchmarks/results/completion.json: run this script"
-        sys.exit(behind if new != page else 0)
-    PAGE.write_text(new, encoding="utf-8")
-    if RESULTS.exists():
-        shutil.copyfile(RESULTS.with_suffix(".png"), PICTURE)
-
-
 if __name__ == "__main__":
-    main()
+    fill("completion", TABLES)

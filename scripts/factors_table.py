@@ -1,37 +1,22 @@
 """Fill docs/factors.md from what `benchmarks/factors.py` measured.
 
-Between ``<!-- table name -->`` and ``<!-- end -->`` whatever stands is replaced, and the picture is
-copied; without results nothing stands there. With --check nothing is written; it fails if the page
-is behind.
+With --check nothing is written; it fails if the page is behind.
 
     python benchmarks/factors.py && python scripts/factors_table.py
 """
 
 from __future__ import annotations
 
-import json
-import re
-import shutil
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
+from measured_page import fill, markdown
+
 from factors_report import OTHERS, by, closing, other, readable, sign
 
-ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "benchmarks" / "results" / "factors.json"
-PAGE = ROOT / "docs" / "factors.md"
-PICTURE = ROOT / "docs" / "pictures" / "factors.png"
-BLOCK = re.compile(r"<!-- table (\w+) -->\n.*?<!-- end -->", re.DOTALL)
-
 TITLES = {"fewest-errors": "fewest errors", "one-hot": "one-hot"}
-
-
-def markdown(head: list[str], rows: list[list[str]], text: set[int]) -> str:
-    """A table; the columns in `text` hold words, the others numbers."""
-    rule = ["---" if n in text else "---:" for n in range(len(head))]
-    return "\n".join("| " + " | ".join(line) + " |" for line in [head, rule, *rows])
 
 
 def summary(report: dict) -> str:
@@ -106,33 +91,11 @@ def picture(report: dict) -> str:
         "Left: how many percent more wrong entries than the best published number, for each table"
     )
     said += " and K. Right: wrong entries against seconds on four tables"
-    return f"![{said}](pictures/{PICTURE.name})"
+    return f"![{said}](pictures/factors.png)"
 
 
 TABLES = {"summary": summary, "picture": picture, "cells": cells, "rest": rest}
 
 
-def filled(page: str) -> str:
-    """The page with the results that there are."""
-    if not RESULTS.exists():
-        return BLOCK.sub(r"<!-- table \1 -->\n<!-- end -->", page)
-    report = json.loads(RESULTS.read_text(encoding="utf-8"))
-    return BLOCK.sub(
-        lambda found: f"<!-- table {found[1]} -->\n\n{TABLES[found[1]](report)}\n\n<!-- end -->",
-        page,
-    )
-
-
-def main() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    new = filled(page)
-    if "--check" in sys.argv[1:]:
-        behind = "docs/factors.md is behind benchmarks/results/factors.json: run this script"
-        sys.exit(behind if new != page else 0)
-    PAGE.write_text(new, encoding="utf-8")
-    if RESULTS.exists():
-        shutil.copyfile(RESULTS.with_suffix(".png"), PICTURE)
-
-
 if __name__ == "__main__":
-    main()
+    fill("factors", TABLES)

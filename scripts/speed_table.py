@@ -1,28 +1,13 @@
 """Fill docs/speed.md from what `benchmarks/speed.py` measured.
 
-Between ``<!-- table name -->`` and ``<!-- end -->`` whatever stands is replaced.
+With --check nothing is written; it fails if the page is behind.
 
     python benchmarks/speed.py && python scripts/speed_table.py
 """
 
 from __future__ import annotations
 
-import json
-import re
-import shutil
-from pathlib import Path
-
-ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "benchmarks" / "results" / "speed.json"
-PAGE = ROOT / "docs" / "speed.md"
-PICTURE = ROOT / "docs" / "pictures" / "speed.png"
-BLOCK = re.compile(r"<!-- table (\w+) -->\n.*?<!-- end -->", re.DOTALL)
-
-
-def markdown(head: list[str], rows: list[list[str]]) -> str:
-    """A table; the first column is text, the others numbers."""
-    lines = [head, ["---", *("---:" for _ in head[1:])], *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+from measured_page import fill, markdown
 
 
 def steps(report: dict) -> str:
@@ -62,16 +47,5 @@ def planted(report: dict) -> str:
     return markdown(["program", "seconds", "error", "times boolweave's"], rows)
 
 
-def main() -> None:
-    report = json.loads(RESULTS.read_text())
-    tables = {"steps": steps(report), "planted": planted(report)}
-    page = BLOCK.sub(
-        lambda found: f"<!-- table {found[1]} -->\n\n{tables[found[1]]}\n\n<!-- end -->",
-        PAGE.read_text(),
-    )
-    PAGE.write_text(page)
-    shutil.copy(RESULTS.with_suffix(".png"), PICTURE)
-
-
 if __name__ == "__main__":
-    main()
+    fill("speed", {"steps": steps, "planted": planted})

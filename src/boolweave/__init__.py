@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from boolweave.completion import BooleanCompletion
     from boolweave.data.observations import Observations
+    from boolweave.encoding import TableEncoder
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.functions import complete, cover, factorize, load, select_rank
     from boolweave.model.channel import Channel
@@ -23,6 +24,7 @@ _HOME = {
     "BooleanMatrixFactorization": "boolweave.estimator",
     "Channel": "boolweave.model.channel",
     "Observations": "boolweave.data.observations",
+    "TableEncoder": "boolweave.encoding",
     "complete": "boolweave.functions",
     "cover": "boolweave.functions",
     "factorize": "boolweave.functions",
@@ -30,13 +32,14 @@ _HOME = {
     "select_rank": "boolweave.functions",
 }
 
-_MODULES = ("baselines", "datasets", "decoding", "metrics", "plot")
+_MODULES = ("baselines", "datasets", "decoding", "metrics", "model_selection", "plot")
 
 __all__ = [
     "BooleanCompletion",
     "BooleanMatrixFactorization",
     "Channel",
     "Observations",
+    "TableEncoder",
     "complete",
     "cover",
     "factorize",

@@ -5,14 +5,13 @@ A remedy names the parameter of Python; the options of the command line are call
 
 from __future__ import annotations
 
-import sys
 import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from boolweave.data.labels import level_of_caller
 from boolweave.engine.result import Ending
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def about_data(observations: ObservedEntries, parameters: Any) -> None:
             f"nothing was observed: every entry will be {guess}; check how ones and zeros are "
             'marked; if what is not listed is 0, set absent="zero"',
             DegenerateDataWarning,
-            stacklevel=_calls_in_package(),
+            stacklevel=level_of_caller(),
         )
     else:
         about_one_value(observations)
@@ -100,17 +99,8 @@ def about_one_value(observations: ObservedEntries) -> None:
         f"all {n_observed} observed entries are {value}, and nothing says where a {1 - value} "
         f"would be: all {n_missing} missing entries are likely to become {value}; {remedy}",
         DegenerateDataWarning,
-        stacklevel=_calls_in_package(),
+        stacklevel=level_of_caller(),
     )
-
-
-def _calls_in_package() -> int:
-    """The level of the stack at which the user called the package, for `warnings.warn`."""
-    home = str(Path(__file__).parent)
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(home):
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def _says_what_is_missing(parameters: Any) -> bool:

@@ -10,21 +10,24 @@ import numpy as np
 
 from boolweave import saving
 from boolweave.completion import BooleanCompletion
-from boolweave.completion.answers.dense import row_pieces
+from boolweave.completion.answers.dense import row_pieces, row_probabilities
 from boolweave.completion.answers.saving import is_completion
 from boolweave.covering.covering import find_cover
 from boolweave.covering.matrix import Matrix
 from boolweave.covering.wanted import Wanted
+from boolweave.data.frames import COLUMNS_SHOWN, ROWS_SHOWN, html_table, names_of, polars_table
+from boolweave.data.labels import name_of
 from boolweave.estimator import BooleanMatrixFactorization, fewest_errors
 from boolweave.estimator.parameters import check_fit_parameters, settings_of, with_objective
 from boolweave.fit import rank
 from boolweave.runtime.deadline import Deadline
+from boolweave.runtime.progress import progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     from boolweave.covering.result import Cover
     from boolweave.data.observations import Observations
@@ -90,10 +93,14 @@ def select_rank(
             )
         return fewest_errors.select_rank(estimator, observations.to_local(), wanted, sample_weight)
     settings = settings_of(estimator, observations)
-    with estimator._recording(
-        observations, settings, ranks=wanted, criterion=criterion
-    ) as (recorder, random):  # fmt: skip
-        deadline = Deadline(estimator.max_time)
+    with (
+        estimator._recording(observations, settings, ranks=wanted, criterion=criterion) as (
+            recorder,
+            random,
+        ),
+        progress(None, estimator.verbose) as on_iteration,
+    ):
+        deadline = Deadline(estimator.max_time, on_iteration)
         try:
             selection, _ = rank.search(
                 observations, settings, random, wanted, criterion, deadline, recorder
@@ -165,7 +172,7 @@ def factorize(
     return estimator._find(X, sample_weight=sample_weight)[0]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Completion:
     """A Boolean matrix without holes, as `complete` returns it.
 
@@ -183,30 +190,86 @@ class Completion:
         return self.model.observations_
 
     @property
-    def completed(self) -> NDArray[np.uint8]:
-        """What was observed, and the more probable value where nothing was, (M, N)."""
+    def completed(self) -> Any:
+        """What was observed, and the more probable value where nothing was, (M, N) of uint8.
+
+        If a table was completed, it is a table of the same library, with the same names.
+        """
         seen = self.observations
         filled = np.empty(seen.shape, dtype=np.uint8)
         for some, chance in self._pieces():
             filled[some] = chance > 0.5
         filled[seen.rows_of_entries(), seen.indices] = seen.values
-        return filled
+        return self._in_form(filled)
 
     @property
-    def probabilities(self) -> NDArray[np.float64]:
-        """P(o = 1) of every entry, observed or not, (M, N); worked out when asked for."""
+    def probabilities(self) -> Any:
+        """P(o = 1) of every entry, observed or not, (M, N); worked out when asked for.
+
+        If a table was completed, it is a table of the same library, with the same names.
+        """
         chances = np.empty(self.observations.shape)
         for some, chance in self._pieces():
             chances[some] = chance
-        return chances
+        return self._in_form(chances)
+
+    @property
+    def filled(self) -> Any:
+        """The holes: a table with row, column, value and probability of each.
+
+        It is of the library of the table that was completed, or of polars.
+        """
+        m, n = self._holes()
+        chance = self.model.ensemble_.probabilities(m, n)
+        seen, frame = self.observations, self.model._frame
+        names: Any = names_of if frame is None else frame.names
+        lines = {
+            "row": names(seen, "row", m),
+            "column": names(seen, "column", n),
+            "value": (chance > 0.5).astype(np.uint8),
+            "probability": chance,
+        }
+        return polars_table(lines) if frame is None else frame.table(lines)
+
+    def _holes(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Rows and columns of what was not observed."""
+        seen = self.observations
+        known = np.zeros(seen.shape, dtype=bool)
+        known[seen.rows_of_entries(), seen.indices] = True
+        rows, columns = np.nonzero(~known)
+        return rows, columns
+
+    def _in_form(self, values: NDArray[Any]) -> Any:
+        frame = self.model._frame
+        return values if frame is None else frame.matrix(values, self.observations)
+
+    def __repr__(self) -> str:
+        seen = self.observations
+        n_holes = seen.n_rows * seen.n_columns - seen.n_observed
+        return (
+            f"Completion({seen.n_rows:,} rows × {seen.n_columns:,} columns, {n_holes:,} holes "
+            f"filled, by {self.model.ensemble_.name})"
+        )
+
+    def _repr_html_(self) -> str:
+        """The first rows and columns, what was filled on a coloured ground."""
+        whole, n_rows = self.observations, min(self.observations.n_rows, ROWS_SHOWN)
+        seen = whole.take_rows(slice(0, n_rows)).to_dense()[:, :COLUMNS_SHOWN]
+        chance = row_probabilities(self.model.ensemble_, np.arange(n_rows))[:, :COLUMNS_SHOWN]
+        holes = np.isnan(seen)
+        values = np.where(holes, chance > 0.5, seen).astype(int)
+        names = [name_of(whole, j, "column") for j in range(values.shape[1])]
+        lines = [[name_of(whole, i, "row"), *map(str, line)] for i, line in enumerate(values)]
+        marked = np.concatenate([np.zeros((n_rows, 1), dtype=bool), holes], axis=1)
+        return html_table(["", *names], lines, f"{self!r}, filled cells in colour", marked)
 
     @property
     def selection(self) -> list[dict[str, Any]]:
         """What was tried on entries that were held out, a line for each model."""
         return self.model.selection_
 
-    def predict_proba(self, rows: ArrayLike, cols: ArrayLike) -> NDArray[np.float64]:
-        """P(o = 1) at pairs of rows and columns, (n,)."""
+    def predict_proba(self, rows: Any, cols: Any) -> Any:
+        """P(o = 1) at pairs of rows and columns, (n,); see `BooleanCompletion.predict_proba`."""
         return self.model.predict_proba(rows, cols)
 
     def _pieces(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
@@ -232,8 +295,9 @@ def complete(
     -------
     Completion
         With ``completed`` (M, N), in which observed entries stay as they are, ``probabilities``
-        (M, N), ``predict_proba(rows, cols)``, ``selection`` and ``model``. Of a factorization it is
-        a `Result`.
+        (M, N), ``filled``, a table of the holes, ``predict_proba(rows, cols)``, ``selection`` and
+        ``model``. Tables in, tables out: ``completed`` and the others are of the library of X, with
+        its names. Of a factorization it is a `Result`.
 
     Examples
     --------

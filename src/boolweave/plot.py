@@ -30,6 +30,12 @@ FACTOR_COLOURS = (
 # Membership strips thinner than this many inches cannot be read, thicker ones take space.
 STRIP_INCHES = 0.11
 
+# Names beside a picture: more could not be read.
+NAMES_DRAWN = 120
+
+# The most characters of a bar in a chart of text.
+BAR = 40
+
 
 def plot_tiles(
     panels: Mapping[str, ArrayLike],
@@ -201,3 +207,124 @@ def _add_legend(
         handles=patches, loc="outside lower center", ncols=len(patches), frameon=False, fontsize=9,
         handlelength=1.0, handleheight=1.0, columnspacing=1.4, labelcolor=INK,
     )  # fmt: skip
+
+
+def plot_members(sides: Mapping[str, tuple[NDArray[np.float64], Sequence[str]]]) -> Figure:
+    """Draw who belongs to which factor: probabilities (n, K) and n names for each side.
+
+    Names stand beside the lines as long as there are few enough of them to be read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from boolweave.plot import plot_members
+    >>> figure = plot_members({"rows": (np.eye(2), ["Ann", "Bo"])})
+    >>> [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    ['Ann', 'Bo']
+    """
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.figure import Figure
+
+    longest = max(len(names) for _, names in sides.values())
+    height = float(np.clip(0.15 * min(longest, NAMES_DRAWN), 2.5, 18.0)) + 0.9
+    figure = Figure(figsize=(4.4 * len(sides), height), layout="constrained", dpi=150)
+    palette = LinearSegmentedColormap.from_list("membership", [ZERO, ONE])
+    picture = None
+    all_axes = figure.subplots(1, len(sides), squeeze=False)[0]
+    for axes, (side, (chance, names)) in zip(all_axes, sides.items(), strict=True):
+        picture = axes.imshow(
+            chance, cmap=palette, vmin=0, vmax=1, aspect="auto", interpolation="nearest"
+        )
+        axes.set_title(f"{len(names):,} {side}", fontsize=11, color=INK, loc="left")
+        axes.set_xticks(range(chance.shape[1]), [str(k + 1) for k in range(chance.shape[1])])
+        axes.set_xlabel("factor", color=FAINT, fontsize=9)
+        if len(names) <= NAMES_DRAWN:
+            axes.set_yticks(range(len(names)), [shortened(name) for name in names], fontsize=7)
+        else:
+            axes.set_yticks([])
+    if picture is not None:
+        figure.colorbar(picture, ax=list(all_axes), label="probability of belonging to it")
+    return figure
+
+
+def plot_run(values: NDArray[np.float64], y_label: str, x_label: str) -> Figure:
+    """Draw one number for each iteration of a run, from 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from boolweave.plot import plot_run
+    >>> plot_run(np.array([3.0, 2.0]), "error", "round").axes[0].get_xlabel()
+    'round'
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    figure = Figure(figsize=(6, 3.6), layout="constrained", dpi=150)
+    axes = figure.subplots()
+    axes.plot(
+        np.arange(1, len(values) + 1), values, color=ONE, marker="." if len(values) < 50 else ""
+    )
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(y_label)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return figure
+
+
+def shortened(name: str, most: int = 32) -> str:
+    """A name that is not too long to stand beside a picture."""
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
+def plot_bars(
+    names: Sequence[str], values: NDArray[np.float64], errors: NDArray[np.float64], label: str
+) -> Figure:
+    """Draw a number for each name, with error bars, the least on a darker bar.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from boolweave.plot import plot_bars
+    >>> figure = plot_bars(["a", "b"], np.array([0.4, 0.3]), np.array([0.1, 0.1]), "log-loss")
+    >>> figure.axes[0].get_xlabel()
+    'log-loss'
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 0.3 * len(names) + 1.2), layout="constrained", dpi=150)
+    axes = figure.subplots()
+    colours = [ONE if value == values.min() else ZERO for value in values]
+    at = np.arange(len(names))
+    axes.barh(at, values, xerr=errors, color=colours, edgecolor=FAINT, capsize=2)
+    axes.set_yticks(at, [shortened(name, 60) for name in names], fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlabel(label)
+    return figure
+
+
+def text_curve(
+    numbers: NDArray[np.int64], values: NDArray[np.float64], best: int, title: str, what: str
+) -> list[str]:
+    r"""A chart of values in text: a bar for each number, from the least value up.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from boolweave.plot import text_curve
+    >>> values = np.array([30.0, 10.0, 20.0])
+    >>> print("\n".join(text_curve(np.arange(1, 4), values, 2, "bits", "factors")))
+    factors: bits
+      1     30  ########################################
+      2     10    <- best
+      3     20  ####################
+    """
+    low, high = float(values.min()), float(values.max())
+    width = max(3, *(len(str(number)) for number in numbers.tolist()))
+    figures = [f"{value:,.6g}" for value in values.tolist()]
+    space = max(map(len, figures)) + 2
+    lines = [f"{what}: {title}"]
+    for number, value, figure in zip(numbers.tolist(), values.tolist(), figures, strict=True):
+        bar = "#" * round(BAR * (value - low) / ((high - low) or 1.0))
+        mark = "  <- best" if number == best else ""
+        lines.append(f"{number:>{width}} {figure:>{space + 2}}  {bar}{mark}".rstrip())
+    return lines

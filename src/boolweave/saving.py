@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from boolweave.data.frames import Frame
 from boolweave.data.observations import Observations
 from boolweave.data.ones import Cells, SparseObservations
 from boolweave.engine.result import Ending, Result
@@ -123,6 +124,7 @@ def save(path: str | Path, estimator: Any) -> None:
         },
         "provenance": estimator.provenance_,
         "zeros": estimator.result_.zeros,
+        "table": estimator._frame and estimator._frame.as_stored(),
     }
     seen = estimator.observations_
     sources = {
@@ -258,6 +260,7 @@ def _restore(arrays: dict[str, Array], header: dict[str, Any], make: type, seale
     if estimator.n_features_in_ != estimator.observations_.n_columns:
         raise ValueError("'n_features_in_' must be the number of columns")
     estimator.provenance_ = header.get("provenance", {})  # not in files of version 1
+    estimator._frame = Frame.stored(header.get("table"))
     estimator.rank_selection_ = None
     if any(name in arrays for name in (*_RANKS, *_CURVE)):
         names = {**_RANKS, **(_CURVE if any(name in arrays for name in _CURVE) else {})}

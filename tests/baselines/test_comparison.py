@@ -92,3 +92,27 @@ def test_bad_calls():
         compare(SEEN, n_folds=1)
     with pytest.raises(ValueError, match="top must be a whole number >= 1, but got 0"):
         compare(SEEN, top=0)
+
+
+def losses(**by_method):
+    folds = {name: [{"log_loss": x, "auc": -x} for x in own] for name, own in by_method.items()}
+    return Comparison(folds, {})
+
+
+def test_verdicts_are_paired():
+    """The folds differ by far more than the methods do, which says nothing about the methods."""
+    found = losses(a=[0.2, 0.5, 0.9], b=[0.21, 0.51, 0.91], c=[0.3, 0.6, 1.2]).verdict()
+    assert (found.winner, found.runner_up, found.n_won, found.n_splits) == ("a", "b", 3, 3)
+    assert found.difference == pytest.approx(0.01) and found.error == pytest.approx(0, abs=1e-12)
+    assert found.is_clear and "a wins by log-loss: 0.533, 0.010 ± 0.000 lower than b" in str(found)
+    higher = losses(a=[0.2, 0.5], b=[0.3, 0.7]).verdict("auc")
+    assert "a wins by area under the curve: -0.350, 0.150 ± 0.050 higher than b" in str(higher)
+
+
+def test_verdicts_that_are_none():
+    tie = losses(a=[0.2, 0.5, 0.4], b=[0.3, 0.3, 0.51]).verdict()
+    assert not tie.is_clear and str(tie).startswith("no clear winner by log-loss: a has 0.367")
+    single = losses(a=[0.2], b=[0.3]).verdict()
+    assert not single.is_clear and "one split does not tell" in str(single)
+    assert losses(a=[0.2]).verdict() is None
+    assert losses(a=[0.2], b=[float("nan")]).verdict() is None

@@ -27,7 +27,7 @@ Fay,0,1,?,0,0
 """
 COMMANDS = (
     "factorize", "complete", "cover", "predict", "recommend", "explain", "rank", "report",
-    "compare", "decode", "group-test", "info", "demo",
+    "explore", "compare", "decode", "group-test", "info", "demo",
 )  # fmt: skip
 QUICK = ("-k", "2", "--method", "max-sum", "--jobs", "1")
 
@@ -103,8 +103,9 @@ def test_factorize_full_and_json(shop):
 def test_complete_in_every_form(shop):
     text = answer("complete", "-", *QUICK, cwd=shop, stdin=LIKES.encode())
     lines = text.splitlines()
-    assert lines[0] == "row,tea,rum,gin,milk,cake"
-    assert lines[1] == "Ann,1,0,0,1,1" and lines[6] == "Fay,0,1,1,0,0"
+    assert lines[0] == "name,tea,rum,gin,milk,cake,filled by boolweave"
+    assert lines[1] == "Ann,1,0,0,1,1,rum" and lines[2] == "Bo,yes,no,no,yes,yes,"
+    assert lines[6] == "Fay,0,1,1,0,0,gin"
     holes = json.loads(answer("complete", "likes.csv", *QUICK, "--json", "-q", cwd=shop))["filled"]
     assert [(h["row"], h["column"], h["value"]) for h in holes] == [
         ("Ann", "rum", 0), ("Cy", "milk", 0), ("Di", "cake", 0), ("Fay", "gin", 1)
@@ -162,7 +163,8 @@ def test_info(shop):
     found = json.loads(answer("info", "likes.npz", "--json", cwd=shop))
     assert (found["rows"], found["columns"], found["observed"]) == (6, 5, 26)
     needed = memory.FitSize((6, 5), 26, 10, n_init=learn.N_STARTS).n_bytes
-    assert found["memory of a run in bytes"] == needed
+    assert found["memory_bytes"] == needed
+    assert found["row_labels"] == ["Ann", "Bo", "Cy"] and not any(" " in key for key in found)
     assert memory.in_words(needed) in text
 
 
@@ -259,7 +261,10 @@ def test_bad_files_are_one_line_and_nothing_is_written(tmp_path, content, words)
         (["complete", "likes.csv", "-o", "no/such/x.csv"], "no folder"),
         (["complete", "likes.csv", "--format", "npz"], "--output"),
         (["factorize", "likes.csv", "-k", "many"], "whole number or auto"),
-        (["factorize", "likes.csv", "-k", "0"], "n_components"),
+        (["factorize", "likes.csv", "-k", "0"], "--n-components: expected a whole number"),
+        (["factorize", "none.csv", "--damping", "7"], "--damping: expected a number in"),
+        (["complete", "none.csv", "--noise", "7"], "--noise: expected a number in"),
+        (["factorize", "likes.csv", "--nois", "0.1"], "did you mean --noise"),
         (["factorize", "likes.csv", "-k", "2", "--noise", "3"], "noise"),
         (["factorize", "likes.csv", "--model", "m.csv"], ".npz"),
         (["factorize", "likes.csv", "--report", "r.pdf"], ".html"),
@@ -268,7 +273,10 @@ def test_bad_files_are_one_line_and_nothing_is_written(tmp_path, content, words)
         (["info", "likes.csv", "--delimiter", "ab"], "--delimiter"),
         (["predict", "likes.csv", "--row", "Ann", "--column", "tea"], "not a boolweave model"),
         (["report", "none.npz"], "no such file"),
-        (["explain", "likes.npz", "Ann", "te"], "no column named 'te'"),
+        (
+            ["explain", "likes.npz", "Ann", "te"],
+            "no column named 'te' in the model; did you mean 'tea'?",
+        ),
         (["explain", "likes.npz", "Ann"], "'column'"),
         (["nonsense"], "nonsense"),
     ],

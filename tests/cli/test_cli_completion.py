@@ -12,6 +12,7 @@ import pytest
 import boolweave
 from boolweave.cli.options import Completing, Fitting
 from boolweave.datasets import make_boolean
+from boolweave.io.dialect import MARK
 
 QUICK = ("--members", 2, "--layers", 1, "-k", 2, "--jobs", 1)
 
@@ -63,9 +64,12 @@ def done(folder):
 
 def test_holes_are_filled_and_the_rest_stays(done, folder, table):
     filled = pl.read_csv(folder / "filled.csv")
-    assert filled["row"].to_list() == [f"u{i}" for i in range(len(table))]
-    values = filled.drop("row").to_numpy()
+    assert filled.columns == ["who", *(f"i{j}" for j in range(table.shape[1])), MARK]
+    assert filled["who"].to_list() == [f"u{i}" for i in range(len(table))]
     known = ~np.isnan(table)
+    told = ["; ".join(f"i{j}" for j in np.flatnonzero(~row)) or None for row in known]
+    assert filled[MARK].to_list() == told
+    values = filled.drop("who", MARK).to_numpy()
     np.testing.assert_array_equal(values[known], table[known])
     holes = json.loads(done.stdout)["filled"]
     assert len(holes) == np.isnan(table).sum()

@@ -138,3 +138,13 @@ def test_sentences_on_a_terminal(folder):
 def test_bad_input(folder, arguments, message):
     (folder / "wrong.csv").write_text("role,permission\nops,fly\n")
     assert message in refused("cover", "grants.csv", *arguments, cwd=folder)
+
+
+def test_report(folder):
+    words = ["cover", "grants.csv", "--coverage", "0.8", "-o", "r.csv", "--report", "r.html"]
+    done = run(*words, cwd=folder)
+    assert done.returncode == 0 and b"report: r.html" in done.stderr
+    page = (folder / "r.html").read_text("utf-8")
+    assert "<h1>grants.csv</h1>" in page and "Two roles cover 88.9% of the 9 ones" in page
+    assert f"<code>boolweave {' '.join(words)}</code>" in page
+    assert "--report: expected a name" in refused(*words[:-1], "r.pdf", cwd=folder)

@@ -64,3 +64,21 @@ def test_bad_splits(shop, options, words):
     assert (done.returncode, done.stdout) == (2, "")
     said = [line for line in done.stderr.splitlines() if line.startswith("boolweave: ")]
     assert len(said) == 1 and words in said[0]
+
+
+def test_says_who_wins(shop):
+    only = ["--only", "row and column bias,majority", "--folds", 3]
+    done = run(shop, *only)
+    assert done.returncode == 0, done.stderr
+    by_loss, by_accuracy = done.stdout.splitlines()[-2:]
+    assert "log-loss: " in by_loss and " ± " in by_loss and "of 3 splits." in by_loss
+    assert "accuracy: " in by_accuracy
+    found = json.loads(run(shop, *only, "--json").stdout)
+    rows = {row["method"]: row for row in found["methods"]}
+    for verdict in found["verdicts"]:
+        measure = verdict["measure"]
+        gap = rows[verdict["winner"]][measure] - rows[verdict["runner_up"]][measure]
+        assert verdict["difference"] == pytest.approx(abs(gap))
+        assert verdict["clear"] == (verdict["difference"] > 2 * verdict["error"])
+    alone = run(shop, "--folds", 2)
+    assert "wins" not in alone.stdout and "winner" not in alone.stdout

@@ -221,9 +221,9 @@ def test_pandas_sparse_columns():
         (pl.DataFrame({"n": ["a", "b"], "x": [1, 2]}), ValueError, "row 'b', column 'x' holds 2"),
         (pd.DataFrame({"x": [1, 0.5]}), ValueError, "row 1, column 'x' holds 0.5"),
         (
-            pl.DataFrame({"x": [1], "y": ["no"]}),
+            pl.DataFrame({"x": [1], "y": ["so"]}),
             ValueError,
-            "row 0, column 'y' holds the text 'no'",
+            "row 0, column 'y' holds the text 'so'",
         ),
         (pd.DataFrame({"x": ["a"]}, index=["i"]), ValueError, "row 'i', column 'x' holds the text"),
         (pl.DataFrame({"n": ["a", "a"], "x": [1, 0]}), ValueError, "row labels must differ"),

@@ -96,7 +96,7 @@ def test_one_number_everywhere(table, tmp_path):
     for one in (model, load(tmp_path / "model.npz")):
         rows = one.row_log_odds_ > 0
         listed = factor_table(one, full=False).to_dicts()
-        grid = factor_grid(one)
+        grid = factor_grid(one.result_)
         frame = one.set_output(transform="pandas").transform(table)
         for k, (height, width) in enumerate(sorted(SIZES, reverse=True)):
             number = k + 1
@@ -104,7 +104,7 @@ def test_one_number_everywhere(table, tmp_path):
             assert len(members) == height + width
             first_row, first_column = members[0], members[-1]
             assert one.explain(first_row, first_column).reasons[0].factor == number
-            assert factor_facts(one)[k]["number"] == number
+            assert factor_facts(one.result_)[k]["number"] == number
             tile = grid.tiles[k]
             assert sum(b - a + 1 for a, b in tile["rows"]) == height
             assert sum(b - a + 1 for a, b in tile["columns"]) == width

@@ -228,15 +228,17 @@ def test_rank(planted, table):
 
 
 def test_report_samples_each_tile(fitted, tmp_path, monkeypatch):
-    whole, facts = factor_grid(fitted), factor_facts(fitted)
+    whole, facts = factor_grid(fitted.result_), factor_facts(fitted.result_)
     exact = BooleanMatrixFactorization(K, zeros="exact", random_state=0).fit(
         fitted.observations_.to_local()
     )
-    np.testing.assert_array_equal(whole.observed, factor_grid(exact).observed)
-    assert [f["precision"] for f in facts] == [f["precision"] for f in factor_facts(exact)]
+    np.testing.assert_array_equal(whole.observed, factor_grid(exact.result_).observed)
+    assert [f["figures"]["precision"] for f in facts] == [
+        f["figures"]["precision"] for f in factor_facts(exact.result_)
+    ]
     monkeypatch.setattr("boolweave.report.grid.MOST_CELLS", 100)
     monkeypatch.setattr("boolweave.report.grid.GRID_SIDE", 40)
-    grid = factor_grid(fitted)
+    grid = factor_grid(fitted.result_)
     assert grid.sampled and max(grid.observed.shape) <= 40
     assert all(tile["rows"] and tile["columns"] for tile in grid.tiles)
     write_report(fitted, tmp_path / "report.html")

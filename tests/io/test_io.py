@@ -388,7 +388,8 @@ def test_very_many_columns(put):
 
 @pytest.mark.parametrize("name", ["t.csv", "t.fimi", "t.tsv"])
 def test_carriage_returns_that_end_no_line(put, name):
-    assert "line 1: expected lines that end with a newline" in message(put("1 2 3\r1 2\r", name))
+    mixed = put("1 2 3\n1 2\r3 4\n", name)
+    assert "line 2: expected lines that end with a newline" in message(mixed)
     late = "".join(f"{i},1,0\r\n" for i in range(300))
     assert io.read(put(late, "late.csv")).observations.shape == (300, 2)
     assert "line 301" in message(put(late + "7,1\r,0\n", "late.csv"))

@@ -106,6 +106,8 @@ def what_readers_have(folder):
     (folder / "grants.csv").write_text("user,permission\nAnn,read\nBo,read\nBo,write\n")
     write_alist(folder / "code.alist", HAMMING)
     np.save(folder / "ratios.npy", np.full((2, 7), 3.0))
+    (folder / "received.txt").write_text("1000000\n0000000\n")
+    (folder / "new.csv").write_text("name,tea,cake,rum\nZoe,1,,0\n")
     np.savetxt(folder / "pools.csv", np.eye(4, 6), fmt="%d", delimiter=",")
     np.savetxt(folder / "outcomes.csv", [1, 0, 0, 1], fmt="%d")
     (folder / "big").mkdir()

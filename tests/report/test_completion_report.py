@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from boolweave import BooleanCompletion, Observations
-from boolweave.report.completion import ENDS, examples, layer_facts, offsets
+from boolweave.report.completion import ENDS, EXPLAINED, layer_facts, offsets
 from boolweave.report.page import render_report, write_report
 
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>"
@@ -43,25 +43,18 @@ def test_offsets_are_the_ends(model):
     order = np.argsort(-model.row_bias_[:-1])  # the last row has no entries
     np.testing.assert_allclose(found["values"][:ENDS], model.row_bias_[order[:ENDS]])
     np.testing.assert_allclose(found["values"][ENDS:], model.row_bias_[order[-ENDS:]])
-    names = "".join(found["names"])
-    assert "<" not in names and "row 39" not in names
+    assert "row 39" not in found["names"]
     few = Observations.from_dense([[1.0, 0.0, np.nan]])
     assert offsets(few, np.array([0.1, 0.2, 0.3]), "column")["values"] == [0.2, 0.1]
 
 
-def test_examples_are_holes_and_one_has_a_row_without_entries(model):
-    found = examples(model)
-    assert 2 <= len(found) <= 6 and len({(e.row, e.column) for e in found}) == len(found)
-    assert all(example.observed is None for example in found)
-    assert "no entries" in "".join(found[-1].notes)
-
-
-def test_a_table_without_holes_has_examples_too():
+def test_a_table_with_few_entries_has_a_page():
     cells = np.indices((3, 5)).sum(axis=0) % 2
     model = BooleanCompletion(n_members=1, random_state=0).fit(cells)
-    assert model.selection_ == []  # too few entries
-    assert all(example.observed is not None for example in examples(model))
-    assert "Nothing: there are too few entries" in render_report(model)
+    assert model.selection_ == []
+    page = render_report(model)
+    assert "Nothing was tried: there are too few entries" in page
+    assert "nothing tells how good it is" in page
 
 
 def test_factors_are_named_by_their_surest_members(model):
@@ -85,9 +78,14 @@ def test_numbers_on_the_page(model, held_out):
     assert ours.count('<th scope="row">') == len(model.selection_)
     assert {"held-out log-loss", "held-out area under the curve"} < set(facts)
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S).group(1))
+    assert len(data["reasons"]) == 2 * EXPLAINED  # of the holes, and of what was observed
     for reasons in data["reasons"]:
         *parts, total = reasons["values"]
-        assert sum(parts) == pytest.approx(total)
+        assert sum(parts) == pytest.approx(total, abs=1e-3)
+        assert len(reasons["sentences"]) >= len(parts)
+    short = re.search(r'<p id="short"[^>]*>(.*?)</p>', page, re.S).group(1)
+    assert "One row has no entries, and got what an average row would have." in short
+    assert "holes were filled in a table of 40 rows and 20 columns" in short
     expected = "BooleanCompletion(n_components=4, n_layers=2, n_members=2, random_state=0)"
     assert f"{expected}.fit(data)" in page
 
@@ -96,15 +94,16 @@ def test_numbers_on_the_page(model, held_out):
 def test_opened_in_a_browser(model, held_out, opened, tmp_path):
     write_report(model, tmp_path / "page.html", title=HOSTILE, held_out=held_out)
     page = opened(tmp_path / "page.html")
-    n_reasons = len(examples(model))
-    charts = ["tiles", "offsets-row", "offsets-column", "calibration"]
-    for chart in [*charts, *(f"reason-{i}" for i in range(n_reasons))]:
-        assert page.locator(f"#{chart} .main-svg").count() > 0
-    assert page.locator("#offsets-row .bars .point").count() == 2 * ENDS
-    box = page.locator("#tiles").bounding_box()
-    page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 0.4 * box["height"], steps=3)
-    page.wait_for_function("() => document.querySelector('#tiles .hoverlayer').textContent != ''")
-    assert "P(observing 1) = " in page.locator("#detail").text_content()
+    assert page.locator("#offsets-row rect").count() == 2 * ENDS
+    assert page.locator("#calibration").is_hidden()
+    page.locator("#technical summary").click()
+    page.wait_for_selector("#calibration circle")
+    # The reasons of a hole, as parts and in words.
+    page.locator("#list-holes tbody button").first.click()
+    why = page.locator("#list-holes .why")
+    assert why.locator("rect").count() >= 3 and "base" in why.text_content()
+    page.locator("#tiles canvas").nth(1).click(position={"x": 150, "y": 100})
+    assert "P(observing 1) " in page.locator("#detail").text_content()
     page.locator("#theme").click()
     page.wait_for_function("() => document.documentElement.dataset.theme == 'dark'")
     assert page.evaluate("window.hacked") is None

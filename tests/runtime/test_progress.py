@@ -1,7 +1,10 @@
 import io
+import re
 import sys
+import time
 
-from boolweave.runtime.progress import progress, search_progress
+from boolweave.runtime.deadline import Deadline
+from boolweave.runtime.progress import on_rank_of, progress, search_progress, time_left
 
 
 class Terminal(io.StringIO):
@@ -32,6 +35,35 @@ def test_a_bar_on_a_terminal(monkeypatch):
     assert "start 2" in shown and "log-posterior -80.5" in shown and "residual 0.75" in shown
 
 
+def test_the_rank_and_the_best_so_far(monkeypatch):
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("boolweave.runtime.progress.SOONEST", 0.0)
+    with progress(None, 1) as on_iteration:
+        deadline = Deadline(None, on_iteration)  # passes both on
+        deadline.on_rank(1, None, 6)
+        deadline(1, 0.5, -100.0)
+        deadline.on_rank(4, 3, 8)
+        deadline(1, 0.5, -80.0)
+    shown = stream.getvalue()
+    assert "4 factors, best so far 3" in shown and "log-posterior -80.0" in shown
+    assert re.search(r"about 0:0\d left", shown)
+
+
+def test_time_left_in_words():
+    began = time.monotonic() - 40
+    assert time_left(began, 0.2, "at most ") == "at most 2:40 left"
+    assert time_left(began, 0.001, "about ") == "about 11:06:00 left"
+    assert time_left(began, 0.0, "about ") == "" == time_left(time.monotonic(), 0.5, "about ")
+
+
+def test_nobody_is_told_of_ranks():
+    on_rank_of(None)(1, None, 2)
+    Deadline(None).on_rank(1, None, 2)
+
+
 def test_length_unknown(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
     with progress(None) as on_iteration:
@@ -47,4 +79,4 @@ def test_a_line_about_a_search(monkeypatch):
         on_round(1, 1500.0, 4)
         on_round(2, 1234.0, 4)
     shown = stream.getvalue()
-    assert "round 2" in shown and "least error 1,234" in shown and "of 10 s" in shown
+    assert "round 2" in shown and "least error so far 1,234" in shown and "of 10 s" in shown

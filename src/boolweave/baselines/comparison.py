@@ -89,7 +89,68 @@ KEPT, HIDDEN, LEFT_OUT = range(3)
 # Bytes of what a process said that are looked at for its last line.
 _TAIL = 2**16
 
+# A difference of so many of its standard errors is no accident of the folds.
+CLEAR = 2.0
+
+# What measures are called in a sentence.
+WORDS = {"log_loss": "log-loss", "auc": "area under the curve", "calibration": "calibration error"}
+
 OnFold = Callable[[str, int], None]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Who wins by one measure, and by how much.
+
+    Attributes
+    ----------
+    measure : str
+    winner, runner_up : str
+        The best method and the next.
+    value : float
+        The mean of the winner.
+    difference : float
+        By how much the winner is better, at least 0.
+    error : float
+        Standard error of the difference: both methods had the same splits, so that it is that of
+        the differences of single splits. NaN where there is only one.
+    n_won, n_splits : int
+        In how many splits the winner was better than the next, of how many.
+    """
+
+    measure: str
+    winner: str
+    runner_up: str
+    value: float
+    difference: float
+    error: float
+    n_won: int
+    n_splits: int
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the difference is more than twice its standard error."""
+        return self.difference > CLEAR * self.error
+
+    def __str__(self) -> str:
+        word = WORDS.get(self.measure, self.measure)
+        way, end = ("higher", "highest") if MEASURES[self.measure] else ("lower", "lowest")
+        if self.n_splits == 1:
+            return (
+                f"{self.winner} has the {end} {word}, {self.value:.3f}: {self.difference:.3f} "
+                f"{way} than {self.runner_up}, the next; one split does not tell how sure that is"
+            )
+        by = f"{self.difference:.3f} ± {self.error:.3f} {way}"
+        won = f"better in {self.n_won} of {self.n_splits} splits"
+        if self.is_clear:
+            return (
+                f"{self.winner} wins by {word}: {self.value:.3f}, {by} than {self.runner_up}, the "
+                f"next, and {won}"
+            )
+        return (
+            f"no clear winner by {word}: {self.winner} has {self.value:.3f}, {by} than "
+            f"{self.runner_up}, and is {won}"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +194,34 @@ class Comparison:
         if more is None or not means:
             return None
         return (max if more else min)(means, key=means.__getitem__)
+
+    def verdict(self, measure: str = "log_loss") -> Verdict | None:
+        """Who wins by a measure, and by how much; None with fewer than two methods to compare.
+
+        Examples
+        --------
+        >>> from boolweave.baselines.comparison import Comparison
+        >>> losses = {"a": [0.2, 0.3, 0.4], "b": [0.3, 0.4, 0.6]}
+        >>> folds = {name: [{"log_loss": x} for x in own] for name, own in losses.items()}
+        >>> print(Comparison(folds, {}).verdict())
+        a wins by log-loss: 0.300, 0.133 ± 0.033 lower than b, the next, and better in 3 of 3 splits
+        """
+        winner = self.best(measure)
+        if winner is None:
+            return None
+        folds = {name: own for name, own in self.folds.items() if name != winner}
+        runner_up = Comparison(folds, {}).best(measure)
+        if runner_up is None:
+            return None
+        own, other = (
+            np.array([fold[measure] for fold in self.folds[name]]) for name in (winner, runner_up)
+        )
+        gain = own - other if MEASURES[measure] else other - own
+        error = float(np.std(gain, ddof=1) / np.sqrt(len(gain))) if len(gain) > 1 else float("nan")
+        return Verdict(
+            measure, winner, runner_up, float(own.mean()), float(gain.mean()), error,
+            int(np.count_nonzero(gain > 0)), len(gain),
+        )  # fmt: skip
 
     def rows(self) -> list[dict[str, Any]]:
         """One dictionary a method: each measure and its standard error, and what is best."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,6 +18,8 @@ from boolweave.cli.commands import fitting, known, models
 from boolweave.cli.commands.comparing import compare
 from boolweave.cli.commands.covering import cover
 from boolweave.cli.commands.demo import demo
+from boolweave.cli.commands.exploring import explore
+from boolweave.cli.commands.ranking import rank
 from boolweave.cli.options import as_options, grouped
 from boolweave.io.files import shortened
 
@@ -47,9 +49,9 @@ def _main(
 
 
 for _command in (
-    fitting.factorize, fitting.complete, cover, models.predict, models.recommend, models.explain,
-    fitting.rank, models.report, compare, known.decode, known.group_test, fitting.info,
-    demo,
+    fitting.factorize, fitting.complete, cover, models.transform, models.predict, models.recommend,
+    models.explain, rank, models.report, explore, compare, known.pools, known.group_test,
+    known.decode, fitting.info, demo,
 ):  # fmt: skip
     app.command(_command.__name__.replace("_", "-"))(grouped(_command))
 
@@ -72,7 +74,9 @@ def main() -> None:
     except Exception as error:
         if hasattr(error, "format_message"):  # of the argument parser, whose class typer hides
             if message := error.format_message():
-                _say(f"{shortened(message)} See: boolweave --help")
+                told = _with_suggestion(error, message)
+                stop = "" if told[-1] in ".?!" else "."
+                _say(f"{shortened(told)}{stop} See: {_help_of(error)}")
             code = process.BAD_INPUT
         else:
             _say(
@@ -86,6 +90,30 @@ def main() -> None:
 def _say(message: str) -> None:
     with contextlib.suppress(OSError):
         typer.echo(f"boolweave: {message}", err=True)
+
+
+def _with_suggestion(error: Exception, message: str) -> str:
+    """What the parser complains of, and options that may be meant."""
+    wrong, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
+    if context is None or not hasattr(error, "possibilities") or not isinstance(wrong, str):
+        return message
+    from boolweave.data.labels import suggestion
+
+    options = [
+        name for option in context.command.params for name in option.opts if name[:2] == "--"
+    ]
+    return f"No such option: {wrong}{suggestion(wrong, options) or '.'}".replace("'", "")
+
+
+def _help_of(error: Exception) -> str:
+    """The help of the command that was called."""
+    context = getattr(error, "ctx", None)
+    return f"{'boolweave' if context is None else _path_of(context)} --help"
+
+
+def _path_of(context: Any) -> str:
+    name = context.info_name if context.parent is not None else ""
+    return f"boolweave {name}".rstrip()
 
 
 def _one_line(error: BaseException) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from boolweave.cli.options import Completing, Fitting, ReadingOptions
 from boolweave.cli.output import talk
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from boolweave.cli.options import Cluster
     from boolweave.completion import BooleanCompletion
     from boolweave.data.labels import Positions
-    from boolweave.data.observations import Absent
+    from boolweave.data.observations import Absent, Observations
+    from boolweave.data.observed import ObservedEntries
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.io import Reading
     from boolweave.io.cells import Seen
@@ -32,6 +33,12 @@ if TYPE_CHECKING:
 WORTH_KEEPING = 60.0
 # Seconds until a scheduler must have answered.
 PATIENCE = 10.0
+
+# What can be done about how columns were encoded.
+ENCODING = (
+    "--encode 'COLUMN=RULE' says it otherwise, --use and --drop pick columns, --missing names "
+    "codes for no answer; --encode never refuses such tables"
+)
 
 DELIMITERS = {"\\t": "\t", "tab": "\t", "space": " ", "comma": ","}
 
@@ -47,12 +54,15 @@ def command_line() -> str:
 def read_input(
     source: str | list[str], how: ReadingOptions, quiet: bool, absent: Absent = "zero",
     max_memory: str | None = None, times: str | None = None, zeros: Zeros = "exact",
+    keep: bool = False,
 ) -> Reading:  # fmt: skip
     """Read the input and say how it was understood."""
     from boolweave import io
     from boolweave.fit.memory import in_bytes
     from boolweave.io.dialect import Dialect
 
+    words = how.words()
+    _check_rules(how.encode)
     with without_panic_reports():
         contents = io.read(
             source,
@@ -62,9 +72,10 @@ def read_input(
                 layout=how.layout,
                 header=how.header,
                 labels=how.labels,
-                columns=tuple(name.strip() for name in how.columns.split(","))
-                if how.columns
-                else (),
+                columns=_names(how.columns),
+                use=_names(how.use),
+                drop=_names(how.drop),
+                index=how.index,
             ),
             above=_above(how.above),
             absent=how.absent,
@@ -73,9 +84,30 @@ def read_input(
             times=times,
             max_memory=None if max_memory is None else in_bytes(max_memory),
             zeros=zeros,
+            words=words,
+            encode=how.encode,
+            keep=keep,
         )
     talk(f"{contents.name}: {contents.guess}", quiet)
+    if contents.encoded is not None:
+        for line in (*contents.encoded.in_words(), ENCODING):
+            talk(line, quiet)
     return contents
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",")) if text else ()
+
+
+def _check_rules(encode: str) -> None:
+    """Find mistakes in --encode before the file is read."""
+    if encode not in ("auto", "never", "always"):
+        from boolweave.encoding.rules import parse_rules
+
+        try:
+            parse_rules(encode)
+        except ValueError as error:
+            raise ValueError(f"--encode: expected auto, never or rules: {error}") from None
 
 
 def zeros_of(
@@ -88,7 +120,8 @@ def zeros_of(
     on_cluster = where is not None and (where.scheduler or where.local_cluster)
     if chosen["objective"] == "errors" or fitting.product == "xor" or on_cluster:
         return "exact"
-    return fitting.zeros or "auto"
+    treatment: Zeros = fitting.parameters().get("zeros", "auto")
+    return treatment
 
 
 @contextmanager
@@ -158,6 +191,59 @@ def client_of(where: Cluster, quiet: bool) -> Iterator[Client | None]:
             client = stack.enter_context(Client(cluster))
         talk(f"dashboard: {client.dashboard_link}", quiet)
         yield client
+
+
+def check_factor_options(
+    how: Fitting, objective: Literal["errors", "posterior"], where: Cluster | None = None
+) -> dict[str, Any]:
+    """The parameters of a factorization, found to be right before a file is read."""
+    from boolweave.estimator import BooleanMatrixFactorization
+    from boolweave.estimator.parameters import with_objective
+
+    chosen = with_objective(how.parameters(), objective)
+    if where is not None and (where.scheduler or where.local_cluster):
+        chosen["objective"] = how.objective or "posterior"
+    with parameters_as_options():
+        BooleanMatrixFactorization(**chosen)._validate_params()
+    if how.max_memory is not None:
+        from boolweave.fit.memory import in_bytes
+
+        in_bytes(how.max_memory)
+    return chosen
+
+
+def check_completion_options(how: Fitting, more: Completing) -> None:
+    """Find wrong parameters of a completion before a file is read."""
+    from boolweave.completion import BooleanCompletion
+
+    with parameters_as_options():
+        BooleanCompletion(**how.parameters(), **more.parameters())._validate_params()
+
+
+@contextmanager
+def parameters_as_options() -> Iterator[None]:
+    """Turn an error about a parameter of an estimator into one about an option."""
+    try:
+        yield
+    except ValueError as error:
+        found = re.match(
+            r"The '(\w+)' parameter of \w+ must be (.*)\. Got (.*) instead\.", str(error)
+        )
+        if found is None:
+            raise
+        name, expected, got = found.groups()
+        option = {"random_state": "seed"}.get(name, name).replace("_", "-")
+        for before, after in (
+            ("an int in the range", "a whole number in"),
+            ("a float in the range", "a number in"),
+            ("a str among", "one of"),
+            (" or None", ""),
+        ):
+            expected = expected.replace(before, after)
+        expected = re.sub(r"(, |^)an instance of '[\w.]+'", "", expected)
+        expected = re.sub(r"one of \{('\w+')\}", r"\1", expected)
+        expected = re.sub(r",? (?:or )?('\w+')$", r" or \1", expected)
+        raise ValueError(f"--{option}: expected {expected}, got {got}") from None
 
 
 def fit_factors(
@@ -267,7 +353,7 @@ def load_model(path: Path) -> Model:
 
 
 def find_positions(
-    model: Model, wanted: Sequence[str], axis: Literal["row", "column"],
+    seen: ObservedEntries, wanted: Sequence[str], axis: Literal["row", "column"],
     source: str | None = None,
 ) -> Positions:  # fmt: skip
     """Positions of rows or columns by label, or by number from 1 where there are no labels.
@@ -278,7 +364,6 @@ def find_positions(
 
     from boolweave.data.labels import positions
 
-    seen = model.observations_
     labels, size = (
         (seen.row_labels, seen.n_rows) if axis == "row" else (seen.column_labels, seen.n_columns)
     )
@@ -296,3 +381,42 @@ def find_positions(
                 f"got {name!r}"
             )
     return np.array([int(number) - 1 for number in numbers], dtype=np.intp)
+
+
+def read_new_rows(model: Model, source: str, how: ReadingOptions, quiet: bool) -> Observations:
+    """New rows from a file, their columns in the order of the model, by name where both have names.
+
+    What the file does not have is missing.
+    """
+    import numpy as np
+
+    from boolweave.data.labels import find_labels, suggestion
+    from boolweave.data.observations import Observations
+    from boolweave.io.files import listed
+
+    fitted = model.observations_
+    new = read_input(source, how, quiet, model.absent).observations.to_local()
+    expected, given = fitted.column_labels, new.column_labels
+    if expected is None or given is None:
+        if new.n_columns != fitted.n_columns:
+            raise ValueError(
+                f"{source}: expected {fitted.n_columns} columns, as the model has, got "
+                f"{new.n_columns}; give columns names to match them by"
+            )
+        place = np.arange(new.n_columns)
+    else:
+        place, known = find_labels(given, expected)
+        if not known.all():
+            name = str(given[~known][0])
+            raise ValueError(
+                f"{source}: the model has no column named {name!r}"
+                f"{suggestion(name, expected.tolist())}"
+            )
+        absent = np.setdiff1d(np.arange(fitted.n_columns), place)
+        if len(absent):
+            names = listed(expected[absent].tolist(), 4)
+            talk(f"{source}: {len(absent)} columns of the model are missing: {names}", quiet)
+    return Observations.from_triples(
+        new.rows_of_entries(), place[new.indices], new.values,
+        shape=(new.n_rows, fitted.n_columns), row_labels=new.row_labels, column_labels=expected,
+    )  # fmt: skip

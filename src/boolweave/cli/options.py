@@ -15,11 +15,14 @@ import typing
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from boolweave.cli.process import INTERRUPTED, catch_interruptions, ignore_output
+
+if TYPE_CHECKING:
+    from boolweave.data.words import Words
 
 Source = Annotated[
     str, typer.Argument(metavar="INPUT", help="The file; - is standard input.", show_default=False)
@@ -37,6 +40,19 @@ ModelFile = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="For machines.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing.")]
 Jobs = Annotated[int, typer.Option("--jobs", "--n-jobs", "-j", help="Threads; -1 for all cores.")]
+
+NounsOption = Annotated[
+    str | None,
+    typer.Option("--nouns", metavar="ROWS,COLUMNS", help="What these are, such as users,films."),
+]
+VerbOption = Annotated[
+    str,
+    typer.Option("--verb", help="What a row does to the columns where it has ones: liked, owns."),
+]
+NewRows = Annotated[
+    str | None,
+    typer.Option("--new", metavar="FILE", help="A table of new rows, in place of those fitted."),
+]
 
 
 def _option(panel: str, help: str, *names: str, default: object = None, **more: Any) -> Any:
@@ -57,7 +73,7 @@ def as_options(message: str) -> str:
 
     def option(found: re.Match[str]) -> str:
         verb, name, value = found.groups()
-        words = [f"--{name.replace('_', '-')}", *([value] if value else [])]
+        words = [f"--{name.replace('_', '-')}", *([value.replace(" ", "")] if value else [])]
         if (name, value) == ("header", "False"):
             words = ["--no-header"]
         return " ".join([*(["say"] if verb else []), *words])
@@ -65,7 +81,18 @@ def as_options(message: str) -> str:
     groups = ReadingOptions, Fitting, Completing
     fields = [field.name for group in groups for field in dataclasses.fields(group)]
     names = "|".join([*fields, "times"])
-    return re.sub(rf'(pass )?`({names})(?:="?(\w+)"?)?`', option, message)
+    return re.sub(rf'(pass )?`({names})(?:="?\[?([\w.,+ -]+)\]?"?)?`', option, message)
+
+
+# How zeros of sparse input can be treated: what --zeros says, if it does not say how they look.
+TREATMENTS = ("auto", "exact", "collective")
+
+# An option of two groups: of the reader, and of the fit.
+_zeros = _read(
+    "What zeros look like beside 0, false, no and n, such as nein,-. Of sparse input: exact treats "
+    "each zero by itself, collective all zeros of a row at once, for large matrices; auto chooses.",
+    metavar="WORD,WORD|auto|exact|collective",
+)
 
 
 @dataclass(frozen=True)
@@ -73,7 +100,7 @@ class ReadingOptions:
     """How a file is read."""
 
     input_format: str | None = _read(
-        "csv, parquet, arrow, mtx, npz, fimi, movielens or png; else the file tells."
+        "csv, parquet, arrow, xlsx, mtx, npz, fimi, movielens or png; else the file tells."
     )
     layout: Literal["wide", "triples", "pairs"] | None = _read(
         "wide: a line per row; triples: row, column, value; pairs: row, column of ones."
@@ -99,6 +126,40 @@ class ReadingOptions:
     duplicates: Literal["error", "majority"] = _read(
         "Where one entry is given as both 0 and 1.", default="error"
     )
+    ones: str | None = _read(
+        "What ones look like beside 1, true, yes and y, such as ja,x.", metavar="WORD,WORD"
+    )
+    zeros: str | None = _zeros
+    missing: str | None = _read(
+        "What missing cells look like beside empty ones, NA and ?, such as -,.,99.",
+        metavar="WORD,WORD",
+    )
+    use: str | None = _read(
+        "The columns of a wide table that are used, by name or by number from 1.",
+        metavar="COLUMN,COLUMN",
+    )
+    drop: str | None = _read("Its columns that are left out.", metavar="COLUMN,COLUMN")
+    index: str | None = _read("The column that holds the names of its rows.", metavar="COLUMN")
+    encode: str = _read(
+        "Columns that are no 0/1: auto turns categories, numbers and dates into such columns; "
+        "never refuses them; rules such as 'age=40,60;hobby=split:,;zip=category' are about "
+        "single ones.",
+        metavar="auto|never|RULES", default="auto",
+    )  # fmt: skip
+
+    def words(self) -> Words:
+        """What ones, zeros and missing cells look like."""
+        from boolweave.data.words import Words
+
+        zeros = None if self.zeros in TREATMENTS else self.zeros
+        try:
+            return Words.of(*map(_words, (self.ones, zeros, self.missing)))
+        except ValueError as error:
+            raise ValueError(as_options(str(error))) from None
+
+
+def _words(text: str | None) -> list[str] | None:
+    return None if text is None else text.split(",")
 
 
 @dataclass(frozen=True)
@@ -150,9 +211,7 @@ class Fitting:
     n_init: str | None = _fit("Number of starts.", metavar="N|auto")
     messages: Literal["auto", "uint8", "float32"] | None = _fit("How messages are stored.")
     decimation: float | None = _fit("Share of the entries to fix at a time.")
-    zeros: Literal["auto", "exact", "collective"] | None = _fit(
-        "Sparse input: each zero by itself, or all zeros of a row at once, for large matrices."
-    )
+    zeros: str | None = _zeros
     checkpoint: str | None = _fit(
         "Where a long run keeps what it needs to go on after a crash.", metavar="DIRECTORY|URL"
     )
@@ -166,7 +225,10 @@ class Fitting:
 
     def parameters(self) -> dict[str, Any]:
         """The estimator's parameters; those not given keep its defaults."""
-        return _given(self)
+        given = _given(self)
+        if self.zeros not in TREATMENTS:  # it says how zeros look
+            given.pop("zeros", None)
+        return given
 
 
 # Parameters that are a number, or a word in its place.
@@ -230,7 +292,7 @@ class Writing:
     """Where the answer goes."""
 
     output: Path | None = _write("A file instead of standard output.", "--output", "-o")
-    format: str | None = _write("csv, tsv, parquet, arrow, json; else by suffix.")
+    format: str | None = _write("csv, tsv, parquet, arrow, json, xlsx; else by suffix.")
     json: bool = _write("For machines, to standard output.", "--json", default=False)
     quiet: bool = _write("Say nothing.", "--quiet", "-q", default=False)
 
@@ -261,8 +323,10 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(**given: object) -> None:
         debug = given.pop("debug")
-        for name, group in groups.items():
-            given[name] = group(**{field: given.pop(field) for field in _options_of(group)})
+        fields = {name: _options_of(group) for name, group in groups.items()}
+        made = {name: groups[name](**{f: given[f] for f in own}) for name, own in fields.items()}
+        shared = {field for own in fields.values() for field in own}  # some by two groups
+        given = {name: value for name, value in given.items() if name not in shared} | made
         catch_interruptions()
         try:
             command(**given)

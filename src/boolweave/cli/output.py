@@ -17,14 +17,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from boolweave.cli.options import Writing
-    from boolweave.estimator import BooleanMatrixFactorization
 
 PICTURES = (".png", ".svg", ".pdf")
 
 _BY_SUFFIX = {
     ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet",
     ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".json": "json", ".npz": "npz",
-    ".png": "png",
+    ".png": "png", ".xlsx": "xlsx",
 }  # fmt: skip
 
 
@@ -32,6 +31,12 @@ def talk(message: str, quiet: bool) -> None:
     """Write a line to standard error, where the answer does not go."""
     if not quiet:
         typer.echo(message, err=True)
+
+
+def in_words(writing: Writing) -> bool:
+    """Whether somebody reads the answer: on a terminal, and where no file or format is named."""
+    plain = (writing.output, writing.format, writing.json) == (None, None, False)
+    return plain and sys.stdout.isatty()
 
 
 def put_json(answer: object) -> None:
@@ -54,7 +59,12 @@ def check_output(writing: Writing, formats: tuple[str, ...] | None = None) -> st
     from boolweave.io.write import TABLE_FORMATS
 
     kind = output_format(writing.output, writing.format, formats or TABLE_FORMATS)
-    binary = kind in ("npz", "png") or (kind in ("parquet", "arrow") and sys.stdout.isatty())
+    if kind == "xlsx":
+        from boolweave.io.tables.excel import check_writer
+
+        check_writer()
+    binary = kind in ("npz", "png", "xlsx")
+    binary |= kind in ("parquet", "arrow") and sys.stdout.isatty()
     if binary and writing.output is None:
         raise ValueError(f"--format {kind} needs a file: name it with --output")
     check_folder(writing.output)
@@ -135,9 +145,13 @@ def check_report(path: Path, option: str) -> None:
     check_folder(path, option)
     if path.suffix.lower() not in {".html", ".htm"} and not is_stream(path):
         raise ValueError(f"{option}: expected a name that ends in .html, got {str(path)!r}")
-    missing = [name for name in ("plotly", "jinja2") if find_spec(name) is None]
-    if missing:
-        raise ValueError(f"a report needs {' and '.join(missing)}: pip install 'boolweave[report]'")
+    check_report_packages()
+
+
+def check_report_packages() -> None:
+    """Find a missing package before the work is done."""
+    if find_spec("jinja2") is None:
+        raise ValueError("a report needs jinja2: pip install 'boolweave[report]'")
 
 
 def save_picture(figure: Figure, path: Path) -> None:
@@ -146,38 +160,3 @@ def save_picture(figure: Figure, path: Path) -> None:
 
     with replacing(path) as file:
         figure.savefig(file, format=path.suffix[1:].lower())
-
-
-def factor_table(model: BooleanMatrixFactorization, *, full: bool) -> pl.DataFrame:
-    """Factors in long form: factor, axis, label, member, probability; the members, or everyone."""
-    import numpy as np
-    import polars as pl
-
-    from boolweave.io.write import column_names, row_names
-    from boolweave.model.odds import sigmoid
-
-    seen = model.observations_
-    parts = []
-    for axis, names, odds, inside in (
-        ("row", row_names(seen), model.row_log_odds_.T, model.row_log_odds_.T > 0),
-        ("column", column_names(seen), model.column_log_odds_, model.components_ > 0),
-    ):
-        labels = np.array(names, dtype=object)
-        for k in range(len(odds)):
-            chosen = np.arange(len(labels)) if full else np.flatnonzero(inside[k])
-            chance = sigmoid(odds[k, chosen])
-            parts.append(
-                pl.DataFrame(
-                    {
-                        "factor": pl.Series([k + 1] * len(chosen), dtype=pl.Int32),
-                        "axis": pl.Series([axis] * len(chosen), dtype=pl.String),
-                        "label": pl.Series(labels[chosen].tolist(), dtype=pl.String),
-                        "member": pl.Series(inside[k, chosen].astype(np.uint8), dtype=pl.UInt8),
-                        "probability": pl.Series(chance.round(6), dtype=pl.Float64),
-                    }
-                )
-            )
-    table = pl.concat(parts)
-    order = pl.col("axis").replace_strict({"row": 0, "column": 1})
-    table = table.sort("factor", order, maintain_order=True)
-    return table if full else table.drop("member")

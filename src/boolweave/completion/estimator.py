@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from boolweave import cautions
-from boolweave.completion.answers import dense, explaining, recommending, saving
+from boolweave.completion.answers import dense, saving, scoring
+from boolweave.completion.answers.fitted import FittedCompletion
 from boolweave.completion.choice.selection import Wanted
 from boolweave.completion.features import encoded_features, levels_of
 from boolweave.completion.fitting import Fitted, fit, refit
 from boolweave.completion.growing import joined
 from boolweave.completion.table import Table
 from boolweave.completion.tasks import Runner
-from boolweave.data.labels import check_order, pairs
+from boolweave.data.frames import Frame
+from boolweave.data.labels import check_order
 from boolweave.data.observations import Observations
+from boolweave.data.splits import Entries
 from boolweave.data.weights import entry_weights
-from boolweave.model.odds import sigmoid
 from boolweave.runtime.progress import task_progress
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
-    from boolweave.completion.answers.explanation import CompletionExplanation
-    from boolweave.completion.answers.new_rows import FoldIn
-    from boolweave.completion.answers.recommending import CompletionRecommendations
-    from boolweave.completion.chain import Member
     from boolweave.completion.ensemble import Ensemble
 
     Doubles = NDArray[np.float64]
@@ -43,7 +41,7 @@ if TYPE_CHECKING:
 FIT_PARAMETERS = ("ratings", "sample_weight", "row_features", "column_features")
 
 
-class BooleanCompletion(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class BooleanCompletion(FittedCompletion):
     """Probabilities of the entries of a 0/1 table that were not seen.
 
     Every row and every column has an offset; rows have positions, and columns slopes, along a few
@@ -200,6 +198,7 @@ class BooleanCompletion(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 table, self._wanted(), self.n_members, self._seed(), self._runner(),
                 self.max_time, say,
             )  # fmt: skip
+        self._frame = Frame.of(X)
         return self._keep(table, found)
 
     def partial_fit(
@@ -256,6 +255,8 @@ class BooleanCompletion(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 self.max_time, say,
             )  # fmt: skip
         self.n_features_in_ = seen.n_columns
+        if self._frame is not None:  # by labels: the names themselves are those of the first table
+            self._frame = replace(self._frame, rows=None, columns=None)
         return self._keep(table, Fitted(ensemble, self.selection_, stopped))
 
     def _keep(self, table: Table, found: Fitted) -> Self:
@@ -272,7 +273,7 @@ class BooleanCompletion(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             None if value == "auto" else int(value)
             for value in (self.n_directions, self.n_layers, self.n_components)
         ]
-        return Wanted(chosen[0], chosen[1], chosen[2], self.n_jobs)
+        return Wanted(chosen[0], chosen[1], chosen[2], self.n_jobs, self.n_members)
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31))
@@ -299,90 +300,18 @@ class BooleanCompletion(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             check_order(seen.column_labels, self.observations_.column_labels)
         return seen
 
-    # ------------------------------------------------------------ views
-
-    @property
-    def members_(self) -> tuple[Member, ...]:
-        """All members, family by family."""
-        return tuple(member for family in self.ensemble_.families for member in family.members)
-
-    @property
-    def row_bias_(self) -> Doubles:
-        """Mean offsets of the rows, (M,)."""
-        return self._bias("rows", self.ensemble_.shape[0])
-
-    @property
-    def column_bias_(self) -> Doubles:
-        """Mean offsets of the columns, (N,)."""
-        return self._bias("columns", self.ensemble_.shape[1])
-
-    def _bias(self, side: str, n: int) -> Doubles:
-        offsets = [getattr(member, side)[:, -1] for member in self.members_]
-        return np.mean(offsets, axis=0, dtype=np.float64) if offsets else np.zeros(n)
-
     # ------------------------------------------------------------ using the fit
-
-    def predict_proba(self, rows: Any, cols: ArrayLike | None = None) -> Doubles:
-        """P(o = 1), the probability that a one would be seen.
-
-        Parameters
-        ----------
-        rows, cols : arrays of equal length
-            Pairs of positions, or of labels where the fitted data had them. Without `cols`, `rows`
-            is a matrix as in `fit` whose rows are new; they are folded in.
-
-        Returns
-        -------
-        (len,) array, or (rows, N) without `cols`
-        """
-        check_is_fitted(self, "ensemble_")
-        if cols is None:
-            new = self._fold_in(rows)
-            return dense.row_probabilities(new, np.arange(new.shape[0]))
-        return self.ensemble_.probabilities(*pairs(rows, cols, self.observations_))
-
-    def predict(self, rows: Any, cols: ArrayLike | None = None) -> NDArray[np.uint8]:
-        """The more probable value, 0 or 1, with arguments as in `predict_proba`."""
-        return (self.predict_proba(rows, cols) > 0.5).astype(np.uint8)
-
-    def predict_interval(
-        self, rows: ArrayLike, cols: ArrayLike, coverage: float = 0.9
-    ) -> tuple[Doubles, Doubles]:
-        """Between which probabilities the members lie.
-
-        The log-odds of the members are taken to be normal; an interval says how sure the model is
-        of a probability, given few or many entries, not how sure one can be of the entry.
-
-        Parameters
-        ----------
-        rows, cols : arrays of equal length, positions or labels
-        coverage : float between 0 and 1
-            Share of the members' distribution within the interval.
-
-        Returns
-        -------
-        low, high : (len,) arrays
-        """
-        from scipy.special import ndtri
-
-        check_is_fitted(self, "ensemble_")
-        if not 0 < coverage < 1:
-            raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}")
-        at = pairs(rows, cols, self.observations_)
-        odds, spread = self.ensemble_.log_odds(*at), self.ensemble_.spread(*at)
-        width = ndtri((1 + coverage) / 2) * spread
-        return sigmoid(odds - width), sigmoid(odds + width)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Accuracy on the observed entries of X, each predicted from the others of its row.
 
-        The entries of a row are dealt in turn into five parts. Each part is hidden once; the row is
-        folded in with the rest, and the hidden entries are predicted.
+        The entries of a row are dealt in turn into five parts. Each part is hidden once and
+        predicted from the rest. `model_selection.Entries` are predicted as those of the fit are.
         """
-        from boolweave.completion.answers.scoring import accuracy_of_rows
-
         check_is_fitted(self, "ensemble_")
-        return accuracy_of_rows(self._folding, self._observe(X, reset=False))
+        if isinstance(X, Entries):
+            return scoring.accuracy_of_entries(self.ensemble_, X)
+        return scoring.accuracy_of_rows(self._folding, self._observe(X, reset=False))
 
     def transform(self, X: Any) -> Doubles:
         """New rows with their holes filled by probabilities, (rows, N); what was seen stays.
@@ -416,40 +345,6 @@ class BooleanCompletion(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         filled[seen.rows_of_entries(), seen.indices] = seen.values
         return filled
 
-    def recommend(self, rows: ArrayLike, n: int = 10) -> CompletionRecommendations:
-        """The n columns of each row that were not observed and are most probably 1, and why.
-
-        Parameters
-        ----------
-        rows : positions, or labels where the fitted data had them
-        n : int
-            How many columns for each row.
-
-        Returns
-        -------
-        CompletionRecommendations
-            With ``rows`` (R,), ``columns`` (R, n), ``probabilities`` (R, n) and ``reasons``.
-        """
-        check_is_fitted(self, "ensemble_")
-        return recommending.recommend(self.ensemble_, self.observations_, rows, n)
-
-    def explain(self, row: Any, col: Any) -> CompletionExplanation:
-        """Split the log-odds of a pair into what offsets, directions and Boolean factors add."""
-        check_is_fitted(self, "ensemble_")
-        return explaining.explain(self.ensemble_, self.observations_, row, col)
-
-    def _fold_in(self, X: Any) -> Ensemble:
-        """The ensemble of new rows."""
-        return self._folding.fold_in(self._observe(X, reset=False))
-
-    @property
-    def _folding(self) -> FoldIn:
-        from boolweave.completion.answers.new_rows import FoldIn
-
-        scales = self.table_.count_scales
-        assert scales is not None
-        return FoldIn(self.ensemble_, scales[0], self.n_jobs)
-
     # ------------------------------------------------------------ files
 
     def save(self, path: str | Path) -> None:
@@ -463,6 +358,8 @@ class BooleanCompletion(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             "row_features": table.row_features.here[:, 2:],
             "column_features": table.column_features.here[:, 2:],
         }
+        if self._frame is not None:
+            fitted["table"] = self._frame.as_stored()
         if table.n_levels > 2:
             fitted["levels"] = table.levels
         if table.weights is not None:
@@ -489,6 +386,7 @@ class BooleanCompletion(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             table, Fitted(stored.ensemble, list(stored.selection), bool(fitted["interrupted"]))
         )
         model.provenance_ = dict(fitted["provenance"])
+        model._frame = Frame.stored(fitted.get("table"))
         return model
 
     def __sklearn_tags__(self) -> Any:

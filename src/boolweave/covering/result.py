@@ -48,6 +48,8 @@ class Cover(Result):
         The share of the ones that the first 1, 2, …, K factors cover.
     coverage : float
         The share that all of them cover.
+    missing : csr_array or None
+        Where nothing was observed; everything that is neither this nor a one is a zero.
     """
 
     n_fixed: int = 0
@@ -55,6 +57,7 @@ class Cover(Result):
     missed: NDArray[np.int64] = field(default_factory=_no_pairs, repr=False)
     false_ones: NDArray[np.int64] = field(default_factory=_no_pairs, repr=False)
     curve: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0), repr=False)
+    missing: sparse.csr_array | None = field(default=None, repr=False)
 
     @property
     def coverage(self) -> float:
@@ -98,6 +101,7 @@ def cover_of(
         missed=missed,
         false_ones=false,
         curve=curve,
+        missing=matrix.missing,
     )
 
 

@@ -10,9 +10,10 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from boolweave.data.words import MISSING as MISSING
+from boolweave.data.words import USUAL, WRONG, Words, is_missing
 from boolweave.runtime.types import Array
 
-MISSING = 2  # the code of a missing cell, beside 0 and 1
 CELLS = "cells must be 0, 1 or missing (NaN)"
 
 Place = Callable[[int], str]  # position of a cell in its array -> "row 3, column 'age'"
@@ -25,24 +26,22 @@ def check_option(name: str, value: object, options: Sequence[str]) -> None:
         raise ValueError(f"{name} must be {expected}, but got {value!r}")
 
 
-def is_missing(cell: object) -> bool:
-    """Whether a Python object stands for nothing: None, NaN or the NA of pandas."""
-    return (
-        cell is None or type(cell).__name__ == "NAType" or (isinstance(cell, Real) and cell != cell)
-    )
-
-
 # ---------------------------------------------------------------- cells
 
 
-def codes_of(cells: Array, masked: NDArray[np.bool_] | None, place: Place) -> Array:
+def codes_of(
+    cells: Array, masked: NDArray[np.bool_] | None, place: Place, words: Words = USUAL
+) -> Array:
     """Code cells as 0, 1 or MISSING, one byte each, in the shape of `cells`.
 
-    The result may share the memory of `cells`. Masked cells are not looked at.
+    The result may share the memory of `cells`. Masked cells are not looked at. Texts have the
+    spellings of `boolweave.data.words`, and `words` says what others mean.
     """
     kind = cells.dtype.kind
-    if kind == "O":
-        return _codes_of_objects(cells, masked, place)
+    if kind in "OSUT":
+        return _codes_of_objects(cells, masked, place, words)
+    if words.said and kind in "biuf":
+        return _codes_in_words(cells, masked, place, words)
     if kind == "c":
         _refuse_complex(cells.dtype)
     if kind not in "biuf":
@@ -65,16 +64,38 @@ def codes_of(cells: Array, masked: NDArray[np.bool_] | None, place: Place) -> Ar
     return codes
 
 
+def _codes_in_words(
+    cells: Array, masked: NDArray[np.bool_] | None, place: Place, words: Words
+) -> NDArray[np.uint8]:
+    """Code numbers some of which the user has spoken of."""
+    codes = words.number_codes(cells)
+    if masked is not None:
+        codes[masked] = MISSING
+    if (codes == WRONG).any():
+        position = int(np.argmax(codes == WRONG))
+        _refuse_value(cells.flat[position].item(), place(position))
+    return codes
+
+
 def _codes_of_objects(
-    cells: Array, masked: NDArray[np.bool_] | None, place: Place
+    cells: Array, masked: NDArray[np.bool_] | None, place: Place, words: Words
 ) -> NDArray[np.uint8]:
     codes = np.full(cells.size, MISSING, dtype=np.uint8)
     hidden = np.zeros(cells.size, dtype=bool) if masked is None else masked.ravel()
-    for position, cell in enumerate(cells.flat):
+    known: dict[str | bytes, int] = {}
+    for position, cell in enumerate(cells.ravel().tolist()):
         if hidden[position] or is_missing(cell):
             continue
         if isinstance(cell, str | bytes):
-            _refuse_text(cell, place(position))
+            if cell not in known:
+                known[cell] = words.code(cell)
+            if known[cell] == WRONG:
+                _refuse_text(cell, place(position))
+            codes[position] = known[cell]
+            continue
+        if words.said and (code := words.code(cell)) != WRONG:
+            codes[position] = code
+            continue
         if isinstance(cell, Complex) and not isinstance(cell, Real):
             _refuse_complex(type(cell).__name__)
         if not isinstance(cell, Real | Decimal | np.bool_):
@@ -92,15 +113,17 @@ def _codes_of_objects(
 
 def _refuse_value(value: object, place: str) -> NoReturn:
     raise ValueError(
-        f"{CELLS}, but {place} holds {value!r}; turn the data into 0 and 1, "
-        "for example with `data > 0`, and unknown cells into NaN"
+        f"{CELLS}, but {place} holds {value!r}; turn the data into 0 and 1 with "
+        "boolweave.TableEncoder, or say which cells are `ones`, `zeros` and `missing` in "
+        "Observations.from_data"
     )
 
 
 def _refuse_text(value: object, place: str) -> NoReturn:
     raise ValueError(
-        f"{CELLS}, but {place} holds the text {value!r}; turn text into numbers, "
-        'for example with `.astype(float)` or `data == "yes"`'
+        f"{CELLS}, yes or no, but {place} holds the text {value!r}; turn categories into 0 and 1 "
+        "with boolweave.TableEncoder, or say which cells are `ones`, `zeros` and `missing` in "
+        "Observations.from_data"
     )
 
 
@@ -109,16 +132,9 @@ def _refuse_complex(kind: object) -> NoReturn:
 
 
 def _refuse_dtype(cells: Array, place: Place) -> NDArray[np.uint8]:
-    """Raise for text, dates and the like; an array without a cell offends nobody."""
+    """Raise for dates and the like; an array without a cell offends nobody."""
     if cells.size == 0:
         return np.empty(cells.shape, dtype=np.uint8)
-    if cells.dtype.kind == "S":
-        _refuse_text(cells.flat[0].item(), place(0))
-    if cells.dtype.kind in "UT":
-        # NumPy writes the numbers beside a text as texts too: name the one that is no number.
-        texts = cells.astype(np.str_)
-        position = int(np.argmax(~np.isin(texts, ["0", "1", "0.0", "1.0", "nan"])))
-        _refuse_text(str(texts.flat[position]), place(position))
     raise TypeError(
         f"{CELLS}, but {place(0)} holds {cells.flat[0]!s} of type {cells.dtype}; "
         "pass numbers or Booleans"

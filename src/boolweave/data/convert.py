@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from boolweave.data.cells import MISSING, check_option, codes_of
+from boolweave.data.cells import check_option, codes_of
 from boolweave.data.entries import (
     CompressedRows,
     Packed,
@@ -24,6 +24,7 @@ from boolweave.data.entries import (
     rows_from_packed,
 )
 from boolweave.data.labels import Labels, check_labels, find_labels, place_of
+from boolweave.data.words import MISSING, USUAL, WRONG, Words
 from boolweave.runtime.types import Array, Integers
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ Names: TypeAlias = Iterable[object] | None
 # ---------------------------------------------------------------- arrays
 
 
-def from_dense(array: ArrayLike, row_labels: Names, column_labels: Names) -> CompressedRows:
+def from_dense(
+    array: ArrayLike, row_labels: Names, column_labels: Names, words: Words = USUAL
+) -> CompressedRows:
     """Take the entries of a 0/1/NaN array, a masked array or nested lists."""
     try:
         cells = np.asarray(array)
@@ -58,7 +61,7 @@ def from_dense(array: ArrayLike, row_labels: Names, column_labels: Names) -> Com
     masked = None
     if isinstance(array, np.ma.MaskedArray) and array.mask is not np.ma.nomask:
         masked = np.ma.getmaskarray(array)
-    return rows_from_codes(codes_of(cells, masked, place), *labels)
+    return rows_from_codes(codes_of(cells, masked, place, words), *labels)
 
 
 def from_codes(
@@ -152,8 +155,8 @@ def _coded(
     """Turn triples into indices and codes, and find their shape and labels."""
     cells = np.asarray(values)
     n_rows, n_columns = (None, None) if shape is None else check_shape(shape)
-    row, row_names, n_rows = _positions(rows, row_labels, n_rows, "row")
-    column, column_names, n_columns = _positions(columns, column_labels, n_columns, "column")
+    row, row_names, n_rows = positions_of(rows, row_labels, n_rows, "row")
+    column, column_names, n_columns = positions_of(columns, column_labels, n_columns, "column")
     if cells.ndim != 1 or not len(row) == len(column) == len(cells):
         raise ValueError(
             "rows, columns and values must be 1-D and of one length, but they have "
@@ -169,7 +172,7 @@ def _coded(
     return row, column, codes, (n_rows, n_columns), (row_names, column_names)
 
 
-def _positions(
+def positions_of(
     index: ArrayLike, names: Names, length: int | None, axis: str
 ) -> tuple[Integers, Labels | None, int]:
     """Turn indices or labels of one axis into indices, and find its labels and its length."""
@@ -257,7 +260,7 @@ def is_table(data: object) -> bool:
     return isinstance(frame, nw.DataFrame | nw.LazyFrame)
 
 
-def from_table(table: Any) -> CompressedRows:
+def from_table(table: Any, words: Words = USUAL) -> CompressedRows:
     """Take the entries of a wide table; its names become labels."""
     import narwhals.stable.v1 as nw
 
@@ -275,17 +278,24 @@ def from_table(table: Any) -> CompressedRows:
             "collect a lazy table first, and use Observations.from_data for other kinds of input"
         ) from error
     row_labels: Any = _index_labels(nw.maybe_get_index(frame))
-    text = (nw.String, nw.Categorical, nw.Enum)
-    if row_labels is None and names and isinstance(frame.schema[names[0]], text):
-        row_labels = frame.get_column(names[0]).to_list()
-        names = names[1:]
+    if row_labels is None and names and is_text(frame.schema[names[0]]):
+        first = frame.get_column(names[0]).to_list()
+        if not first or any(words.code(cell) == WRONG for cell in set(first)):  # names, no cells
+            row_labels, names = first, names[1:]
     if not names:
         return from_dense(np.empty((len(frame), 0), dtype=np.uint8), row_labels, None)
     # The columns from the end, because a name that is no text could not be selected by itself.
     frame = frame.select(nw.nth(*range(len(frame.columns) - len(names), len(frame.columns))))
     # Booleans become numbers first: with nulls they would become Python objects.
     cells = frame.with_columns(nw.selectors.boolean().cast(nw.Int8)).to_numpy()
-    return from_dense(cells, row_labels, None if names_count else names)
+    return from_dense(cells, row_labels, None if names_count else names, words)
+
+
+def is_text(dtype: object) -> bool:
+    """Whether a column of this type, of narwhals, holds text."""
+    import narwhals.stable.v1 as nw
+
+    return isinstance(dtype, nw.String | nw.Categorical | nw.Enum)
 
 
 def _index_labels(index: Any) -> list[object] | None:

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from boolweave.data.cells import MISSING
 from boolweave.data.labels import Labels, check_labels, place_of
+from boolweave.data.words import MISSING
 from boolweave.runtime.storage import iterate_chunks
 from boolweave.runtime.types import Array, Integers
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import sys
+import warnings
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from boolweave.data.cells import is_missing
+from boolweave.data.words import is_missing
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
     from boolweave.data.observed import ObservedEntries
 
 Labels = NDArray[np.str_]
@@ -113,19 +114,46 @@ def find_labels(
 
 
 def positions(
-    wanted: ArrayLike, observations: ObservedEntries, axis: Literal["row", "column"]
+    wanted: object, observations: ObservedEntries, axis: Literal["row", "column"]
 ) -> Positions:
-    """Positions of rows or columns of observations, given by number or by label."""
+    """Positions of rows or columns of observations, given by number or by label, (n,).
+
+    Text is a label. Whole numbers of NumPy are positions. Other whole numbers, as in lists and in
+    the columns of tables, are labels where the labels are whole numbers, and positions elsewhere.
+    """
+    found = positions_of_any_shape(wanted, observations, axis)
+    if found.ndim > 1:
+        raise ValueError(f"{axis}s must be one-dimensional, got {found.ndim} dimensions")
+    return np.atleast_1d(found)
+
+
+def positions_of_any_shape(
+    wanted: object, observations: ObservedEntries, axis: Literal["row", "column"]
+) -> Positions:
+    """`positions` in the shape of what is wanted."""
     size = observations.shape[0 if axis == "row" else 1]
-    array = np.atleast_1d(np.asarray(wanted))
-    if array.ndim != 1:
-        raise ValueError(f"{axis}s must be one-dimensional, got {array.ndim} dimensions")
-    if array.dtype.kind in "OT" and all(isinstance(label, str) for label in array):
+    array = np.asarray(wanted)
+    if array.dtype.kind in "OT" and all(isinstance(label, str) for label in array.ravel()):
         array = array.astype(np.str_)
     if array.dtype.kind == "U":
-        return _by_label(array, observations, axis)
+        return _by_label(array.ravel(), observations, axis).reshape(array.shape)
+    if array.dtype.kind == "O" and all(_is_whole(number) for number in array.ravel()):
+        array = array.astype(np.int64)
     if array.dtype.kind not in "iu" and array.size:
         raise ValueError(f"{axis}s must be whole numbers or labels, got {array.dtype}")
+    labels = observations.row_labels if axis == "row" else observations.column_labels
+    numbers = None if labels is None else _numbers(observations, axis)
+    if numbers is not None and array.size:
+        if not _are_positions(wanted):
+            texts = array.ravel().astype(np.str_)
+            try:
+                return _by_label(texts, observations, axis).reshape(array.shape)
+            except ValueError as error:
+                stop = "" if str(error).endswith("?") else "."
+                raise ValueError(
+                    f"{error}{stop} The {axis}s are named by numbers; positions are NumPy arrays"
+                ) from None
+        _warn_of_both(array, numbers, axis)
     array = array.astype(np.intp)
     outside = (array < 0) | (array >= size)
     if outside.any():
@@ -133,16 +161,89 @@ def positions(
     return array
 
 
-def pairs(
-    rows: ArrayLike, columns: ArrayLike, observations: ObservedEntries
-) -> tuple[Positions, Positions]:
-    """Positions of pairs of a row and a column, each given by number or by label."""
-    m, n = positions(rows, observations, "row"), positions(columns, observations, "column")
-    if len(m) != len(n):
-        raise ValueError(
-            f"rows and cols are pairs and must have one length, got {len(m)} and {len(n)}"
+def whole_numbers(labels: Labels) -> NDArray[np.int64] | None:
+    """The labels as whole numbers, if all of them are, as they are usually written.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from boolweave.data.labels import whole_numbers
+    >>> whole_numbers(np.array(["7", "12"]))
+    array([ 7, 12])
+    >>> whole_numbers(np.array(["007", "Bond"])) is None
+    True
+    """
+    if not len(labels) or not (labels[0][-1:].isdecimal() and labels[-1][-1:].isdecimal()):
+        return None
+    try:
+        numbers = labels.astype(np.int64)
+    except (ValueError, OverflowError):
+        return None
+    return numbers if np.array_equal(numbers.astype(labels.dtype), labels) else None
+
+
+def _numbers(observations: ObservedEntries, axis: str) -> NDArray[np.int64] | None:
+    return observations.row_numbers if axis == "row" else observations.column_numbers
+
+
+def _is_whole(number: object) -> bool:
+    return isinstance(number, int | np.integer) and not isinstance(number, bool | np.bool_)
+
+
+def _are_positions(wanted: object) -> bool:
+    """Whether whole numbers come from NumPy, as `Observations.hide` and `np.arange` give them."""
+    while isinstance(wanted, list | tuple) and len(wanted):
+        wanted = wanted[0]
+    return isinstance(wanted, np.ndarray | np.generic)
+
+
+def _warn_of_both(array: NDArray[np.integer], numbers: NDArray[np.int64], axis: str) -> None:
+    """Warn where positions might have been meant as labels."""
+    if not np.isin(array, numbers).all():
+        return
+    known = array[(array >= 0) & (array < len(numbers))]
+    if len(known) and (numbers[known] != known).any():
+        first = int(array.ravel()[0])
+        warnings.warn(
+            f"{axis}s of this model are named by numbers, and an array of whole numbers is taken "
+            f"for positions, counted from 0: {first} is not the {axis} named {str(first)!r}; give "
+            "names as a list or as text",
+            stacklevel=level_of_caller(),
         )
-    return m, n
+
+
+def level_of_caller() -> int:
+    """The level of the stack at which the user called the package, for `warnings.warn`."""
+    home = str(Path(__file__).parents[1])
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(home):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def pairs(
+    rows: object, columns: object, observations: ObservedEntries
+) -> tuple[Positions, Positions]:
+    """Positions of pairs of a row and a column, each given by number or by label.
+
+    Rows and columns are broadcast against each other as NumPy does it; one row and many columns are
+    as many pairs, and rows (R, 1) and columns (C,) are all pairs (R, C). Single ones are (1,).
+    """
+    m = np.atleast_1d(positions_of_any_shape(rows, observations, "row"))
+    n = np.atleast_1d(positions_of_any_shape(columns, observations, "column"))
+    try:
+        at = np.broadcast_arrays(m, n)
+    except ValueError:
+        raise ValueError(
+            "rows and cols are pairs and must have one length, or shapes that broadcast, got "
+            f"{_size(m)} and {_size(n)}; for all pairs of some rows and columns, give rows as "
+            "(R, 1) and cols as (C,)"
+        ) from None
+    return np.ascontiguousarray(at[0]), np.ascontiguousarray(at[1])
+
+
+def _size(positions: Positions) -> str:
+    return str(len(positions)) if positions.ndim == 1 else str(positions.shape)
 
 
 def _by_label(wanted: Labels, observations: ObservedEntries, axis: str) -> Positions:
@@ -158,12 +259,21 @@ def _by_label(wanted: Labels, observations: ObservedEntries, axis: str) -> Posit
         at, known = find_labels(wanted, labels, order)
     if not known.all():
         name = str(wanted[~known][0])
-        near = _suggestion(name, labels)
+        near = suggestion(name, labels[:MOST_COMPARED].tolist())
         raise ValueError(f"there is no {axis} named {name!r} in the model{near}")
     return at
 
 
-def _suggestion(name: str, labels: Labels) -> str:
-    """Labels that a wrong one may stand for, among the first ones where there are many."""
-    near = difflib.get_close_matches(name, labels[:MOST_COMPARED].tolist(), n=3)
-    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+def suggestion(name: str, known: Sequence[str]) -> str:
+    """What a wrong name may stand for, as the end of a message; nothing if it is like none.
+
+    Examples
+    --------
+    >>> from boolweave.data.labels import suggestion
+    >>> suggestion("beer", ["bear", "wasp"])
+    "; did you mean 'bear'?"
+    """
+    by_letters = {each.casefold(): each for each in reversed(known)}
+    near = difflib.get_close_matches(name.casefold(), by_letters, n=3)
+    found = [by_letters[each] for each in near]
+    return f"; did you mean {' or '.join(map(repr, found))}?" if found else ""

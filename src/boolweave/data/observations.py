@@ -3,35 +3,34 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from boolweave.data import convert, sparse
-from boolweave.data.cells import check_option
 from boolweave.data.entries import CompressedRows, checked
 from boolweave.data.labels import Labels
 from boolweave.data.observed import ObservedEntries
+from boolweave.data.sources import Absent as Absent
+from boolweave.data.sources import Duplicates as Duplicates
+from boolweave.data.sources import Sources
 from boolweave.runtime.storage import is_in_file, iterate_blocks, iterate_chunks
 from boolweave.runtime.types import Array, Integers
 
 # Entries that are looked at in one go, where each needs some hundred bytes.
 ENTRIES_PER_CHUNK = 1 << 16
 
-Absent = Literal["zero", "missing"]
 RandomState = int | np.random.Generator | None
-Duplicates = Literal["error", "majority"]
 # What is left, and the rows, columns and values of what was hidden.
 Split = tuple["Observations", NDArray[np.int64], Integers, NDArray[np.uint8]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Observations(ObservedEntries):
+class Observations(Sources, ObservedEntries):
     """The observed entries of a partly observed Boolean matrix, by rows (CSR).
 
     Row ``m`` has the entries ``indptr[m]:indptr[m + 1]`` of ``indices`` (their columns) and
@@ -91,182 +90,9 @@ class Observations(ObservedEntries):
             f"{n_rows * n_columns} entries observed, {self.share_of_ones:.1%} ones)"
         )
 
-    # ------------------------------------------------------------ how to make one
-
     @classmethod
-    def from_data(
-        cls,
-        data: Any,
-        *,
-        absent: Absent = "zero",
-        duplicates: Duplicates = "error",
-    ) -> Observations:
-        """Make observations from any kind of matrix; `Observations` pass through.
-
-        Parameters
-        ----------
-        data : array, nested lists, table, scipy.sparse array or matrix, or Observations
-            The matrix, shape (M, N). See `from_dense`, `from_table` and `from_sparse`. A table
-            is always read as wide, one column per column; for triples there is `from_triples`.
-            `SparseObservations` get all their zeros.
-        absent : {"zero", "missing"}
-            What the entries are that a sparse matrix does not store.
-        duplicates : {"error", "majority"}
-            What to do where a sparse matrix stores both 0 and 1 for one entry.
-
-        Examples
-        --------
-        >>> import scipy.sparse
-        >>> likes = scipy.sparse.coo_array(([1, 0], ([0, 1], [2, 0])), shape=(2, 3))
-        >>> Observations.from_data(likes, absent="missing").to_dense()
-        array([[nan, nan,  1.],
-               [ 0., nan, nan]], dtype=float32)
-        """
-        check_option("absent", absent, ("zero", "missing"))
-        check_option("duplicates", duplicates, ("error", "majority"))
-        from boolweave.data.ones import SparseObservations
-
-        if isinstance(data, Observations | SparseObservations):
-            return data.to_local()
-        if sparse.is_sparse(data):
-            return cls.from_sparse(data, absent=absent, duplicates=duplicates)
-        if convert.is_table(data):
-            return cls.from_table(data)
-        return cls.from_dense(data)
-
-    @classmethod
-    def from_dense(
-        cls,
-        array: ArrayLike,
-        *,
-        row_labels: Iterable[object] | None = None,
-        column_labels: Iterable[object] | None = None,
-    ) -> Self:
-        """Make observations from an array.
-
-        Parameters
-        ----------
-        array : array_like, shape (M, N)
-            Cells of 0, 1 or NaN (missing), of any Boolean or numeric type. The masked cells of
-            a masked array are missing; among Python objects None is missing too.
-        row_labels, column_labels : sequences of M and of N names, optional
-            Names, all different.
-
-        Examples
-        --------
-        >>> votes = [[1, 0], [None, 1]]
-        >>> Observations.from_dense(votes, column_labels=["tax", "war"])
-        Observations(2 rows × 2 columns, 3 of 4 entries observed, 66.7% ones)
-        """
-        return cls(*convert.from_dense(array, row_labels, column_labels))
-
-    @classmethod
-    def from_table(cls, table: Any) -> Self:
-        """Make observations from a wide table: pandas, polars, Arrow and their like.
-
-        Parameters
-        ----------
-        table : table in memory, M rows
-            Columns of Booleans or of numbers 0 and 1; nulls and NaN are missing. Column names
-            become column labels. Row labels come from the index of a pandas table, unless it
-            only counts the rows; otherwise from the first column, if that holds text.
-
-        Examples
-        --------
-        >>> import polars
-        >>> table = polars.DataFrame({"name": ["Ann", "Bo"], "tax": [1, 0], "war": [None, True]})
-        >>> observations = Observations.from_table(table)
-        >>> observations.row_labels.tolist(), observations.column_labels.tolist()
-        (['Ann', 'Bo'], ['tax', 'war'])
-        """
-        return cls(*convert.from_table(table))
-
-    @classmethod
-    def from_sparse(
-        cls,
-        matrix: Any,
-        *,
-        absent: Absent = "zero",
-        row_labels: Iterable[object] | None = None,
-        column_labels: Iterable[object] | None = None,
-        duplicates: Duplicates = "error",
-    ) -> Self:
-        """Make observations from a scipy.sparse array or matrix of any format.
-
-        Parameters
-        ----------
-        matrix : scipy.sparse array or matrix, shape (M, N)
-            Stored entries of 0, 1 or NaN (missing). A stored zero is an observed zero; the
-            formats BSR and DIA store whole blocks and diagonals, with all their zeros.
-        absent : {"zero", "missing"}
-            What the entries are that are not stored. With "zero" the result has M × N entries,
-            less those stored as NaN, and takes 5 bytes for each.
-        row_labels, column_labels : sequences of M and of N names, optional
-            Names, all different.
-        duplicates : {"error", "majority"}
-            Entries stored more than once are merged where they agree, never summed. Where they
-            disagree, raise an error or take the majority; a tie is missing.
-
-        Notes
-        -----
-        With ``absent="missing"`` the arrays of a CSR matrix in canonical order are not copied:
-        do not change it afterwards.
-
-        Examples
-        --------
-        >>> import scipy.sparse
-        >>> owns = scipy.sparse.csr_array([[0, 1, 0], [1, 1, 0]])
-        >>> Observations.from_sparse(owns).n_observed
-        6
-        >>> Observations.from_sparse(owns, absent="missing").n_observed
-        3
-        """
-        return cls(*sparse.from_sparse(matrix, absent, row_labels, column_labels, duplicates))
-
-    @classmethod
-    def from_triples(
-        cls,
-        rows: ArrayLike,
-        columns: ArrayLike,
-        values: ArrayLike,
-        *,
-        shape: tuple[int, int] | None = None,
-        row_labels: Iterable[object] | None = None,
-        column_labels: Iterable[object] | None = None,
-        duplicates: Duplicates = "error",
-    ) -> Self:
-        """Make observations from triples of row, column and value, in any order.
-
-        Parameters
-        ----------
-        rows, columns : array_like, shape (n,)
-            Either indices, whole numbers from 0 on, or labels, texts. Labels are numbered in
-            the order of first appearance, or as `row_labels` and `column_labels` have them.
-        values : array_like, shape (n,)
-            0, 1 or NaN (missing).
-        shape : (int, int), optional
-            Number of rows M and of columns N; by default, as many as the triples speak of.
-        row_labels, column_labels : sequences of M and of N names, optional
-            Names, all different.
-        duplicates : {"error", "majority"}
-            Triples of the same entry are merged where they agree. Where they disagree, raise
-            an error that names the entry, or take the majority; a tie is missing.
-
-        Examples
-        --------
-        >>> users, items = ["Ann", "Bo", "Ann"], ["tea", "tea", "rum"]
-        >>> observations = Observations.from_triples(users, items, [True, False, False])
-        >>> observations.to_dense()
-        array([[ 1.,  0.],
-               [ 0., nan]], dtype=float32)
-        >>> observations.column_labels.tolist()
-        ['tea', 'rum']
-        """
-        return cls(
-            *convert.from_triples(
-                rows, columns, values, shape, row_labels, column_labels, duplicates
-            )
-        )
+    def _of(cls, entries: CompressedRows) -> Self:
+        return cls(*entries)
 
     # ------------------------------------------------------------ what it tells
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from boolweave.data.labels import whole_numbers
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -101,3 +103,13 @@ class ObservedEntries(Protocol):
     def column_order(self) -> NDArray[np.intp]:
         """Positions of the columns in the order of their labels, (N,)."""
         return np.argsort(self.column_labels)  # type: ignore[arg-type]
+
+    @cached_property
+    def row_numbers(self) -> NDArray[np.int64] | None:
+        """Labels of the rows as whole numbers, if all of them are, (M,)."""
+        return None if self.row_labels is None else whole_numbers(self.row_labels)
+
+    @cached_property
+    def column_numbers(self) -> NDArray[np.int64] | None:
+        """Labels of the columns as whole numbers, if all of them are, (N,)."""
+        return None if self.column_labels is None else whole_numbers(self.column_labels)

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from boolweave.data.cells import MISSING, check_option, codes_of
+from boolweave.data.cells import check_option, codes_of
 from boolweave.data.convert import Names, from_coded_triples
 from boolweave.data.entries import CompressedRows, Shape, index_dtype, scan_columns
 from boolweave.data.labels import Labels, check_labels, place_of
+from boolweave.data.words import MISSING
 from boolweave.runtime.free_memory import free_memory, in_words
 from boolweave.runtime.types import Array
 

@@ -1,23 +1,75 @@
 """Entries to test predictions on, chosen by time: the last of each row, or all after a moment.
 
 `Observations.hide` and `Observations.folds` leave the choice to chance. Where predictions are about
-the future that is too kind, because entries of the future are then seen in training.
+the future that is too kind, because entries of the future are then seen in training. `Entries` is
+a table that scikit-learn can split.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from boolweave.data.labels import pairs, place_of
+from boolweave.data.observations import Observations
 from boolweave.runtime.types import Array, Integers
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from boolweave.data.observations import Observations, Split
+    from boolweave.data.observations import Split
+
+
+class Entries(Observations):
+    """A table as the list of its observed entries, which scikit-learn can split.
+
+    Scikit-learn takes ``X[train]`` and ``X[test]``. Of an array these are rows; of this they are
+    observed entries, by rows and then by columns, in a table of the same shape in which all other
+    entries are missing. In everything else it is an `Observations`. ``shape`` is that of the table,
+    (M, N), and ``len`` the number of observed entries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from boolweave.model_selection import Entries
+    >>> entries = Entries.from_data([[1, 0, np.nan], [np.nan, 1, 1]])
+    >>> len(entries)
+    4
+    >>> entries[[0, 3]].to_dense()
+    array([[ 1., nan, nan],
+           [nan, nan,  1.]], dtype=float32)
+    """
+
+    @classmethod
+    def from_data(cls, data: Any, **options: Any) -> Entries:
+        """Make entries from any kind of matrix; the options are those of `Observations`."""
+        seen = Observations.from_data(data, **options)
+        return cls(
+            seen.shape, seen.indptr, seen.indices, seen.values, seen.row_labels, seen.column_labels
+        )
+
+    def __len__(self) -> int:
+        return self.n_observed
+
+    def __getitem__(self, key: Any) -> Entries:
+        """Take the entries at some positions, (n,), at Booleans, (n_observed,), or in a slice."""
+        if isinstance(key, tuple):  # scikit-learn asks for X[positions, ...]
+            if len(key) != 2 or key[1] is not Ellipsis:
+                raise IndexError(
+                    f"Entries have one axis, got an index of {len(key)}; give positions of entries"
+                )
+            key = key[0]
+        chosen = np.zeros(self.n_observed, dtype=bool)
+        chosen[key] = True
+        return Entries.from_data(self.split(~chosen)[0])
+
+    def to_local(self) -> Observations:
+        """Return the entries as plain observations."""
+        return Observations(
+            self.shape, self.indptr, self.indices, self.values, self.row_labels, self.column_labels
+        )
 
 
 def entry_positions(

@@ -189,7 +189,7 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
         del parameters["client"]
         slim = BooleanMatrixFactorization(**{**parameters, "n_jobs": None, "checkpoint": None})
         for name, value in vars(self).items():
-            if name.endswith("_"):
+            if name.endswith("_") or name == "_frame":
                 setattr(slim, name, value)
         seen = self.observations_
         nothing = np.zeros(0, dtype=np.int64)

@@ -141,9 +141,13 @@ class FoldIn:
 
     def predict_proba(self, observations: Observations, kind: Kind = "observed") -> Floats:
         """P(o = 1), or P(z = 1) if `kind` is "latent", of all entries, (rows, N)."""
-        odds = fold_in(observations, self._columns(self.result.marginal), self.n_jobs)[1]
-        new = replace(self.result, observations=observations, row_log_odds=odds)
-        return new.probability_matrix(kind)
+        return self.of_rows(observations).probability_matrix(kind)
+
+    def of_rows(self, observations: Observations) -> Result:
+        """The result of these rows, which predicts and explains them like those of the fit."""
+        fixed = self._columns(self.result.marginal)
+        odds = fold_in(observations, fixed, self.n_jobs)[1]
+        return replace(self.result, model=fixed.model, observations=observations, row_log_odds=odds)
 
     def score(self, observations: Observations | SparseObservations) -> float:
         """Share of the entries that are predicted rightly from the others of their row."""

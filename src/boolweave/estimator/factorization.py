@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from boolweave import cautions
+from boolweave.data.frames import Frame
 from boolweave.engine.result import Ending, numbered
 from boolweave.estimator import fewest_errors
 from boolweave.estimator.fitted import FittedFactorization, here
@@ -249,6 +250,7 @@ class BooleanMatrixFactorization(FittedFactorization):
         """
         found = self._find(X, **fit_params)
         self.result_, self.rank_selection_, self.n_dropped_ = found
+        self._frame = Frame.of(X)
         self.provenance_: dict[str, Any] = {}
         return self
 
@@ -281,7 +283,7 @@ class BooleanMatrixFactorization(FittedFactorization):
         selection, n_dropped = None, 0
         with (
             self._recording(observations, settings, first_seed) as (recorder, random),
-            progress(self.max_iter, self.verbose) as on_iteration,
+            progress(learn.most_iterations(settings), self.verbose) as on_iteration,
         ):
             deadline = Deadline(self.max_time, on_iteration)
             how: dict[str, Any] = {

@@ -118,7 +118,8 @@ class _Clock:
         """Note the time of a round."""
         self.in_time = self._end is None or time.monotonic() < self._end
         if self._on_round is not None:
-            self._on_round(progress.n_rounds, progress.cost, progress.n_components)
+            at = progress.n_rounds, progress.cost, progress.n_components
+            self._on_round(*at, progress.share)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,18 +11,22 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from boolweave import recommend, saving
-from boolweave.data.labels import check_order, pairs
+from boolweave.data.frames import Frame, is_matrix, like, only_row
+from boolweave.data.labels import check_order, pairs, positions
 from boolweave.data.observations import Observations
 from boolweave.data.ones import SparseObservations
 from boolweave.data.sparse import is_sparse
+from boolweave.data.splits import Entries
 from boolweave.estimator.parameters import bytes_allowed, collective
 from boolweave.fit import memory
+from boolweave.metrics import accuracy
 from boolweave.model.products import boolean_product
 from boolweave.search.new_rows import FoldInOfFewestErrors
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from matplotlib.figure import Figure
     from numpy.typing import ArrayLike, NDArray
 
     from boolweave.data.observations import Absent
@@ -30,8 +35,7 @@ if TYPE_CHECKING:
     from boolweave.engine.result import Kind, Result
     from boolweave.model.channel import Channel
     from boolweave.model.products import Product
-    from boolweave.recommend import Explanation, Recommendations
-    from boolweave.runtime.types import Floats
+    from boolweave.recommend import Explanation, FactorExplainer
 
 
 class FittedFactorization(TransformerMixin, BaseEstimator):
@@ -47,6 +51,7 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
     objective: Literal["posterior", "errors"]
     product: Product
     noise: float | Channel | Literal["learn"] | None
+    _frame: Frame | None = None
 
     # ------------------------------------------------------------ views on the result
 
@@ -150,33 +155,35 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return boolean_product(X, self.components_, self.result_.model.product)
 
-    def predict(self, rows: Any, cols: ArrayLike | None = None) -> NDArray[np.uint8]:
+    def predict(self, rows: Any, cols: Any = None) -> Any:
         """The decoded value of the true matrix.
 
         Parameters
         ----------
-        rows, cols : arrays of equal length
+        rows, cols : arrays of one length, or of shapes that broadcast
             Pairs of positions, or of labels where the fitted data had them. Without `cols`, `rows`
             is a matrix as in `transform`, whose rows are folded in, and all of its entries are
             decoded.
 
         Returns
         -------
-        (len,) array of uint8, or (rows, N) without `cols`
+        array of uint8
+            (len,), or what the shapes of `rows` and `cols` broadcast to; a series where `rows` is
+            one. Without `cols`, (rows, N), in the form of the table given.
         """
-        if cols is None:
-            return self._fold_in.predict(self._new_rows(rows, 1, "the decoded matrix"))
         check_is_fitted(self)
-        return self.result_.predict(*pairs(rows, cols, self.observations_))
+        if cols is None:
+            seen = self._new_rows(rows, 1, "the decoded matrix")
+            return _in_form_of(rows, self._fold_in.predict(seen), seen)
+        m, n = pairs(rows, cols, self.observations_)
+        return like(rows, self.result_.predict(m.ravel(), n.ravel()).reshape(m.shape), "value")
 
-    def predict_proba(
-        self, rows: Any, cols: ArrayLike | None = None, kind: Kind = "observed"
-    ) -> Floats:
+    def predict_proba(self, rows: Any, cols: Any = None, kind: Kind = "observed") -> Any:
         """Probability of a one.
 
         Parameters
         ----------
-        rows, cols : arrays of equal length
+        rows, cols : arrays of one length, or of shapes that broadcast
             As in `predict`.
         kind : {"observed", "latent"}
             "observed": P(o = 1), what one would see through the channel; "latent": P(z = 1), the
@@ -184,37 +191,138 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        (len,) array, or (rows, N) without `cols`
+        array
+            (len,), or what the shapes of `rows` and `cols` broadcast to; a series where `rows` is
+            one. Without `cols`, (rows, N), in the form of the table given.
         """
         if kind not in ("observed", "latent"):
             raise ValueError(f'kind must be "observed" or "latent", got {kind!r}')
-        if cols is None:
-            what = "the matrix of probabilities"
-            return self._fold_in.predict_proba(self._new_rows(rows, 8, what), kind)
         check_is_fitted(self)
-        return self.result_.predict_proba(*pairs(rows, cols, self.observations_), kind)
+        if cols is None:
+            seen = self._new_rows(rows, 8, "the matrix of probabilities")
+            return _in_form_of(rows, self._fold_in.predict_proba(seen, kind), seen)
+        m, n = pairs(rows, cols, self.observations_)
+        chance = self.result_.predict_proba(m.ravel(), n.ravel(), kind)
+        return like(rows, chance.reshape(m.shape), "probability")
 
-    def recommend(self, rows: ArrayLike, n: int = 10) -> Recommendations:
+    def recommend(self, rows: Any, n: int = 10, *, why: bool = False, **words: str) -> Any:
         """The n columns of each row that were not observed and are most probably 1.
 
         Parameters
         ----------
         rows : positions, or labels where the fitted data had them
+            Or a matrix as in `transform`, whose rows are new and are folded in.
         n : int
             How many columns for each row.
+        why : bool
+            Whether the table has a column that says why.
+        **words
+            As in `explain`.
 
         Returns
         -------
-        Recommendations
-            With ``rows`` (R,), ``columns`` (R, n) and ``probabilities`` (R, n).
+        DataFrame or Recommendations
+            If the rows asked for, or else the fitted data, came as a table: a table of the same
+            library with a line for each recommendation: row, rank, column, probability and why.
+            Otherwise `Recommendations` with ``rows`` (R,), ``columns`` (R, n), ``probabilities``
+            (R, n), ``reasons``, and ``table``.
         """
         check_is_fitted(self)
-        return recommend.recommend(self, rows, n)
+        explainer, frame = self._explainer(rows, words)
+        seen = explainer.observations
+        at = np.arange(seen.n_rows) if is_matrix(rows) else positions(rows, seen, "row")
+        found = recommend.recommend_at(explainer, at, n)
+        return found if frame is None else found.in_form_of(frame, why=why)
 
-    def explain(self, row: Any, col: Any) -> Explanation:
-        """Which factors make an entry a one, with their members by name; see `Explanation`."""
+    def explain(self, row: Any, col: Any, **words: str) -> Explanation:
+        """Which factors make an entry a one, with their members by name.
+
+        Parameters
+        ----------
+        row, col : position, or label where the fitted data had them
+            The row may also be a matrix of one row as in `transform`, which is folded in.
+        **words
+            What sentences call things: `verb` for what a row does to the columns where it has ones
+            ("has"), `rows` and `columns` for what these are ("rows", "columns").
+
+        Returns
+        -------
+        Explanation
+        """
         check_is_fitted(self)
-        return recommend.explain(self, row, col)
+        explainer, frame = self._explainer(row, words)
+        if is_matrix(row):
+            row = only_row(explainer.observations)
+        found = explainer.explain(row, col)
+        if frame is not None:
+            object.__setattr__(found, "_frame", frame)  # for its table
+        return found
+
+    def members(self, *, full: bool = False) -> Any:
+        """Who belongs to which factor: a table with a line for each member.
+
+        Parameters
+        ----------
+        full : bool
+            Whether there is a line for everyone, with a column `member` of 0 and 1.
+
+        Returns
+        -------
+        DataFrame
+            With the columns factor (from 1), axis ("row" or "column"), label and probability; of
+            the library of the fitted table, or of polars.
+
+        Examples
+        --------
+        >>> import pandas
+        >>> from boolweave import BooleanMatrixFactorization
+        >>> likes = pandas.DataFrame([[1, 1, 0], [1, 1, 0], [0, 0, 0]], index=["Ann", "Bo", "Cy"])
+        >>> model = BooleanMatrixFactorization(1, random_state=0, objective="errors").fit(likes)
+        >>> model.members().query("axis == 'row'").label.tolist()
+        ['Ann', 'Bo']
+        """
+        check_is_fitted(self)
+        return recommend.members_table(self.result_, self._frame, full=full)
+
+    def plot(
+        self, what: Literal["matrix", "factors", "curve"] = "matrix",
+        path: str | Path | None = None,
+    ) -> Figure:  # fmt: skip
+        """Draw what was found (needs matplotlib).
+
+        Parameters
+        ----------
+        what : {"matrix", "factors", "curve"}
+            "matrix": the table and what the factors make of it, in an order in which factors are
+            tiles. "factors": who belongs to which factor, by name, with what probability.
+            "curve": how the number of factors was chosen, if it was, or how the run went.
+        path : path, optional
+            Where to save the picture, as .png, .svg or .pdf.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
+        from boolweave.estimator import drawing
+
+        check_is_fitted(self)
+        return drawing.draw(self, what, path)
+
+    def _explainer(self, rows: Any, words: dict[str, str]) -> tuple[FactorExplainer, Frame | None]:
+        """What explains rows of the fit, or new ones; and the form of what is said of them."""
+        chosen = recommend.Words(**words)
+        if not is_matrix(rows):
+            return recommend.FactorExplainer(self.result_, chosen), self._frame
+        new = self._result_of(rows)
+        return recommend.FactorExplainer(new, chosen, self.result_), Frame.of(rows)
+
+    def _result_of(self, X: Any) -> Result:
+        """The result of new rows, which are folded in; their columns are called as in the fit."""
+        given: Any = self._observe(X, reset=False)
+        seen = replace(given, column_labels=self.observations_.column_labels)
+        found = self._fold_in.of_rows(seen.to_local())
+        # Where zeros are not listed, they are what may become a one.
+        return replace(found, observations=seen) if isinstance(seen, SparseObservations) else found
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean accuracy on the observed entries of X, each predicted from the others of its row.
@@ -225,7 +333,13 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         not raise the score by themselves. A row with a single entry is predicted from the prior.
         Where zeros are not listed (``zeros="collective"``), missing cells are dealt, too, and of
         the zeros only those are looked at that factors may cover.
+
+        If X is `boolweave.model_selection.Entries`, which a search by scikit-learn kept aside, they
+        are predicted as entries of the fitted table.
         """
+        if isinstance(X, Entries):
+            check_is_fitted(self)
+            return accuracy(X.values, self.result_.predict(X.rows_of_entries(), X.indices))
         return self._fold_in.score(here(self._observe(X, reset=False)))
 
     # ------------------------------------------------------------ files
@@ -241,6 +355,12 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = []  # always uint8
         return tags
+
+
+def _in_form_of(asked: Any, values: NDArray[Any], seen: Observations) -> Any:
+    """A matrix in the form of the table that was asked about; else as it is."""
+    frame = Frame.of(asked)
+    return values if frame is None else frame.matrix(values, seen)
 
 
 def here(entries: ObservedEntries) -> Observations | SparseObservations:

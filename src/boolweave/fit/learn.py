@@ -125,6 +125,21 @@ def fit(
             this.recorder.checks.clear()  # they hold on to the problem, and so to its messages
 
 
+def most_iterations(settings: Settings) -> int:
+    """The most iterations of a fit, roughly: those of its starts, and of the one that is finished.
+
+    Examples
+    --------
+    >>> from boolweave.fit.learn import most_iterations
+    >>> from boolweave.fit.settings import Settings
+    >>> most_iterations(Settings(2, method="max-sum", n_init=3, max_iter=50))
+    150
+    """
+    if settings.method != "auto":
+        return settings.n_init * settings.max_iter
+    return settings.n_init * min(SHORT, settings.max_iter) + settings.max_iter
+
+
 def check_memory(
     observations: ObservedEntries, settings: Settings, machine: Machine | None = None
 ) -> None:

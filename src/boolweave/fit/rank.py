@@ -21,6 +21,7 @@ from boolweave.fit.steps import STRIDE as LONGER_STEPS
 from boolweave.model.channel import Channel
 from boolweave.model.model import Model
 from boolweave.runtime.checkpoint import Recorder
+from boolweave.runtime.progress import on_rank_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -250,6 +251,7 @@ class _Search:
     def fit_each(self, ranks: list[int]) -> None:
         """Fit these ranks in full, from the lowest up."""
         for rank in ranks[len(self.state.ranks) :]:
+            self._say(rank, ranks[-1])
             settings = replace(self.settings, n_components=rank)
             if self.criterion == "heldout":
                 self._hold_out(settings)
@@ -260,6 +262,7 @@ class _Search:
     def go_up(self) -> None:
         """Go up from rank 1 with quick fits; then fit the best rank in full."""
         while (rank := self._next()) is not None and self._has_room_for(rank):
+            self._say(rank, rank + RANKS_BEYOND)
             quick = replace(
                 self.settings,
                 n_components=rank,
@@ -277,6 +280,12 @@ class _Search:
             state.best = self._fit(0, settings, self._random(best), state.best)
             n = state.ranks.index(best)
             state.scores[n] = np.minimum(state.scores[n], state.bits[0])
+
+    def _say(self, rank: int, last: int) -> None:
+        best = self.best if self.state.ranks else None
+        on_rank_of(self.on_iteration)(
+            rank, best, max(rank, min(last, (best or rank) + RANKS_BEYOND))
+        )
 
     def _next(self) -> int | None:
         """Return the rank to try next; None if the best one is found."""

@@ -18,19 +18,22 @@ from boolweave.runtime.atomic import replacing
 
 if TYPE_CHECKING:
     from boolweave.data.observations import Absent, Duplicates
+    from boolweave.data.words import Above, Words
     from boolweave.io.cells import Seen
     from boolweave.io.dialect import Dialect
-    from boolweave.io.options import Above, Options, Zeros
+    from boolweave.io.options import Options, Zeros
+    from boolweave.io.tables.contents import Contents, Encoded
+    from boolweave.io.tables.origin import Origin
     from boolweave.runtime.types import Array
 
 __all__ = ["FORMATS", "FileError", "Reading", "read", "replacing"]
 
-FORMATS = ("csv", "parquet", "arrow", "mtx", "npz", "fimi", "movielens", "png")
+FORMATS = ("csv", "parquet", "arrow", "xlsx", "mtx", "npz", "fimi", "movielens", "png")
 
 _BY_SUFFIX = {
     ".csv": "csv", ".tsv": "csv", ".tab": "csv", ".txt": "csv", ".parquet": "parquet",
     ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".mtx": "mtx",
-    ".npz": "npz", ".npy": "npz", ".fimi": "fimi", ".png": "png",
+    ".xlsx": "xlsx", ".xlsm": "xlsx", ".npz": "npz", ".npy": "npz", ".fimi": "fimi", ".png": "png",
 }  # fmt: skip
 _MOVIELENS = {"u.data", "ratings.dat", "ratings.csv"}
 _PACKED = {".gz", ".zst", ".zstd"}
@@ -51,6 +54,10 @@ class Reading:
         How it was read, in words.
     times : array of shape (n_observed,), optional
         The time of each entry, if asked for: numbers or ``datetime64``.
+    encoded : Encoded, optional
+        The table whose columns were turned into zeros and ones, and the encoder.
+    origin : Origin, optional
+        How a wide table of zeros and ones looked, if it was to be kept.
     """
 
     observations: Seen
@@ -58,6 +65,13 @@ class Reading:
     format: str
     guess: str
     times: Array | None = None
+    encoded: Encoded | None = None
+    origin: Origin | None = None
+
+    @property
+    def is_wide_table(self) -> bool:
+        """Whether it was a wide table that was kept as it looked, to be written again."""
+        return self.origin is not None or self.encoded is not None
 
     @property
     def lists_entries(self) -> bool:
@@ -80,6 +94,9 @@ def read(
     times: str | None = None,
     max_memory: int | None = None,
     zeros: Zeros = "exact",
+    words: Words | None = None,
+    encode: str = "never",
+    keep: bool = False,
 ) -> Reading:
     r"""Read a Boolean matrix from a file.
 
@@ -113,6 +130,15 @@ def read(
         Where absent entries are zeros: "exact" lists each of them, "collective" lists the ones
         alone (`boolweave.data.ones.SparseObservations`), "auto" does so where the matrix is large
         and sparse.
+    words : Words, optional
+        What ones, zeros and missing cells look like, in tables (`boolweave.data.words.Words.of`).
+    encode : {"never", "auto", "always"} or rules, default="never"
+        What to do with a wide table whose cells are not all zeros and ones: "never" refuses it;
+        "auto" turns its columns into zeros and ones as `boolweave.TableEncoder` does, but refuses
+        one that holds zeros and ones but for some mistakes; "always" does not look for mistakes.
+        Rules such as "age=40,60;hobby=split:,;zip=category" say it for single columns.
+    keep : bool, default=False
+        Keep how a wide table looked, so that it can be written again with its holes filled.
 
     Returns
     -------
@@ -127,11 +153,15 @@ def read(
     >>> read(file).observations
     Observations(2 rows × 2 columns, 3 of 4 entries observed, 66.7% ones)
     """
+    from boolweave.data.words import USUAL
     from boolweave.io.dialect import Dialect
     from boolweave.io.options import Options
 
     asked = dialect or Dialect()
-    options = Options(asked, above, absent, absent_default, duplicates, times, zeros)
+    options = Options(
+        asked, above, absent, absent_default, duplicates, times, zeros, words or USUAL, encode,
+        keep,
+    )  # fmt: skip
     if format is not None and format not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {format!r}")
     if not isinstance(source, str | Path):
@@ -140,7 +170,7 @@ def read(
         (source,) = source
     if str(source) != "-" and Path(source).is_dir() and format in (None, "movielens"):
         found = _movielens(Path(source), str(source), options)
-        return Reading(found[0], str(source), "movielens", *found[1:])
+        return Reading(found.observations, str(source), "movielens", found.guess, found.times)
     with files.local_copy(source) as (path, name), files.without_panic(name):
         kind = format or _format_of(path, Path(name), asked)
         own_name = Path(name).name in _MOVIELENS and path == Path(name)
@@ -149,10 +179,12 @@ def read(
             limit = "mean" if above is None else above
             options = Options(Dialect(layout="triples"), limit, times=times)
             kind = "csv"
-        if times is not None and kind in ("csv", "parquet", "arrow"):
+        if times is not None and kind in ("csv", "parquet", "arrow", "xlsx"):
             options = _with_times(options, name)
-        observations, guess, when = _read_one(path, name, kind, options)
-        return Reading(observations, name, kind, guess, when)
+        found = _read_one(path, name, kind, options)
+        return Reading(
+            found.observations, name, kind, found.guess, found.times, found.encoded, found.origin
+        )
 
 
 def _with_times(options: Options, name: str) -> Options:
@@ -166,7 +198,7 @@ def _with_times(options: Options, name: str) -> Options:
     return replace(options, dialect=replace(asked, layout=asked.layout or "triples"))
 
 
-def _read_one(path: Path, name: str, kind: str, options: Options) -> tuple[Seen, str, Array | None]:
+def _read_one(path: Path, name: str, kind: str, options: Options) -> Contents:
     """What a file of a known kind holds, how it was read, and the times of its entries, if any."""
     if kind == "movielens":
         return _movielens(path, name, options)
@@ -174,7 +206,7 @@ def _read_one(path: Path, name: str, kind: str, options: Options) -> tuple[Seen,
         from boolweave.io.text import read_text
 
         return read_text(path, name, options)
-    if kind in ("parquet", "arrow"):
+    if kind in ("parquet", "arrow", "xlsx"):
         from boolweave.io.columnar import read_columnar
 
         return read_columnar(path, name, kind, options)
@@ -186,7 +218,9 @@ def _read_one(path: Path, name: str, kind: str, options: Options) -> tuple[Seen,
         "mtx": formats.read_matrix_market,
         "npz": formats.read_numpy,
     }
-    return *readers[kind](path, name, options), None
+    from boolweave.io.tables.contents import Contents
+
+    return Contents(*readers[kind](path, name, options))
 
 
 def _parts(
@@ -210,8 +244,11 @@ def _parts(
 def _format_of(path: Path, name: Path, asked: Dialect) -> str:
     """By the first bytes, then by the name, then by looking at the lines."""
     from boolweave.io.dialect import Dialect
+    from boolweave.io.tables.excel import is_workbook
 
     mark = files.magic(path)
+    if mark == "npz" and is_workbook(path):
+        return "xlsx"
     if mark in {"parquet", "arrow", "png", "mtx", "npz", "npy"}:
         return "npz" if mark == "npy" else str(mark)
     if name.name in _MOVIELENS and asked == Dialect():
@@ -239,11 +276,13 @@ def _looks_like_transactions(path: Path) -> bool:
     return longest >= 3 and largest > files.by_value("1")
 
 
-def _movielens(path: Path, name: str, options: Options) -> tuple[Seen, str, Array | None]:
+def _movielens(path: Path, name: str, options: Options) -> Contents:
     """A file of the MovieLens sets by its own name, or the folder that holds it."""
     from boolweave.data.splits import in_entry_order
+    from boolweave.data.words import codes_above
     from boolweave.datasets.movielens import read_movielens
-    from boolweave.io.cells import codes_above, observe
+    from boolweave.io.cells import observe
+    from boolweave.io.tables.contents import Contents
 
     options.check(name, "MovieLens files", "above", "times")
     if options.times not in (None, "timestamp", "4"):
@@ -260,4 +299,4 @@ def _movielens(path: Path, name: str, options: Options) -> tuple[Seen, str, Arra
     when = None
     if options.times is not None:
         when = in_entry_order(seen.to_local(), found.rows, found.columns, found.times)
-    return seen, f"MovieLens, ones are ratings above {limit}", when
+    return Contents(seen, f"MovieLens, ones are ratings above {limit}", when)

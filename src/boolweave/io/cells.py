@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boolweave.data.cells import MISSING
 from boolweave.data.convert import from_coded_triples
 from boolweave.data.observations import Absent, Duplicates, Observations
 from boolweave.data.ones import SparseObservations, is_large_and_sparse
 from boolweave.data.sparse import check_room
 from boolweave.data.splits import in_entry_order
+from boolweave.data.words import MISSING, USUAL, WRONG, Words
 from boolweave.io.files import FileError
 
 if TYPE_CHECKING:
@@ -23,61 +23,38 @@ if TYPE_CHECKING:
     from boolweave.data.labels import Labels
     from boolweave.runtime.types import Array, Integers
 
-Above = str | float  # "mean", "median" or a number
 Seen = Observations | SparseObservations
-
-ONES = ("1", "true", "yes", "y", "1.0")
-ZEROS = ("0", "false", "no", "n", "0.0")
-BLANKS = ("", "na", "n/a", "nan", "null", "none", "?")
-CODES = {**dict.fromkeys(ONES, 1), **dict.fromkeys(ZEROS, 0), **dict.fromkeys(BLANKS, MISSING)}
-WRONG = 9  # the code of a cell that has no such spelling
 
 RATINGS = "if these are ratings, say which are ones with `above` mean, median or NUMBER"
 
 
-def is_cell(text: str) -> bool:
+def is_cell(text: str, words: Words = USUAL) -> bool:
     """Whether a text can be a cell of a Boolean table."""
-    return text.strip().lower() in CODES
+    return words.code(text) != WRONG
 
 
-def codes_of_column(column: pl.Series) -> NDArray[np.uint8]:
+def codes_of_column(column: pl.Series, words: Words) -> NDArray[np.uint8]:
     """Code the cells of a column, text or typed, as 0, 1, MISSING or WRONG."""
     codes = np.where(column.is_null().to_numpy(), MISSING, WRONG).astype(np.uint8)
     for cell in column.drop_nulls().unique().to_list()[:1000]:
-        code = CODES.get(str(cell).strip().lower())
-        if code is not None:
+        code = words.code(cell)
+        if code != WRONG:
             codes[(column == cell).fill_null(False).to_numpy()] = code
     return codes
 
 
-def ratings_of_texts(column: pl.Series) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def ratings_of_texts(
+    column: pl.Series, words: Words
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Ratings, NaN where missing; and which texts are no numbers."""
     import polars as pl
 
     plain = column.fill_null("").str.strip_chars()
     ratings = plain.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy().copy()
-    missing = plain.str.to_lowercase().is_in(list(BLANKS)).to_numpy()
+    blank = [cell for cell in plain.unique().to_list() if words.is_blank(cell)]
+    missing = plain.is_in(blank).to_numpy()
     ratings[missing] = np.nan
     return ratings, ~np.isfinite(ratings) & ~missing
-
-
-def threshold(ratings: NDArray[np.float64], above: Above) -> float:
-    """The number above which a rating is a one."""
-    known = ratings[~np.isnan(ratings)]
-    if not len(known):
-        return 0.0
-    if above == "mean":
-        return float(known.mean())
-    if above == "median":
-        return float(np.median(known))
-    return float(above)
-
-
-def codes_above(ratings: NDArray[np.float64], above: Above) -> NDArray[np.uint8]:
-    """1 where a rating is above the threshold, 0 where not, MISSING where there is none."""
-    codes = (ratings > threshold(ratings, above)).astype(np.uint8)
-    codes[np.isnan(ratings)] = MISSING
-    return codes
 
 
 # ---------------------------------------------------------------- times

@@ -1,7 +1,7 @@
 """Text tables as chunks of whole lines, checked and parsed by polars.
 
-A delimiter inside quotes does not count, quotes enclose whole fields, and every line has as many
-fields as the first.
+A delimiter or a newline inside quotes does not count, quotes enclose whole fields, and every record
+has as many fields as the first.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from boolweave.io.dialect import Dialect
-from boolweave.io.files import FileError, decoded, expecting, open_quote, text_chunks
+from boolweave.io.dialect import Dialect, is_comment
+from boolweave.io.files import FileError, decoded, expecting, open_quote
+from boolweave.io.tables.records import table_chunks, without_comments
 
 if TYPE_CHECKING:
     import polars as pl
@@ -34,11 +35,12 @@ class NotPlain(Exception):
 
 @dataclass(frozen=True)
 class Chunk:
-    """Whole lines of a file that have passed the checks."""
+    """Whole records of a file that have passed the checks."""
 
     content: bytes
-    lines: NDArray[np.int64]  # numbers of the lines that are not blank
-    blank: NDArray[np.bool_]  # which lines are
+    first: int  # number of its first line
+    lines: NDArray[np.int64]  # numbers of the lines where records begin that are not blank
+    blank: NDArray[np.bool_]  # which records are
     quoted: bool
     plain: bool  # no number in it has two spellings, such as 7 and 007
 
@@ -47,32 +49,45 @@ class Chunk:
 
 
 def checked_chunks(path: Path, name: str, dialect: Dialect) -> Iterator[Chunk]:
-    """The chunks of a file, with quotes and the number of fields of every line checked."""
+    """The chunks of a file, with quotes and the number of fields of every record checked."""
     header_left = bool(dialect.header)
     delimiter = dialect.delimiter or ","
-    for content, lines_before in text_chunks(path, name, "a table"):
+
+    def of_other_fields(line: bytes) -> bool:
+        return is_comment(line.decode("utf-8", "replace"), delimiter, dialect.n_fields)
+
+    for content, lines_before in table_chunks(path, name):
+        content = without_comments(content, of_other_fields)
         if len(delimiter) > 1:
             content = content.replace(delimiter.encode(), _UNIT.encode())
         if delimiter == " " and b'"' not in content:
             content = _BLANKS_AT_ENDS.sub(b"\\1", _RUN_OF_BLANKS.sub(b" ", content)).lstrip(b" ")
-        chunk = _check(content, name, dialect, lines_before)
+        chunk, ends = _check(content, name, dialect, lines_before)
         if header_left and len(chunk.lines):
             header_left = False
             skip = int(np.flatnonzero(~chunk.blank)[0]) + 1
-            rest = chunk.content.split(b"\n", skip)[skip]
-            chunk = Chunk(rest, chunk.lines[1:], chunk.blank[skip:], chunk.quoted, chunk.plain)
+            cut = int(ends[skip - 1]) + 1
+            chunk = Chunk(
+                content[cut:], chunk.first + content.count(b"\n", 0, cut), chunk.lines[1:],
+                chunk.blank[skip:], chunk.quoted, chunk.plain,
+            )  # fmt: skip
         if len(chunk.lines):
             yield chunk
 
 
-def _check(content: bytes, name: str, dialect: Dialect, lines_before: int) -> Chunk:
+def _check(
+    content: bytes, name: str, dialect: Dialect, lines_before: int
+) -> tuple[Chunk, NDArray[np.intp]]:
+    """The chunk, and where its records end."""
     buffer = np.frombuffer(content, dtype=np.uint8)
     newline, field_end = buffer == _NEWLINE, buffer == ord(_separator(dialect))
     quoted = b'"' in content
+    line_ends = np.flatnonzero(newline)
     if quoted:
         _check_quotes(buffer, newline, field_end, name, lines_before)
     borders, ends = np.flatnonzero(newline | field_end), np.flatnonzero(newline)
     starts = np.concatenate([[0], ends[:-1] + 1])
+    line_of = lines_before + 1 + np.searchsorted(line_ends, starts)
     length = ends - starts
     blank = (length == 0) | ((length == 1) & (buffer[starts] == _RETURN))
     found = np.diff(np.searchsorted(borders, ends), prepend=-1)
@@ -83,10 +98,10 @@ def _check(content: bytes, name: str, dialect: Dialect, lines_before: int) -> Ch
             name,
             f"expected {dialect.n_fields} field(s), as in the first line, got {found[at]}; "
             "correct the line, or name the delimiter with `delimiter`",
-            line=lines_before + at + 1,
+            line=int(line_of[at]),
         )
-    lines = np.flatnonzero(~blank) + lines_before + 1
-    return Chunk(content, lines, blank, quoted, _one_spelling(buffer, borders))
+    plain = _one_spelling(buffer, borders)
+    return Chunk(content, lines_before + 1, line_of[~blank], blank, quoted, plain), ends
 
 
 def _separator(dialect: Dialect) -> str:
@@ -114,14 +129,15 @@ def _check_quotes(
     name: str,
     lines_before: int,
 ) -> None:
-    """Quotes enclose whole fields within a line; delimiters in them do not count."""
+    """Quotes enclose whole fields; delimiters and newlines in them do not count."""
     ends = np.flatnonzero(newline)
     quote = buffer == _QUOTE
     inside = (np.cumsum(quote, dtype=np.uint8) & 1).astype(bool)  # parity survives the overflow
-    open_end = newline & inside
-    if open_end.any():
-        at = int(np.searchsorted(ends, int(np.argmax(open_end))))
-        raise open_quote(name, lines_before + at + 1)
+
+    def line_of(position: int) -> int:
+        return lines_before + int(np.searchsorted(ends, position)) + 1
+
+    newline &= ~inside
     field_end &= ~inside
     border = newline | field_end | quote
     opening, closing = quote & inside, quote & ~inside
@@ -129,13 +145,19 @@ def _check_quotes(
     after = np.concatenate([(border | (buffer == _RETURN))[1:], [True]])
     stray = (opening & ~before) | (closing & ~after)
     if stray.any():
-        at = int(np.searchsorted(ends, int(np.argmax(stray))))
+        at = int(np.argmax(stray))
+        if closing[at]:  # where the field began: its quote mark may have been forgotten
+            began = int(np.flatnonzero(opening[:at])[-1])
+            if line_of(began) < line_of(at):
+                raise open_quote(name, line_of(began))
         raise FileError(
             name,
             'expected quote marks around whole fields, got one inside; write it as "" in a quoted '
             "field",
-            line=lines_before + at + 1,
+            line=line_of(at),
         )
+    if inside[-1]:
+        raise open_quote(name, line_of(int(np.flatnonzero(opening)[-1])))
 
 
 def parse(
@@ -147,7 +169,7 @@ def parse(
     try:
         with expecting(name, "a table as text", pl.exceptions.PolarsError):
             frame = pl.read_csv(
-                chunk.content,
+                chunk.content.lstrip(b"\r\n"),
                 has_header=False,
                 schema=kinds,
                 separator=_separator(dialect),
@@ -155,14 +177,14 @@ def parse(
                 null_values=blanks,
             )
     except FileError:
-        filled = [line for line in chunk.content.split(b"\n") if line.strip(b"\r")]
-        for number, line in zip(chunk.lines.tolist(), filled, strict=False):
+        for number, line in enumerate(chunk.content.split(b"\n"), start=chunk.first):
             decoded(line, name, number)  # it may be the encoding
         if any(kind != pl.String for kind in kinds.values()):
             raise NotPlain from None
         raise
-    if frame.height == len(chunk.blank):
-        return frame.filter(~chunk.blank) if chunk.blank.any() else frame
+    blank = chunk.blank[int(np.argmin(chunk.blank)) :]  # without those at the beginning
+    if frame.height == len(blank):
+        return frame.filter(~blank) if blank.any() else frame
     if frame.height != len(chunk.lines):
         raise FileError(name, f"expected {len(chunk.lines)} lines, got {frame.height}")
     return frame

@@ -5,17 +5,20 @@ from __future__ import annotations
 import csv
 import re
 from dataclasses import dataclass, replace
-from io import BytesIO
 from pathlib import Path
 from typing import Literal
 
+from boolweave.data.words import USUAL, Words
 from boolweave.io.cells import is_cell
-from boolweave.io.files import FileError, decoded, listed, open_quote, text_chunks
+from boolweave.io.files import FileError, decoded, listed, open_quote
+from boolweave.io.tables.records import records, sep_line, table_chunks
 
 Layout = Literal["wide", "triples", "pairs"]
 Labels = Literal["yes", "no", "ignore"]
 
 DELIMITERS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "bar", "::": "::", " ": "space"}
+# The column in which `complete` says what it filled in; it is left out where it is read again.
+MARK = "filled by boolweave"
 # What is looked at to guess: lines from the beginning, as long as they have so many characters in
 # all, and bytes from the middle and the end.
 SAMPLE_LINES = 200
@@ -56,6 +59,11 @@ class Dialect:
         Which columns are row, column and value, by name or by number from 1; else the first ones.
     names : tuple of str
         The names of all columns, from the header or made up.
+    use, drop : tuples of str
+        The columns of a wide table that are used, by default all, and those that are left out, by
+        name or by number from 1.
+    index : str, optional
+        The column of a wide table that holds the names of its rows.
     """
 
     delimiter: str | None = None
@@ -64,6 +72,9 @@ class Dialect:
     labels: Labels | None = None
     columns: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    use: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    index: str | None = None
 
     @property
     def n_fields(self) -> int:
@@ -75,10 +86,36 @@ class Dialect:
         """How many fields of a line come before its cells."""
         return int(self.labels in ("yes", "ignore"))
 
+    @property
+    def picks(self) -> bool:
+        """Whether columns of a wide table are named that are used, left out or hold labels."""
+        return bool(self.use or self.drop or self.index)
+
+    def label_field(self, name: str) -> int | None:
+        """Position of the names of the rows in a line of the wide table `name`."""
+        if self.index is not None:
+            return self.position(self.index, name, "index")
+        return 0 if self.labels == "yes" else None
+
+    def cell_fields(self, name: str) -> list[int]:
+        """Positions of the cells in a line of the wide table `name`."""
+        own = {self.label_field(name), *range(self.n_labels if self.index is None else 0)}
+        own |= {self.position(column, name, "drop") for column in self.drop}
+        if self.names[-1:] == (MARK,) and MARK not in self.use:
+            own.add(self.n_fields - 1)
+        used = {self.position(column, name, "use") for column in self.use}
+        wanted = [i for i in range(self.n_fields) if i in used] if used else range(self.n_fields)
+        left = [i for i in wanted if i not in own]
+        if not left and self.picks:
+            raise FileError(name, "no column is left; `use` more of them or `drop` fewer")
+        return left
+
     def in_words(self) -> str:
         """The guess, to be shown."""
         about_rows = {"yes": "first column holds labels", "ignore": "first column left out"}
         about = about_rows.get(str(self.labels), "no row labels")
+        if self.index is not None:
+            about = f"labels in column {self.index}"
         if self.layout != "wide":
             about = f"columns {', '.join(self.names[i] for i in self.picked())}"
         separated = f"{DELIMITERS.get(self.delimiter or ',', repr(self.delimiter))}-separated"
@@ -115,9 +152,9 @@ class Dialect:
         raise FileError(name, f"`{option}`: there is no column {column!r}; there are {known}")
 
 
-def is_value(text: str) -> bool:
+def is_value(text: str, words: Words = USUAL) -> bool:
     """Whether a text can be a cell or a rating."""
-    return is_cell(text) or _is_number(text)
+    return is_cell(text, words) or _is_number(text)
 
 
 def split(line: str, delimiter: str) -> list[str]:
@@ -132,48 +169,72 @@ def split(line: str, delimiter: str) -> list[str]:
         return [line]
 
 
-def guess(path: Path, name: str, asked: Dialect, above: bool) -> Dialect:
+def guess(
+    path: Path, name: str, asked: Dialect, above: bool = False, words: Words = USUAL
+) -> Dialect:
     """Fill what `asked` leaves open, from the first lines of the file."""
+    delimiter, rows = sampled(path, name, asked)
+    if asked.columns and asked.layout is None:
+        layout: Layout = "pairs" if len(asked.columns) == 2 else "triples"
+    elif asked.picks:
+        layout = asked.layout or "wide"
+    else:
+        layout = asked.layout or _guess_layout(rows, above, words)
+    found = replace(asked, delimiter=delimiter, layout=layout, names=_names(rows[0], False))
+    header = asked.header
+    if header is None and layout == "wide":
+        header = _wide_header(rows, above, words)
+    elif header is None:
+        # Columns are called by name only where there are names.
+        named = any(not column.isdigit() for column in asked.columns)
+        header = named or _long_header(rows, found.picked(name), words)
+    found = replace(found, header=header, names=_names(rows[0], bool(header)))
+    if layout != "wide":
+        found.picked(name)
+    elif asked.labels is None:
+        first = found.index is None and 0 in replace(found, labels="no").cell_fields(name)
+        named = first and not found.use and _guess_labels(rows, bool(header), above, words)
+        found = replace(found, labels="yes" if named else "no")
+    if layout == "wide" and header:
+        _check_names(found, name)
+    return found
+
+
+def sampled(path: Path, name: str, asked: Dialect) -> tuple[str, list[list[str]]]:
+    """The delimiter of a file and some of its lines, as fields."""
     sample = _sample(path, name)
-    delimiter = asked.delimiter or _guess_delimiter(sample, path)
-    rows = [row for line in sample if (row := split(line, delimiter))]
+    plain = [line for line in sample if not line.startswith("#")] or sample
+    delimiter = asked.delimiter or sep_line(path) or _guess_delimiter(plain, path)
+    counts = [len(split(line, delimiter)) for line in plain]
+    usual = max(set(counts), key=counts.count)
+    rows = [
+        row
+        for line in sample
+        if (row := split(line, delimiter)) and not (is_comment(line, delimiter, usual))
+    ]
     if not rows:
         raise FileError(name, "expected a table, got blank lines")
     # A sorted file begins with rows that are all alike: look further down too.
     rows += [
         row for line in _further_down(path) if len(row := split(line, delimiter)) == len(rows[0])
     ]
-    if asked.columns and asked.layout is None:
-        layout: Layout = "pairs" if len(asked.columns) == 2 else "triples"
-    else:
-        layout = asked.layout or _guess_layout(rows, above)
-    found = replace(asked, delimiter=delimiter, layout=layout, names=_names(rows[0], False))
-    header = asked.header
-    if header is None and layout == "wide":
-        header = _wide_header(rows, above)
-    elif header is None:
-        # Columns are called by name only where there are names.
-        named = any(not column.isdigit() for column in asked.columns)
-        header = named or _long_header(rows, found.picked(name))
-    found = replace(found, header=header, names=_names(rows[0], bool(header)))
-    if layout != "wide":
-        found.picked(name)
-    elif asked.labels is None:
-        found = replace(found, labels="yes" if _guess_labels(rows, bool(header), above) else "no")
-    if layout == "wide" and header:
-        _check_names(found, name)
-    return found
+    return delimiter, rows
+
+
+def is_comment(line: str, delimiter: str, n_fields: int) -> bool:
+    """Whether a line that begins with # is no line of the table: it has other fields."""
+    return line.startswith("#") and len(split(line, delimiter)) != n_fields
 
 
 def _sample(path: Path, name: str) -> list[str]:
     """The first lines that are not blank."""
     lines: list[str] = []
-    for content, lines_before in text_chunks(path, name, "a table"):
-        for number, raw in enumerate(BytesIO(content), start=lines_before + 1):
-            text = decoded(raw.rstrip(b"\r\n"), name, number)
+    for content, lines_before in table_chunks(path, name):
+        for raw, number in records(content):
+            text = decoded(raw, name, lines_before + number + 1)
             if text:
                 if text.count('"') % 2:
-                    raise open_quote(name, number)
+                    raise open_quote(name, lines_before + number + 1)
                 lines.append(text)
             if len(lines) == SAMPLE_LINES or (
                 len(lines) > 1 and sum(map(len, lines)) > SAMPLE_SIZE
@@ -214,33 +275,49 @@ def _guess_delimiter(sample: list[str], path: Path) -> str:
     return best
 
 
-def _guess_layout(rows: list[list[str]], above: bool) -> Layout:
+def guess_columns(path: Path, name: str, asked: Dialect, words: Words) -> Dialect:
+    """The same for a wide table whose columns may hold anything; labels are left open."""
+    delimiter, rows = sampled(path, name, asked)
+    header = asked.header
+    if header is None:  # a line of names has no number in it, and some name is no cell
+        first = [field.strip() for field in rows[0]]
+        header = not any(_is_number(field) for field in first) and not all(
+            is_cell(field, words) for field in first
+        )
+    names = _names(rows[0], header)
+    found = replace(asked, delimiter=delimiter, layout="wide", header=header, names=names)
+    if header:
+        _check_names(found, name)
+    return found
+
+
+def _guess_layout(rows: list[list[str]], above: bool, words: Words) -> Layout:
     """In triples and pairs something in the second field is no cell; in wide tables never."""
     body = rows[1:] or rows
     width = len(rows[0])
     if width < 2 or any(len(row) != width for row in rows):
         return "wide"
     # Most of them: a single odd cell is a mistake, which the reader of wide tables will name.
-    second_is_key = 2 * sum(not is_cell(row[1]) for row in rows) > len(rows)
+    second_is_key = 2 * sum(not is_cell(row[1], words) for row in rows) > len(rows)
     if width == 2:  # pairs have no ratings: if some are asked for, numbers are those
-        ratings = above and all(is_value(row[1]) for row in body)
+        ratings = above and all(is_value(row[1], words) for row in body)
         return "pairs" if second_is_key and not ratings else "wide"
-    third_is_value = all(is_value(row[2]) for row in body)
+    third_is_value = all(is_value(row[2], words) for row in body)
     if width <= 4 and third_is_value and (second_is_key or above):
         return "triples"
     return "wide"
 
 
-def _wide_header(rows: list[list[str]], above: bool) -> bool:
+def _wide_header(rows: list[list[str]], above: bool, words: Words) -> bool:
     fits = is_value if above else is_cell
     cells = rows[0][1:] or rows[0]
-    return 2 * sum(not fits(cell) for cell in cells) >= len(cells)
+    return 2 * sum(not fits(cell, words) for cell in cells) >= len(cells)
 
 
-def _long_header(rows: list[list[str]], at: tuple[int, ...]) -> bool:
+def _long_header(rows: list[list[str]], at: tuple[int, ...], words: Words) -> bool:
     """Whether the first line of triples or pairs, whose fields are `at` these places, has names."""
     first, body = rows[0], [row for row in rows[1:] if len(row) == len(rows[0])]
-    if len(at) == 3 and not is_value(first[at[2]]):
+    if len(at) == 3 and not is_value(first[at[2]], words):
         return True
     keys = at[:2]
     if body and any(
@@ -267,7 +344,7 @@ def is_heading(text: str) -> bool:
     return any(word in _HEADINGS or word.removesuffix("s") in _HEADINGS for word in (last, stem))
 
 
-def _guess_labels(rows: list[list[str]], header: bool, above: bool) -> bool:
+def _guess_labels(rows: list[list[str]], header: bool, above: bool, words: Words) -> bool:
     body = rows[1:] if header else rows
     if len(rows[0]) < 2:
         return False
@@ -276,13 +353,13 @@ def _guess_labels(rows: list[list[str]], header: bool, above: bool) -> bool:
     if header and rows[0][0].strip() == "" and all(firsts):
         return True
     if not above:
-        return any(not is_cell(text) for text in firsts)
+        return any(not is_cell(text, words) for text in firsts)
     # Among ratings a column of numbers is one more of them, unless it counts or is called so.
     counts = len(firsts) > 1 and any(
         firsts == [str(i) for i in range(start, start + len(firsts))] for start in (0, 1)
     )
     named = header and is_heading(rows[0][0])
-    return counts or named or any(not is_value(text) for text in firsts)
+    return counts or named or any(not is_value(text, words) for text in firsts)
 
 
 def _names(first: list[str], header: bool) -> tuple[str, ...]:

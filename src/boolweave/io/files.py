@@ -156,7 +156,7 @@ def open_quote(name: str, line: int) -> FileError:
     """The error for a quoted text that does not end."""
     return FileError(
         name,
-        "expected a quoted text to end on its line, got a single quote mark; "
+        "expected a quoted text to end, got a single quote mark; "
         'close it, or write a quote mark inside a text as ""',
         line=line,
     )
@@ -197,12 +197,20 @@ def _unpack_zstd(path: Path, name: str, stack: contextlib.ExitStack) -> Path:
 
 
 def chunks_of_lines(path: Path, size: int = CHUNK_BYTES) -> Iterator[bytes]:
-    """The file in pieces of whole lines, each some `size` bytes, each ending with a newline."""
+    """The file in pieces of whole lines, each some `size` bytes, each ending with a newline.
+
+    Where the first lines end with carriage returns alone, as on old Macs, these become newlines.
+    """
     with path.open("rb") as file:
         rest = b""
+        returns: bool | None = None  # not known before the first line ends
         while block := file.read(size):
             if rest == b"" and file.tell() == len(block):
                 block = block.removeprefix(b"\xef\xbb\xbf")  # the mark that Excel writes
+            if returns is None and (b"\n" in block or b"\r" in block[:-1]):
+                returns = b"\n" not in block
+            if returns:
+                block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
             cut = block.rfind(b"\n") + 1
             if cut == 0:
                 rest += block

@@ -13,7 +13,8 @@ from boolweave.data.entries import check_shape
 from boolweave.data.observations import Observations
 from boolweave.data.ones import Cells, SparseObservations, is_large_and_sparse
 from boolweave.data.sparse import INDEX_ARRAYS, check_indices, check_rows
-from boolweave.io.cells import Seen, check_size, codes_above, observe, speaking_of
+from boolweave.data.words import codes_above
+from boolweave.io.cells import Seen, check_size, observe, speaking_of
 from boolweave.io.files import FileError, by_value, expecting, listed, magic, text_chunks
 from boolweave.io.market import read_market
 from boolweave.io.options import Options

@@ -6,17 +6,18 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from boolweave.data.observations import Absent, Duplicates
-from boolweave.io.cells import Above
+from boolweave.data.words import USUAL, Above, Words
 from boolweave.io.dialect import Dialect
 from boolweave.io.files import FileError
 
 Zeros = Literal["auto", "exact", "collective"]
 
-_OF_DIALECT = ("delimiter", "layout", "header", "labels", "columns")
+_OF_DIALECT = ("delimiter", "layout", "header", "labels", "columns", "use", "drop", "index")
 _OF_DATA = ("above", "absent", "duplicates", "times")
+_WORDS = ("ones", "zeros", "missing")
 BY_LAYOUT = {
-    "wide": ("layout", "labels", "above"),
-    "triples": ("layout", "columns", "above", "absent", "duplicates", "times"),
+    "wide": ("layout", "labels", "above", "use", "drop", "index", "encode", *_WORDS),
+    "triples": ("layout", "columns", "above", "absent", "duplicates", "times", *_WORDS),
     "pairs": ("layout", "columns", "absent", "duplicates"),
 }
 
@@ -32,6 +33,9 @@ class Options:
     duplicates: Duplicates = "error"
     times: str | None = None
     zeros: Zeros = "exact"  # has a meaning for every file: how zeros will be treated
+    words: Words = USUAL
+    encode: str = "never"  # "auto", "always" or rules: what becomes of columns that are no 0/1
+    keep: bool = False  # whether to keep how a wide table looked, to be written again
 
     @property
     def unnamed(self) -> Absent:
@@ -44,6 +48,8 @@ class Options:
         return [
             *(name for name in _OF_DIALECT if getattr(self.dialect, name) != getattr(plain, name)),
             *(name for name in _OF_DATA if getattr(self, name) != getattr(usual, name)),
+            *(name for name in _WORDS if getattr(self.words, name)),
+            *(["encode"] if self.encode not in ("never", "auto") else []),
         ]
 
     def check(self, name: str, kind: str, *takes: str) -> None:

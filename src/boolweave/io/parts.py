@@ -17,7 +17,8 @@ import numpy as np
 
 from boolweave.data.entries import index_dtype, pack, row_of, rows_from_packed, split
 from boolweave.data.observations import Observations
-from boolweave.io.cells import Above, speaking_of
+from boolweave.data.words import Above
+from boolweave.io.cells import speaking_of
 from boolweave.io.columnar import codes_of_cells, numbered
 from boolweave.io.dialect import Dialect
 from boolweave.io.files import FileError, expecting, listed, without_panic

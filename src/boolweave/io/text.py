@@ -8,29 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from boolweave.data.cells import MISSING
 from boolweave.data.convert import from_codes
 from boolweave.data.observations import Observations
+from boolweave.data.words import MISSING, WRONG, Above, codes_above
 from boolweave.io.cells import (
-    RATINGS,
-    WRONG,
-    Above,
-    Seen,
-    codes_above,
     codes_of_column,
     observe,
     observe_times,
     ratings_of_texts,
 )
 from boolweave.io.delimited import NotPlain, checked_chunks, parse
-from boolweave.io.dialect import Dialect, guess
+from boolweave.io.dialect import Dialect, guess, guess_columns, is_heading
 from boolweave.io.files import FileError
 from boolweave.io.keys import Numbering, number_integers
 from boolweave.io.options import BY_LAYOUT, Options
+from boolweave.io.tables.contents import CellError, Contents
+from boolweave.io.tables.encoded import encode_frame, remedy_for
+from boolweave.io.tables.origin import Origin, Speller, TextForm
 
 if TYPE_CHECKING:
     import polars as pl
@@ -43,54 +41,90 @@ CELLS = "expected 0/1, true/false, yes/no, y/n or nothing (empty, NA, NaN, ?)"
 NUMERIC_BLANKS = ["", "NA", "NaN", "nan", "?", "na", "N/A", "null", "None", "none"]
 
 
-def read_text(path: Path, name: str, options: Options) -> tuple[Seen, str, Array | None]:
-    """A text table, how it was read, and its times; what nobody says about it is guessed."""
-    found = guess(path, name, options.dialect, options.above is not None)
+def read_text(path: Path, name: str, options: Options) -> Contents:
+    """A text table, how it was read, its times and how it looked; what nobody says is guessed."""
+    if options.encode not in ("auto", "never"):
+        return _encoded(path, name, options)
+    found = guess(path, name, options.dialect, options.above is not None, options.words)
     kind = f"a table of {'wide layout' if found.layout == 'wide' else found.layout}"
     options.check(name, kind, "delimiter", "header", *BY_LAYOUT[found.layout or "wide"])
     read = _read_wide if found.layout == "wide" else _read_long
     try:
-        observations, times = read(path, name, found, options, plain=True)
-    except NotPlain:
-        observations, times = read(path, name, found, options, plain=False)
-    return observations, found.in_words(), times
+        try:
+            return read(path, name, found, options, plain=not options.words.said)
+        except NotPlain:
+            return read(path, name, found, options, plain=False)
+    except (CellError, LabelError) as error:
+        if options.encode == "never" or options.above is not None or not _may_be_columns(found):
+            raise
+        return _encoded(path, name, options, error)
 
 
-def _read_wide(
-    path: Path, name: str, dialect: Dialect, options: Options, plain: bool
-) -> tuple[Observations, None]:
+def _may_be_columns(found: Dialect) -> bool:
+    """Whether a table whose cells are no zeros and ones may have columns of other kinds."""
+    if found.layout == "wide":
+        return True
+    # Values of triples are numbers, mostly ratings; but two columns that are not called as columns
+    # of names are, above a third of numbers, are two columns of categories.
+    headings = [is_heading(found.names[i]) for i in found.picked()[:2]]
+    return found.layout == "triples" and bool(found.header) and not all(headings)
+
+
+def _encoded(path: Path, name: str, options: Options, refused: FileError | None = None) -> Contents:
+    """A table whose columns may hold anything, as zeros and ones."""
+    import polars as pl
+
+    options.check(name, "a table to encode", "delimiter", "header", *BY_LAYOUT["wide"])
+    dialect = guess_columns(path, name, options.dialect, options.words)
+    kinds: dict[str, Any] = {f"f{i}": pl.String for i in range(dialect.n_fields)}
+    pieces = [
+        parse(chunk, name, dialect, kinds, None) for chunk in checked_chunks(path, name, dialect)
+    ]
+    frame = pl.concat(pieces) if pieces else pl.DataFrame(schema=kinds)
+    frame.columns = list(dialect.names)
+    form = TextForm.of(path, name, dialect) if options.keep else None
+    return encode_frame(frame, name, dialect, options, "", refused, form)
+
+
+def _read_wide(path: Path, name: str, dialect: Dialect, options: Options, plain: bool) -> Contents:
     """A line for each row of the matrix."""
-    first, above = dialect.n_labels, options.above
-    labelled = dialect.labels == "yes"
-    cells = range(first, dialect.n_fields)
+    above, label, cells = options.above, dialect.label_field(name), dialect.cell_fields(name)
     tables: list[Array] = [np.empty((0, len(cells)), np.uint8 if above is None else np.float64)]
     labels: list[str] = []
     lines: list[int] = []
-    for numbers, frame, table in _parsed(path, name, dialect, above, (), cells, plain):
+    kept, speller = _Others(dialect, cells), Speller()
+    for numbers, frame, table in _parsed(path, name, dialect, options, (), cells, plain):
         tables.append(table)
-        if labelled:
-            if plain and frame["f0"].null_count():
+        if options.keep:
+            kept.add(frame)
+            if not plain:
+                speller.add(frame.select(f"f{i}" for i in cells))
+        if label is not None:
+            if plain and frame[f"f{label}"].null_count():
                 raise NotPlain  # a row may well be named NA
-            labels += frame["f0"].fill_null("").to_list()
+            labels += frame[f"f{label}"].fill_null("").to_list()
             lines += numbers.tolist()
     codes = np.concatenate(tables)
     if above is not None:
         codes = codes_above(codes, above)
-    _check_row_labels(labels, lines, name)
-    names = dialect.names[first:] if dialect.header else None
-    return Observations(*from_codes(codes, labels if labelled else None, names)), None
+    _check_row_labels(labels, lines, name, 1 + (label or 0))
+    names = [dialect.names[i] for i in cells] if dialect.header else None
+    seen = Observations(*from_codes(codes, None if label is None else labels, names))
+    origin = None
+    if options.keep and above is None:
+        form, spelled = TextForm.of(path, name, dialect), speller.spellings()
+        origin = Origin(list(dialect.names), cells, kept.frame(), options.words, form, spelled)
+    return Contents(seen, dialect.in_words(), origin=origin)
 
 
-def _read_long(
-    path: Path, name: str, dialect: Dialect, options: Options, plain: bool
-) -> tuple[Seen, Array | None]:
+def _read_long(path: Path, name: str, dialect: Dialect, options: Options, plain: bool) -> Contents:
     """Row, column and value in each line; or row and column of the ones. And the times, if any."""
     at, above = dialect.picked(), options.above
     timed = None if options.times is None else dialect.position(options.times, name, "times")
     times: list[pl.Series] = []
     axes = _Keys(), _Keys()
     values: list[Array] = [np.empty(0, np.uint8 if above is None else np.float64)]
-    for lines, frame, table in _parsed(path, name, dialect, above, at[:2], at[2:], plain):
+    for lines, frame, table in _parsed(path, name, dialect, options, at[:2], at[2:], plain):
         for keys, i in zip(axes, at, strict=False):
             series = frame[f"f{i}"]
             if series.null_count():
@@ -114,9 +148,32 @@ def _read_long(
         row, column, codes, row_labels, column_labels, name,
         duplicates=options.duplicates, absent=absent, zeros=options.zeros,
     )  # fmt: skip
-    if not times:
-        return observations, None
-    return observations, observe_times(observations.to_local(), row, column, times, name)
+    when = None
+    if times:
+        when = observe_times(observations.to_local(), row, column, times, name)
+    return Contents(observations, dialect.in_words(), when)
+
+
+class _Others:
+    """The fields of a wide table that are no cells, as they stand there."""
+
+    def __init__(self, dialect: Dialect, cells: Sequence[int]) -> None:
+        self._at = [i for i in range(dialect.n_fields) if i not in set(cells)]
+        self._parts: list[pl.DataFrame] = []
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """Take those of one chunk."""
+        import polars as pl
+
+        self._parts.append(frame.select(pl.col(f"f{i}").alias(str(i)) for i in self._at))
+
+    def frame(self) -> pl.DataFrame:
+        """All of them, called by their positions."""
+        import polars as pl
+
+        if self._parts:
+            return pl.concat(self._parts)
+        return pl.DataFrame(schema={str(i): pl.String for i in self._at})
 
 
 class _Keys:
@@ -150,7 +207,7 @@ def _parsed(
     path: Path,
     name: str,
     dialect: Dialect,
-    above: Above | None,
+    options: Options,
     keys: Sequence[int],
     cells: Sequence[int],
     plain: bool,
@@ -161,6 +218,7 @@ def _parsed(
     """
     import polars as pl
 
+    above = options.above
     kinds: dict[str, Any] = {f"f{i}": pl.String for i in range(dialect.n_fields)}
     if plain:
         kinds |= {f"f{i}": pl.UInt8 if above is None else pl.Float64 for i in cells}
@@ -173,7 +231,7 @@ def _parsed(
         if plain:
             yield chunk.lines, frame, _cells_of_numbers(values, above)
         else:
-            yield chunk.lines, frame, _cells_of_texts(values, chunk.lines, name, dialect, above)
+            yield chunk.lines, frame, _cells_of_texts(values, chunk.lines, name, dialect, options)
 
 
 def _cells_of_numbers(values: pl.DataFrame, above: Above | None) -> Array:
@@ -187,48 +245,45 @@ def _cells_of_numbers(values: pl.DataFrame, above: Above | None) -> Array:
 
 
 def _cells_of_texts(
-    values: pl.DataFrame, lines: NDArray[np.int64], name: str, dialect: Dialect, above: Above | None
+    values: pl.DataFrame, lines: NDArray[np.int64], name: str, dialect: Dialect, options: Options
 ) -> Array:
+    above, words = options.above, options.words
     table = np.empty(values.shape, np.uint8 if above is None else np.float64)
     wrong = np.zeros(values.shape, dtype=bool)
     for j, column in enumerate(values.iter_columns()):
         if above is None:
-            table[:, j] = codes_of_column(column)
+            table[:, j] = codes_of_column(column, words)
             wrong[:, j] = table[:, j] == WRONG
         else:
-            table[:, j], wrong[:, j] = ratings_of_texts(column)
+            table[:, j], wrong[:, j] = ratings_of_texts(column, words)
     if wrong.any():
         i, j = (int(at) for at in np.argwhere(wrong)[0])
         field = int(values.columns[j][1:])
         column_name = repr(dialect.names[field]) if dialect.header else field + 1
-        _refuse_cell(name, int(lines[i]), column_name, values[i, j], above)
+        text = values[i, j]
+        shown = repr(text if text is None or len(text) <= 40 else text[:37] + "...")
+        problem = f"expected a number, got {shown}"
+        if above is None:
+            problem = f"{CELLS}, got {shown}; {remedy_for(text, values.to_series(j), words)}"
+        raise CellError(name, problem, line=int(lines[i]), column=column_name)
     return table
 
 
-def _refuse_cell(
-    name: str, line: int, column: object, text: str | None, above: Above | None
-) -> NoReturn:
-    """Raise the error for a cell that is neither 0, 1 nor missing, or no number."""
-    shown = repr(text if text is None or len(text) <= 40 else text[:37] + "...")
-    problem = f"expected a number, got {shown}"
-    if above is None:
-        try:
-            float(text or "")
-            problem = f"{CELLS}, got {shown}; {RATINGS}"
-        except ValueError:
-            problem = f"{CELLS}, got {shown}; correct it"
-    raise FileError(name, problem, line=line, column=column)
+class LabelError(FileError):
+    """The first column was taken for names of rows, but some of them are the same."""
 
 
-def _check_row_labels(labels: list[str], lines: list[int], name: str) -> None:
+def _check_row_labels(labels: list[str], lines: list[int], name: str, column: int) -> None:
     seen: dict[str, int] = {}
     for label, line in zip(labels, lines, strict=True):
         if label in seen:
-            raise FileError(
+            # Names come twice by mistake. What comes again and again is a category.
+            kind = LabelError if 2 * len(set(labels)) <= len(labels) else FileError
+            raise kind(
                 name,
                 f"expected every row to have its own label, got {label!r} as in line {seen[label]};"
                 ' rename one of them, or say `labels="ignore"` to leave the first column out',
                 line=line,
-                column=1,
+                column=column,
             )
         seen[label] = line

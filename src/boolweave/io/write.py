@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from boolweave.data.observations import Observations
 
-TABLE_FORMATS = ("csv", "tsv", "parquet", "arrow", "json")
+TABLE_FORMATS = ("csv", "tsv", "parquet", "arrow", "json", "xlsx")
 MATRIX_FORMATS = (*TABLE_FORMATS, "npz", "png")
 
 
@@ -29,8 +29,15 @@ def write_table(frame: pl.DataFrame, output: Path | None, kind: str) -> None:
 
 def write_pieces(frames: Iterable[pl.DataFrame], output: Path | None, kind: str) -> None:
     """A table in pieces of rows, one at least; as text, each is written before the next is made."""
-    with into_stream(_standard_output) if output is None else replacing(output) as file:
+    with opened(output) as file:
         _put_table(frames, file, kind)
+
+
+@contextmanager
+def opened(output: Path | None) -> Iterator[BinaryIO]:
+    """A file that takes its place when it is whole, or standard output."""
+    with into_stream(_standard_output) if output is None else replacing(output) as file:
+        yield file
 
 
 @contextmanager
@@ -44,6 +51,11 @@ def _put_table(frames: Iterable[pl.DataFrame], file: BinaryIO, kind: str) -> Non
         separator = "\t" if kind == "tsv" else ","
         for number, frame in enumerate(frames):
             frame.write_csv(file, separator=separator, include_header=number == 0)
+        return
+    if kind == "xlsx":
+        from boolweave.io.tables.excel import write_sheet
+
+        write_sheet(((frame, None) for frame in frames), file)
         return
     import polars as pl
 

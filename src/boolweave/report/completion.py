@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import html
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from boolweave.completion.answers.explaining import Explainer
 from boolweave.data.labels import name_of
 from boolweave.metrics import roc_auc
 from boolweave.report.contents import MEMBERS_LISTED
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from boolweave.completion.answers.explanation import CompletionExplanation
     from boolweave.data.observations import Observations
     from boolweave.report.contents import HeldOut
-    from boolweave.runtime.types import Floats
+    from boolweave.report.entries import EntryList
+    from boolweave.report.grid import Predict
+    from boolweave.report.lines import Lines
+    from boolweave.runtime.types import Floats, Integers
 
     Positions = NDArray[np.intp]
     Facts = list[tuple[str, str]]
@@ -30,11 +33,8 @@ ENDS = 8
 # A row or a column belongs to a factor if that is more probable than not.
 BELONGS = 0.5
 
-# Log-odds are about so many times what a normal distribution function takes.
-LOGISTIC = 1.7
-
-# Pairs among which examples are looked for.
-SAMPLED_PAIRS = 2000
+# Entries of each list whose reasons are worked out for the page.
+EXPLAINED = 40
 
 # What the bars of a chart of reasons are called.
 PARTS = {
@@ -47,26 +47,21 @@ PARTS = {
 }
 
 
+def probabilities_of(model: BooleanCompletion) -> Predict:
+    """P(o = 1) at pairs of positions."""
+
+    def predict(rows: Integers, columns: Integers) -> Floats:
+        return model.ensemble_.probabilities(rows.astype(np.intp), columns.astype(np.intp))
+
+    return predict
+
+
 def completion_grid(model: BooleanCompletion) -> Grid:
     """The matrix with P(o = 1), rows and columns with the highest offsets first."""
     orders = tuple(
         np.argsort(-bias, kind="stable") for bias in (model.row_bias_, model.column_bias_)
     )
-    return make_grid(model.observations_, (orders[0], orders[1]), model.predict_proba)
-
-
-def completion_data(
-    model: BooleanCompletion, examples: list[CompletionExplanation]
-) -> dict[str, object]:
-    """What the script draws beside the matrix: offsets and reasons."""
-    seen = model.observations_
-    return {
-        "offsets": [
-            offsets(seen, model.row_bias_, "row"),
-            offsets(seen, model.column_bias_, "column"),
-        ],
-        "reasons": [reason(example) for example in examples],
-    }
+    return make_grid(model.observations_, (orders[0], orders[1]), probabilities_of(model))
 
 
 def offsets(seen: Observations, bias: Floats, axis: str) -> dict[str, object]:
@@ -80,7 +75,7 @@ def offsets(seen: Observations, bias: Floats, axis: str) -> dict[str, object]:
         order = np.concatenate([order[:ENDS], order[-ENDS:]])
     return {
         "axis": axis,
-        "names": [html.escape(name_of(seen, int(i), axis)) for i in order],
+        "names": [name_of(seen, int(i), axis) for i in order],
         "values": bias[order].tolist(),
     }
 
@@ -94,7 +89,8 @@ def reason(found: CompletionExplanation) -> dict[str, object]:
     ]
     return {
         "names": [*names, "all together"],
-        "values": [*(part.log_odds for part in found.parts), found.log_odds],
+        "values": [*(round(part.log_odds, 4) for part in found.parts), round(found.log_odds, 4)],
+        "sentences": [*(part.sentence for part in found.parts), *found.notes],
     }
 
 
@@ -109,7 +105,7 @@ def scores(model: BooleanCompletion, held_out: HeldOut, found: dict[str, Any]) -
         ("held-out calibration error", f"{found['error']:.4f}"),
     ]
     if 0 < np.count_nonzero(values) < len(values):
-        auc = roc_auc(values, model.predict_proba(rows, columns))
+        auc = roc_auc(values, np.asarray(model.predict_proba(rows, columns)))
         facts.insert(1, ("held-out area under the curve", f"{auc:.4f}"))
     return facts
 
@@ -144,8 +140,7 @@ def _factors(
         ]
         facts.append(
             {
-                "name": f"{name}, factor {k + 1}",
-                "way": way,
+                "name": f"{name}, factor {k + 1}: {way} ones",
                 "rows": names[0],
                 "n_rows": len(inside[0]),
                 "columns": names[1],
@@ -161,35 +156,21 @@ def _surest(chances: Floats) -> Positions:
     return order[: int(np.count_nonzero(chances > BELONGS))]
 
 
-# ---------------------------------------------------------------- examples
+# ---------------------------------------------------------------- reasons
 
 
-def examples(model: BooleanCompletion) -> list[CompletionExplanation]:
-    """Pairs that were not observed, explained: different ones, and one without entries if any."""
-    rows, columns = _pairs(model.observations_)
-    if not len(rows):
-        return []
-    chance = model.predict_proba(rows, columns)
-    odds = np.log(np.clip(chance, 1e-12, 1)) - np.log(np.clip(1 - chance, 1e-12, 1))
-    beyond = odds - LOGISTIC * (model.row_bias_[rows] + model.column_bias_[columns])
-    chosen = [
-        int(np.argmax(chance)),
-        int(np.argmin(chance)),
-        int(np.argmin(np.abs(odds))),
-        int(np.argmax(beyond)),
-        int(np.argmin(beyond)),
-    ]
-    empty = np.flatnonzero(np.diff(model.observations_.indptr)[rows] == 0)
-    chosen += empty[:1].tolist()
-    return [model.explain(int(rows[i]), int(columns[i])) for i in dict.fromkeys(chosen)]
-
-
-def _pairs(seen: Observations) -> tuple[Positions, Positions]:
-    """Pairs that were not observed, at random; of a table without holes, pairs that were."""
-    random = np.random.default_rng(0)
-    sides = [random.integers(n, size=SAMPLED_PAIRS) for n in seen.shape]
-    at = np.unique(np.ravel_multi_index(sides, seen.shape))
-    known = seen.rows_of_entries().astype(np.int64) * seen.n_columns + seen.indices
-    unseen = at[~np.isin(at, known)]
-    found = np.unravel_index(unseen if len(unseen) else at, seen.shape)
-    return found[0], found[1]
+def reasons(
+    model: BooleanCompletion, lists: list[EntryList], rows: Lines, columns: Lines
+) -> list[dict[str, object]]:
+    """Why some entries have their probabilities: the first of each list, and the last."""
+    found = []
+    explainer = Explainer(model.ensemble_, model.observations_)
+    for entries in lists:
+        at = np.arange(len(entries))
+        if len(at) > EXPLAINED:
+            at = np.concatenate([at[: EXPLAINED // 2], at[-EXPLAINED // 2 :]])
+        numbers = rows.numbers(entries.rows[at]), columns.numbers(entries.columns[at])
+        for i, row, column in zip(at, *(own.tolist() for own in numbers), strict=True):
+            why = explainer.at(int(entries.rows[i]), int(entries.columns[i]))
+            found.append({"row": row, "column": column, **reason(why)})
+    return found

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from boolweave.data.labels import name_of
 from boolweave.data.ones import SparseObservations
 from boolweave.metrics import expected_calibration_error, log_loss
 from boolweave.plot import tile_orders
-from boolweave.recommend import members
 from boolweave.report.grid import Grid, entries_of, make_grid
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from boolweave.completion import BooleanCompletion
+    from boolweave.data.observed import ObservedEntries
+    from boolweave.engine.result import Result
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.model.channel import Channel
+    from boolweave.report.grid import Seen
     from boolweave.runtime.types import Floats, Integers
 
     Bits = NDArray[np.uint8]
@@ -27,32 +30,52 @@ if TYPE_CHECKING:
 WIDEST_LOG_ODDS = 14.0
 N_BINS = 56
 
+# What the numbers of a card mean.
+FIGURES = {
+    "coverage": "share of all observed ones that lie where the rows and columns of the factor meet",
+    "alone": "share of the observed ones that this factor explains and no other one does",
+    "precision": "share of ones among the entries observed in the factor; the rest are false ones",
+    "found again": "share of the searches, from different starts, that found the same factor",
+    "worth": "how many more wrong entries there would be without this factor",
+}
+
 # Members of a factor that its card lists at all: a page with a million names helps nobody.
 MEMBERS_LISTED = 500
 
 
-def factor_grid(model: BooleanMatrixFactorization) -> Grid:
-    """The matrix, rows and columns ordered by factors, with P(z = 1)."""
-    X, Y = model.row_log_odds_ > 0, model.components_ > 0
+def factor_grid(result: Result, seen: Seen | None = None, decoded: bool = False) -> Grid:
+    """The matrix, rows and columns ordered by factors, with P(z = 1), or decoded.
+
+    `seen` is what was observed, where that is not what the result knows.
+    """
+    seen = local(result.observations) if seen is None else seen
+    X, Y = result.row_log_odds > 0, result.column_log_odds > 0
     beliefs = (
         np.clip(odds, -WIDEST_LOG_ODDS, WIDEST_LOG_ODDS)
-        for odds in (model.row_log_odds_, model.column_log_odds_.T)
+        for odds in (result.row_log_odds, result.column_log_odds.T)
     )
     orders = tile_orders(X, Y, *(belief.mean(axis=1) for belief in beliefs))
 
     def latent(rows: Integers, columns: Integers) -> Floats:
-        return model.predict_proba(rows, columns, "latent")
+        if decoded:
+            return result.predict(rows, columns).astype(np.float64)
+        return result.predict_proba(rows, columns, "latent")
 
-    return make_grid(model.observations_, orders, latent, (X, Y))
+    return make_grid(seen, orders, latent, (X, Y))
+
+
+def local(seen: ObservedEntries) -> Seen:
+    """Entries in this process; zeros stay unlisted where they are."""
+    return seen if isinstance(seen, SparseObservations) else seen.to_local()
 
 
 # ---------------------------------------------------------------- factors
 
 
-def factor_facts(model: BooleanMatrixFactorization) -> list[dict[str, object]]:
+def factor_facts(result: Result, seen: Seen | None = None) -> list[dict[str, Any]]:
     """Coverage, precision, stability, redundancy and members of each factor, by number."""
-    seen = model.observations_
-    X, Y = model.row_log_odds_ > 0, model.components_ > 0
+    seen = local(result.observations) if seen is None else seen
+    X, Y = result.row_log_odds > 0, result.column_log_odds > 0
     n_inside, hits, alone = np.zeros((3, len(Y)), dtype=np.int64)
     for row, column, value in entries_of(seen):
         inside = X[row] & Y[:, column].T
@@ -64,25 +87,44 @@ def factor_facts(model: BooleanMatrixFactorization) -> list[dict[str, object]]:
     if isinstance(seen, SparseObservations):
         missing = n_inside - hits
         n_inside = X.sum(axis=0, dtype=np.int64) * Y.sum(axis=1, dtype=np.int64) - missing
-    stability, redundancy = model.factor_stability_, model.redundancy_
-    facts: list[dict[str, object]] = []
+    facts: list[dict[str, Any]] = []
     for k in range(len(Y)):
-        rows, columns = members(model, k, "row"), members(model, k, "column")
+        rows, columns = (
+            _surest(odds) for odds in (result.row_log_odds[:, k], result.column_log_odds[k])
+        )
         facts.append(
             {
                 "number": k + 1,
-                "coverage": _share(hits[k], seen.n_ones),
-                "alone": _share(alone[k], seen.n_ones),
-                "precision": _share(hits[k], n_inside[k]),
-                "stability": "not measured" if stability is None else f"{stability[k]:.0%}",
-                "redundancy": None if redundancy is None else f"{redundancy[k]:,.10g}",
-                "rows": rows[:MEMBERS_LISTED],
+                "figures": _figures(result, k, hits[k], alone[k], n_inside[k], seen.n_ones),
+                "rows": [name_of(seen, int(m), "row") for m in rows[:MEMBERS_LISTED]],
                 "n_rows": len(rows),
-                "columns": columns[:MEMBERS_LISTED],
+                "columns": [name_of(seen, int(n), "column") for n in columns[:MEMBERS_LISTED]],
                 "n_columns": len(columns),
             }
         )
     return facts
+
+
+def _figures(
+    result: Result, k: int, hits: int, alone: int, n_inside: int, n_ones: int
+) -> dict[str, str]:
+    """The numbers of a card, by the words of `FIGURES`."""
+    figures = {
+        "coverage": _share(hits, n_ones),
+        "alone": _share(alone, n_ones),
+        "precision": _share(hits, n_inside),
+    }
+    if result.stability is not None:
+        figures["found again"] = f"{result.stability[k]:.0%}"
+    if result.redundancy is not None:
+        figures["worth"] = f"{result.redundancy[k]:,.10g}"
+    return figures
+
+
+def _surest(log_odds: Floats) -> NDArray[np.intp]:
+    """Positions of the members of a factor, the surest first."""
+    inside = np.flatnonzero(log_odds > 0)
+    return inside[np.argsort(-log_odds[inside], kind="stable")]
 
 
 def _share(part: int, whole: int) -> str:
@@ -117,7 +159,7 @@ def calibration(
     rows, columns, values = held_out
     if not len(values):
         return None
-    chance = np.clip(model.predict_proba(rows, columns), 0.0, 1.0)
+    chance = np.clip(np.asarray(model.predict_proba(rows, columns)), 0.0, 1.0)
     group = np.minimum((chance * 10).astype(int), 9)
     count = np.bincount(group, minlength=10)
     used = np.flatnonzero(count)

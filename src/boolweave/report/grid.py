@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import html
 import itertools
 import zlib
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from boolweave.data.observations import Observations
-    from boolweave.runtime.types import Floats, Integers
+    from boolweave.runtime.types import Array, Floats, Integers
 
     Bits = NDArray[np.uint8]
     Tile = dict[str, list[list[int]]]
@@ -48,6 +47,8 @@ class Grid:
     ----------
     observed, probability : arrays of shape (R, C), uint8
         Share of ones, and probability, in 254ths; 255 where nothing was observed.
+    row_order, column_order : arrays of shape (n,)
+        Positions of the rows and columns that are drawn, in their order.
     row_labels, column_labels : lists of str
     tiles : list of dict
         For each factor, the runs of rows and of columns that it covers, [first, last] each.
@@ -59,26 +60,35 @@ class Grid:
 
     observed: Bits
     probability: Bits
+    row_order: NDArray[np.intp]
+    column_order: NDArray[np.intp]
     row_labels: list[str]
     column_labels: list[str]
     tiles: list[Tile]
     summarised: bool
     sampled: bool = False
 
+    @property
+    def drawn(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Positions of the rows and of the columns that are drawn one by one; maybe none."""
+        none = np.zeros(0, dtype=np.intp)
+        return (none, none) if self.summarised else (self.row_order, self.column_order)
+
     def packed(self) -> dict[str, object]:
-        """For JSON: arrays as deflated base64, labels escaped for plotly, which reads tags."""
+        """For JSON: arrays as deflated base64; labels where a cell stands for several entries."""
         return {
             "shape": list(self.observed.shape),
-            "observed": _packed(self.observed),
-            "probability": _packed(self.probability),
-            "rows": [html.escape(label) for label in self.row_labels],
-            "columns": [html.escape(label) for label in self.column_labels],
+            "observed": packed_array(self.observed),
+            "probability": packed_array(self.probability),
+            "labels": [self.row_labels, self.column_labels] if self.summarised else None,
             "tiles": self.tiles,
             "summarised": self.summarised,
+            "sampled": self.sampled,
         }
 
 
-def _packed(array: Bits) -> str:
+def packed_array(array: Array) -> str:
+    """The bytes of an array as deflated base64."""
     return base64.b64encode(zlib.compress(np.ascontiguousarray(array).tobytes(), 9)).decode()
 
 
@@ -166,6 +176,8 @@ def make_grid(
     return Grid(
         observed=_observed(seen, rows, columns),
         probability=_probability(predict, rows, columns),
+        row_order=rows.order,
+        column_order=columns.order,
         row_labels=rows.labels(seen, "row"),
         column_labels=columns.labels(seen, "column"),
         tiles=[{"rows": rows.runs(x), "columns": columns.runs(y)} for x, y in factors],

@@ -1,8 +1,8 @@
-"""A page about a fitted model: one HTML file that needs nothing else.
+"""A page about a fitted model or a cover: one HTML file that needs nothing else.
 
-`render_report` makes the page, `write_report` puts it into a file. `contents.py` and
-`completion.py` work out the numbers, `templates/` holds the pages, their style and their script,
-and plotly's JavaScript is copied into the page.
+`render_report` makes the page, `write_report` puts it into a file. `words.py`, `contents.py`,
+`completion.py` and `cover.py` work out what it says; `templates/` holds the pages, their style and
+their scripts.
 """
 
 from __future__ import annotations
@@ -10,47 +10,42 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import platform
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from boolweave import __version__
+from boolweave.covering.result import Cover
 from boolweave.estimator import BooleanMatrixFactorization
 from boolweave.metrics import Agreement, agreement
-from boolweave.model.channel import Channel
 from boolweave.plot import FACTOR_COLOURS
-from boolweave.report.completion import (
-    completion_data,
-    completion_grid,
-    examples,
-    layer_facts,
-    scores,
-)
-from boolweave.report.contents import (
-    calibration,
-    factor_facts,
-    factor_grid,
-    histogram,
-    noise_in_words,
-)
+from boolweave.report import completion, contents, cover, running, words
+from boolweave.report.entries import doubtful, holes
+from boolweave.report.lines import Lines
 from boolweave.runtime.atomic import replacing
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from boolweave.completion import BooleanCompletion
-    from boolweave.data.observations import Observations
+    from boolweave.data.observed import ObservedEntries
     from boolweave.report.contents import HeldOut
+    from boolweave.report.entries import EntryList
     from boolweave.report.grid import Grid
 
-    Model = BooleanMatrixFactorization | BooleanCompletion
+    Model = BooleanMatrixFactorization | BooleanCompletion | Cover
     Facts = list[tuple[str, str]]
-    Page = tuple[dict[str, Any], dict[str, object]]  # what is said, and what the script draws
+    Page = tuple[dict[str, Any], dict[str, Any]]  # what is said, and what the scripts show
 
 # Members of a factor that its card shows at once; the others unfold.
 MEMBERS_SHOWN = 12
+
+# Members of a factor that a reason names.
+MEMBERS_NAMED = 4
+
+# The scripts, in the order in which each uses those before it.
+SCRIPTS = ("core.js", "charts.js", "matrix.js", "reasons.js", "lists.js", "factors.js")
 
 
 def write_report(
@@ -59,99 +54,85 @@ def write_report(
     *,
     title: str = "",
     held_out: HeldOut | None = None,
+    command: str | None = None,
 ) -> None:
-    """Write the page about a fitted model.
+    """Write the page about a fitted model, or about a cover.
 
     Parameters
     ----------
-    model : BooleanMatrixFactorization or BooleanCompletion
-        Fitted.
+    model : BooleanMatrixFactorization, BooleanCompletion or Cover
+        Fitted, or what `boolweave.cover` found.
     path : path
         Where the page goes; an old file there is replaced when the new one is whole.
     title : str
         Stands above the page.
     held_out : (rows, columns, values), optional
         Entries that the model has not seen, to test its probabilities on.
+    command : str, optional
+        How to make the same page again, where the model does not know it.
+
+    Examples
+    --------
+    >>> from boolweave import cover
+    >>> from boolweave.report import write_report
+    >>> roles = cover([[1, 1, 0, 0], [1, 1, 1, 1], [0, 0, 1, 1]], random_state=0)
+    >>> write_report(roles, "roles.html", title="Who may do what")
     """
-    text = render_report(model, title=title, held_out=held_out)
+    text = render_report(model, title=title, held_out=held_out, command=command)
     page = text.encode("utf-8", "backslashreplace")  # a label may hold half of a character
     with replacing(path) as file:
         file.write(page)
 
 
-def render_report(model: Model, *, title: str = "", held_out: HeldOut | None = None) -> str:
-    """The page about a fitted model, as text; the parameters are those of `write_report`."""
+def render_report(
+    model: Model,
+    *,
+    title: str = "",
+    held_out: HeldOut | None = None,
+    command: str | None = None,
+    exploring: dict[str, Any] | None = None,
+) -> str:
+    """The page about a fitted model, as text; the parameters are those of `write_report`.
+
+    `exploring` is what the slider of a page needs that a server shows.
+    """
     import jinja2
     from markupsafe import Markup
 
-    of_factors = isinstance(model, BooleanMatrixFactorization)
-    words, data = (_factor_page if of_factors else _completion_page)(model, held_out)
+    if isinstance(model, Cover):
+        said, data = _cover_page(model)
+    elif isinstance(model, BooleanMatrixFactorization):
+        said, data = _factor_page(model, held_out)
+    else:
+        said, data = _completion_page(model, held_out)
+    said["command"] = command or said["command"]
+    data |= {"colours": FACTOR_COLOURS, "exploring": exploring}
     # In a script element nothing but "</script" and "<!--" could end or change the text.
     payload = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
-    scripts = {"plotly": _plotly(), "script": _text("report.js")}
+    names = [*SCRIPTS, *(["explore.js"] if exploring else []), "start.js"]
+    script = "\n".join(['"use strict";', "(() => {", *map(_text, names), "})();"])
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_text), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
-    template = "report.html.j2" if of_factors else "completion.html.j2"
+    said["glossary"] = words.explained([name for name, _ in said["summary"]])
+    template = "completion.html.j2" if data["kind"] == "completion" else "report.html.j2"
     return environment.get_template(template).render(
-        title=title or ("Boolean factors" if of_factors else "Boolean completion"),
+        title=title or said.pop("default_title"),
         shown=MEMBERS_SHOWN,
         has=data,
-        provenance=_provenance(model),
-        python=_python(model),
-        command=model.provenance_.get("command"),
+        exploring=exploring,
         style=Markup(_text("report.css")),
         payload=Markup(payload),
-        # Only these two scripts may run, whatever a label says.
-        policy=" ".join(_fingerprint(text) for text in scripts.values()),
-        **words,
-        **{name: Markup(text) for name, text in scripts.items()},
+        script=Markup(script),
+        # Only this script may run, whatever a label says, and ask nobody but the server.
+        policy=_fingerprint(script),
+        **said,
     )
-
-
-def _factor_page(model: BooleanMatrixFactorization, held_out: HeldOut | None) -> Page:
-    grid = factor_grid(model)
-    words = {
-        "summary": _summary(model, held_out),
-        "grid": grid,
-        "says": "factors say",
-        "factors": factor_facts(model),
-    }
-    return words, _data(model, grid, held_out)
-
-
-def _completion_page(model: BooleanCompletion, held_out: HeldOut | None) -> Page:
-    grid, shown = completion_grid(model), examples(model)
-    found = None if held_out is None else calibration(model, held_out)
-    words = {
-        "summary": _completion_summary(model, held_out, found),
-        "grid": grid,
-        "says": "expected",
-        "model_name": model.ensemble_.name,
-        "examples": shown,
-        "layers": layer_facts(model),
-        "selection": model.selection_,
-    }
-    data = {
-        "grid": grid.packed(),
-        "chance": "P(observing 1)",
-        "colours": FACTOR_COLOURS,
-        "calibration": found,
-        **completion_data(model, shown),
-    }
-    return words, data
 
 
 def _text(name: str) -> str:
     return (files("boolweave.report") / "templates" / name).read_text(encoding="utf-8")
-
-
-def _plotly() -> str:
-    from plotly.offline import get_plotlyjs
-
-    # It would end the script element it stands in.
-    return get_plotlyjs().replace("</script", "<\\/script")
 
 
 def _fingerprint(script: str) -> str:
@@ -159,32 +140,150 @@ def _fingerprint(script: str) -> str:
     return f"'sha256-{digest}'"
 
 
-# ---------------------------------------------------------------- what the script draws
+# ---------------------------------------------------------------- the three kinds of pages
 
 
-def _data(
-    model: BooleanMatrixFactorization, grid: Grid, held_out: HeldOut | None
-) -> dict[str, object]:
+def _factor_page(model: BooleanMatrixFactorization, held_out: HeldOut | None) -> Page:
+    result, seen = model.result_, contents.local(model.observations_)
+    grid = contents.factor_grid(result, seen)
+    facts = contents.factor_facts(result, seen)
+    if words.is_single_search(model):  # nothing could be found again
+        facts = [fact | {"figures": _without(fact["figures"], "found again")} for fact in facts]
+    lists = [holes(seen, result.predict_proba), doubtful(seen, result.predict_proba, grid)]
+    said = _said(model) | {
+        "default_title": "Boolean factors",
+        "in_short": words.of_factors(model, held_out),
+        "summary": _summary(model, held_out),
+        "lists": [entries for entries in lists if entries is not None],
+        "factors": facts,
+        "figures": _figures(facts),
+        "grid": grid,
+        "says": "factors say",
+    }
+    lines = _factor_lines(result, seen, grid)
+    data = _data("factors", "Factor", grid, said["lists"], lines, facts)
     selection = model.rank_selection_
-    return {
-        "grid": grid.packed(),
+    data |= {
         "chance": "P(true 1)",
-        "colours": FACTOR_COLOURS,
+        "xor": result.model.product == "xor",
         "history": {
             name: values.tolist()
             for name, values in model.history_.items()
             if np.isfinite(values).all()
         },
         "histograms": [
-            histogram("beliefs of rows", model.row_log_odds_),
-            histogram("beliefs of columns", model.column_log_odds_),
+            contents.histogram("rows", model.row_log_odds_),
+            contents.histogram("columns", model.column_log_odds_),
         ],
-        "calibration": None if held_out is None else calibration(model, held_out),
+        "calibration": None if held_out is None else contents.calibration(model, held_out),
         "rank": None if selection is None else selection.table(),
+    }
+    return said, data
+
+
+def _cover_page(found: Cover) -> Page:
+    seen, lists = cover.seen(found), cover.lists(found)
+    grid = contents.factor_grid(found, seen, decoded=True)
+    facts = contents.factor_facts(found, seen) if found.cost else []
+    said = {
+        "default_title": "Roles that cover a table",
+        "provenance": [("boolweave", __version__), *running.versions()],
+        "python": None,
+        "command": None,
+        "in_short": words.of_cover(found),
+        "summary": [*_seen(seen), *cover.facts(found)],
+        "lists": lists,
+        "factors": facts,
+        "figures": _figures(facts),
+        "grid": grid,
+        "says": "roles say",
+    }
+    data = _data("cover", "Role", grid, lists, _factor_lines(found, seen, grid), facts)
+    data |= {
+        "chance": "covered", "xor": False, "history": {}, "histograms": [],
+        "calibration": None, "rank": None, "coverage": found.curve.tolist(),
+    }  # fmt: skip
+    return said, data
+
+
+def _completion_page(model: BooleanCompletion, held_out: HeldOut | None) -> Page:
+    seen = model.observations_
+    grid = completion.completion_grid(model)
+    predict = completion.probabilities_of(model)
+    lists = [holes(seen, predict), doubtful(seen, predict, grid)]
+    found = None if held_out is None else contents.calibration(model, held_out)
+    said = _said(model) | {
+        "default_title": "Boolean completion",
+        "in_short": words.of_completion(model, held_out),
+        "summary": _completion_summary(model, held_out, found),
+        "lists": [entries for entries in lists if entries is not None],
+        "factors": completion.layer_facts(model),
+        "grid": grid,
+        "says": "expected",
+        "selection": model.selection_,
+    }
+    lines = (
+        Lines(seen, "row", grid.drawn[0], offsets=model.row_bias_),
+        Lines(seen, "column", grid.drawn[1], offsets=model.column_bias_),
+    )
+    data = _data("completion", "Factor", grid, said["lists"], lines, [])
+    data |= {
+        "chance": "P(observing 1)",
+        "reasons": completion.reasons(model, said["lists"], *lines),
+        "offsets": [
+            completion.offsets(seen, model.row_bias_, "row"),
+            completion.offsets(seen, model.column_bias_, "column"),
+        ],
+        "calibration": found,
+    }
+    return said, data
+
+
+def _said(model: BooleanMatrixFactorization | BooleanCompletion) -> dict[str, Any]:
+    return {
+        "provenance": running.provenance(model),
+        "python": running.python_call(model),
+        "command": model.provenance_.get("command"),
     }
 
 
-# ---------------------------------------------------------------- what the page says
+def _without(figures: dict[str, str], name: str) -> dict[str, str]:
+    return {key: value for key, value in figures.items() if key != name}
+
+
+def _figures(facts: list[dict[str, Any]]) -> dict[str, str]:
+    """What the numbers on the cards mean, of those that are there."""
+    there = {name for fact in facts for name in fact["figures"]}
+    return {name: what for name, what in contents.FIGURES.items() if name in there}
+
+
+def _factor_lines(result: Any, seen: Any, grid: Grid) -> tuple[Lines, Lines]:
+    X, Y = result.row_log_odds > 0, result.column_log_odds > 0
+    return Lines(seen, "row", grid.drawn[0], X), Lines(seen, "column", grid.drawn[1], Y.T)
+
+
+def _data(
+    kind: str, word: str, grid: Grid, lists: list[EntryList], lines: tuple[Lines, Lines],
+    facts: list[dict[str, Any]],
+) -> dict[str, Any]:  # fmt: skip
+    """What the scripts show of every kind of page."""
+    packed = [entries.packed(*lines) for entries in lists]  # before the lines: it adds to them
+    some = {"rows": MEMBERS_NAMED, "columns": MEMBERS_NAMED}
+    return {
+        "kind": kind,
+        "word": word,
+        "grid": grid.packed(),
+        "lists": packed,
+        "lines": [line.table() for line in lines],
+        "factors": [
+            {name: fact[name][:n] for name, n in some.items()}
+            | {"n_rows": fact["n_rows"], "n_columns": fact["n_columns"]}
+            for fact in facts
+        ],
+    }
+
+
+# ---------------------------------------------------------------- figures
 
 
 def _summary(model: BooleanMatrixFactorization, held_out: HeldOut | None) -> Facts:
@@ -193,7 +292,7 @@ def _summary(model: BooleanMatrixFactorization, held_out: HeldOut | None) -> Fac
         ("factors", f"{len(model.components_)}"),
         *_agreement(Agreement.of_counts(model.result_.counts(model.observations_)), "observed"),
         *_errors(model),
-        ("noise", noise_in_words(model.noise_)),
+        ("noise", contents.noise_in_words(model.noise_)),
     ]
     if held_out is not None:
         facts += _on_held_out(model, held_out)
@@ -213,11 +312,11 @@ def _completion_summary(
         facts.append(("the same by offsets alone", f"{losses['offsets']:.4f}"))
     if held_out is not None:
         facts += _on_held_out(model, held_out)
-        facts += [] if found is None else scores(model, held_out, found)
+        facts += [] if found is None else completion.scores(model, held_out, found)
     return facts
 
 
-def _seen(seen: Observations) -> Facts:
+def _seen(seen: ObservedEntries) -> Facts:
     n_entries = max(1, seen.n_rows * seen.n_columns)
     return [
         ("rows × columns", f"{seen.n_rows:,} × {seen.n_columns:,}"),
@@ -226,9 +325,9 @@ def _seen(seen: Observations) -> Facts:
     ]
 
 
-def _on_held_out(model: Model, held_out: HeldOut) -> Facts:
+def _on_held_out(model: BooleanMatrixFactorization | BooleanCompletion, held_out: HeldOut) -> Facts:
     rows, columns, values = held_out
-    return _agreement(agreement(values, model.predict(rows, columns)), "held-out")
+    return _agreement(agreement(values, np.asarray(model.predict(rows, columns))), "held-out")
 
 
 def _errors(model: BooleanMatrixFactorization) -> Facts:
@@ -255,55 +354,3 @@ def _agreement(found: Agreement, which: str) -> Facts:
         (f"{which} zeros made ones", f"{found.false_ones:,}"),
         (f"{which} entries right", f"{found.accuracy:.1%} ({constant})"),
     ]
-
-
-def _provenance(model: Model) -> Facts:
-    import numba
-    import scipy
-
-    facts = [("boolweave", __version__)]
-    words = {"random_state": "random_state, the seed"}
-    facts += [
-        (words.get(name, name), value if isinstance(value, str) else _shown("given", value))
-        for name, value in model.get_params(deep=False).items()
-    ]
-    if isinstance(model, BooleanMatrixFactorization):
-        facts += _run(model)
-    facts += [
-        ("interrupted", "yes" if model.interrupted_ else "no"),
-        ("Python", platform.python_version()),
-        ("NumPy, SciPy, Numba", f"{np.__version__}, {scipy.__version__}, {numba.__version__}"),
-    ]
-    return facts
-
-
-def _run(model: BooleanMatrixFactorization) -> Facts:
-    counted = model.error_ is not None
-    return [
-        ("starts of the search" if counted else "iterations", f"{model.n_iter_}"),
-        ("search finished" if counted else "messages settled", "yes" if model.converged_ else "no"),
-        ("log-posterior", f"{float(model.log_posterior_):,.2f}"),
-    ]
-
-
-def _shown(name: str, value: object) -> str:
-    """A parameter as it stands in a call: arrays and generators by the parameter's own name."""
-    plain = value is None or isinstance(value, bool | int | float | str | Channel)
-    return repr(value) if plain else name
-
-
-def _python(model: Model) -> str:
-    """How to repeat the fit: the parameters that are not at their defaults."""
-    defaults = type(model)().get_params(deep=False)
-    arguments = [f"n_components={model.n_components!r}"]
-    for name, value in model.get_params(deep=False).items():
-        shown = _shown(name, value)
-        unchanged = shown == _shown(name, defaults[name])
-        if not unchanged and name not in ("n_components", "verbose", "n_jobs"):
-            arguments.append(f"{name}={shown}")
-    call = f"{type(model).__name__}({', '.join(arguments)})"
-    hold_out = model.provenance_.get("hold_out")
-    if hold_out is None:
-        return f"{call}.fit(data)"
-    hide = f"data.hide({hold_out!r}, random_state={model.random_state!r})"
-    return f"kept, *held_out = {hide}\n{call}.fit(kept)"

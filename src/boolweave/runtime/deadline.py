@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from boolweave.runtime.progress import on_rank_of
+
 if TYPE_CHECKING:
     from boolweave.runtime.progress import OnIteration
 
@@ -32,6 +34,7 @@ class Deadline:
         self.passed = False
         self._end = None if seconds is None else time.monotonic() + seconds
         self._on_iteration = on_iteration
+        self.on_rank = on_rank_of(on_iteration)
 
     def __call__(self, iteration: int, residual: float, log_posterior: float) -> None:
         """Pass the iteration on to `on_iteration`; raise KeyboardInterrupt if the time is over."""

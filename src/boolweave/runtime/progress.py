@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 # Told after each iteration: its number, the residual, the log-posterior.
 OnIteration = Callable[[int, float, float], None]
 
-# Told after each round of a search: its number, the least error so far, the number of factors.
-OnRound = Callable[[int, float, int], None]
+# Told before each rank of a search for one: the rank, the best so far and the likely last one.
+OnRank = Callable[[int, int | None, int], None]
+
+# Told after each round of a search: its number, the least error so far, the number of factors, and
+# the share of the most work that is done, if there is such a limit.
+OnRound = Callable[[int, float, int, float | None], None]
+
+# Seconds after which enough is done to tell how long the rest will take.
+SOONEST = 2.0
+
+
+def on_rank_of(on_iteration: object) -> OnRank:
+    """What is told of ranks, if whoever is told of iterations wants to know."""
+    found = getattr(on_iteration, "on_rank", None)
+    return found if callable(found) else lambda rank, best, last: None
 
 
 @contextmanager
-def progress(total: int | None, verbose: int | bool = True) -> Iterator[OnIteration | None]:
-    """Show iteration, residual, log-posterior and time left on standard error.
+def progress(total: int | None, verbose: int | bool = True) -> Iterator[RunProgress | None]:
+    """Show what a run does, its log-posterior and the time left of all of it on standard error.
 
     Parameters
     ----------
     total : int or None
-        Most iterations of one start; None where it is not known.
+        Most iterations of all starts together; None where it is not known.
     verbose : int or bool
         Nothing is shown where this is 0, nor where standard error is not a terminal.
 
@@ -28,7 +43,8 @@ def progress(total: int | None, verbose: int | bool = True) -> Iterator[OnIterat
     ------
     callback or None
         To be called with iteration, residual and log-posterior; None where nothing is shown. An
-        iteration that is not after the last one begins a new start.
+        iteration that is not after the last one begins a new start. Its `on_rank` is to be called
+        before each rank of a search for one.
 
     Examples
     --------
@@ -40,35 +56,82 @@ def progress(total: int | None, verbose: int | bool = True) -> Iterator[OnIterat
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("iteration {task.completed:.0f}"),
+        TextColumn("iteration {task.fields[iteration]}"),
         TextColumn("residual {task.fields[residual]:.2g}"),
         TextColumn("log-posterior {task.fields[score]:,.1f}"),
-        TimeRemainingColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
     )
     bar = Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=5)
     with bar:
-        task = bar.add_task("start 1", total=total, residual=float("inf"), score=float("nan"))
-        start, last = 1, 0
+        yield RunProgress(bar, total)
 
-        def on_iteration(iteration: int, residual: float, score: float) -> None:
-            nonlocal start, last
-            if iteration <= last:
-                start += 1
-                bar.reset(task, description=f"start {start}")
-            last = iteration
-            bar.update(task, completed=iteration, residual=residual, score=score)
 
-        yield on_iteration
+class RunProgress:
+    """Tells a bar of rich how far a run is, through all its starts or all its ranks."""
+
+    def __init__(self, bar: Any, total: int | None) -> None:
+        self._bar, self._total, self._began = bar, total, time.monotonic()
+        self._start, self._last, self._done = 1, 0, 0
+        self._ranks: tuple[float, float] | None = None  # the part of the ranks done, and of all
+        self._task = bar.add_task(
+            "start 1", total=total, iteration=0, residual=float("inf"), score=float("nan"), left=""
+        )
+
+    def __call__(self, iteration: int, residual: float, score: float) -> None:
+        """Show an iteration."""
+        self._done += 1
+        if iteration <= self._last:
+            self._start += 1
+            if self._ranks is None:
+                self._bar.update(self._task, description=f"start {self._start}")
+        self._last = iteration
+        at: dict[str, Any] = {"iteration": iteration, "residual": residual, "score": score}
+        if self._ranks is None and self._total is not None:
+            self._done = min(self._done, self._total)
+            left = time_left(self._began, self._done / self._total, "at most ")
+            at |= {"completed": self._done, "left": left}
+        self._bar.update(self._task, **at)
+
+    def on_rank(self, rank: int, best: int | None, last: int) -> None:
+        """Show which rank is tried; a rank takes time in proportion to itself."""
+        done, whole = rank * (rank - 1) / 2, last * (last + 1) / 2 + (best or 1)
+        self._ranks = done, whole
+        words = f"{rank} factor{'' if rank == 1 else 's'}"
+        words += "" if best is None else f", best so far {best}"
+        self._bar.update(
+            self._task, description=words, total=whole, completed=done,
+            left=time_left(self._began, done / whole, "about "),
+        )  # fmt: skip
+
+
+def time_left(began: float, share: float, how: str) -> str:
+    """The time left in words, once enough is done to tell; `began` is by the monotonic clock.
+
+    Examples
+    --------
+    >>> import time
+    >>> from boolweave.runtime.progress import time_left
+    >>> time_left(time.monotonic() - 30, 0.25, "about ")
+    'about 1:30 left'
+    """
+    seconds = time.monotonic() - began
+    if share <= 0 or seconds < SOONEST:
+        return ""
+    left = round(seconds * (1 - min(share, 1)) / share)
+    hours, rest = divmod(left, 3600)
+    clock = f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"
+    return f"{how}{clock} left"
 
 
 @contextmanager
 def search_progress(max_time: float | None, verbose: int | bool = True) -> Iterator[OnRound | None]:
-    """Show the round of a search, its least error so far and the time on standard error.
+    """Show the round of a search, its least error so far and the time left on standard error.
 
     Parameters
     ----------
@@ -80,8 +143,8 @@ def search_progress(max_time: float | None, verbose: int | bool = True) -> Itera
     Yields
     ------
     callback or None
-        To be called with the number of a round, the least error so far and the number of factors;
-        None where nothing is shown.
+        To be called with the number of a round, the least error so far, the number of factors and
+        the share of the most work that is done; None where nothing is shown.
 
     Examples
     --------
@@ -98,17 +161,20 @@ def search_progress(max_time: float | None, verbose: int | bool = True) -> Itera
     limit = "" if max_time is None else f"of {max_time:g} s"
     columns = (
         SpinnerColumn(),
-        TextColumn("round {task.completed:.0f}"),
-        TextColumn("{task.fields[factors]} factors, least error {task.fields[error]:,.10g}"),
+        TextColumn("{task.description}"),
         TimeElapsedColumn(),
-        TextColumn(limit),
+        TextColumn(limit or "{task.fields[left]}"),
     )
     line = Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=5)
+    began = time.monotonic()
     with line:
-        task = line.add_task("", total=None, error=float("inf"), factors=0)
+        task = line.add_task("starting", total=None, left="")
 
-        def on_round(number: int, error: float, factors: int) -> None:
-            line.update(task, completed=number, error=error, factors=factors)
+        def on_round(number: int, error: float, factors: int, share: float | None = None) -> None:
+            many = f"{factors} factor{'' if factors == 1 else 's'}"
+            words = f"{many}, round {number}, least error so far {error:,.10g}"
+            left = time_left(began, share or 0.0, "at most ")
+            line.update(task, description=words, left=left)
 
         yield on_round
 

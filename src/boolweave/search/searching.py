@@ -102,6 +102,7 @@ class Progress:
     cost: float
     seconds: float
     n_components: int
+    share: float | None = None  # of the most work, where there is such a limit
 
 
 @dataclass(eq=False)
@@ -338,7 +339,8 @@ class Search:
         if self.report is not None:
             seconds = time.monotonic() - self.began
             n = len(at.winners) + 1
-            self.report(Progress(n, len(at.history), at.best.cost, seconds, self.K))
+            share = at.work / self.most_work if self.options.max_time is None else None
+            self.report(Progress(n, len(at.history), at.best.cost, seconds, self.K, share))
 
     def _simplify(self, at: Searching, pool: ThreadPoolExecutor) -> None:
         """Of all solutions with the least cost take the simplest, and look for simpler ones.

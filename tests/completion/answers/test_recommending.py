@@ -38,10 +38,8 @@ def test_reasons_of_recommended_pairs_only(monkeypatch):
     ensemble, seen = random_ensemble(4), random_observations(1, share=0.8)
     found = recommend(ensemble, seen, ["r1", "r5"], n=5)
     asked = []
-    explain = found.explainer.explain
-    monkeypatch.setattr(
-        found.explainer, "explain", lambda m, n: asked.append((m, n)) or explain(m, n)
-    )
+    explain = found.explainer.at
+    monkeypatch.setattr(found.explainer, "at", lambda m, n: asked.append((m, n)) or explain(m, n))
     reasons = found.reasons
     assert len(asked) == (found.columns >= 0).sum() < 10
     assert [len(line) for line in reasons] == [5, 5]

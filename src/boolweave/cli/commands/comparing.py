@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -39,6 +40,9 @@ RANKING = {
     "ndcg": ("nDCG@{top}", ".3f"),
     "map": ("MAP@{top}", ".3f"),
 }
+
+# Who wins is said by these: whether probabilities can be trusted, and how many entries are right.
+JUDGED = ("log_loss", "accuracy")
 
 
 def compare(
@@ -96,10 +100,11 @@ def compare(
 
     Every entry is predicted once, from those of the other folds; --split chooses entries by time
     instead. The table shows means over the folds and their standard errors, the best of each column
-    in bold. ECE, the expected calibration error, is the mean gap between probability and frequency;
-    MB is what a method took on top of the data. --ranking adds precision, recall, nDCG and MAP of
-    the N held-out entries of each row with the highest probabilities; files and --json always have
-    them. With --split last, standard errors come from leaving out groups of rows.
+    in bold; below it stands who wins by log-loss and by accuracy, by how much, and whether that is
+    more than chance. ECE, the expected calibration error, is the mean gap between probability and
+    frequency; MB is what a method took on top of the data. --ranking adds precision, recall, nDCG
+    and MAP of the N held-out entries of each row with the highest probabilities; files and --json
+    always have them. With --split last, standard errors come from leaving out groups of rows.
 
     Example: boolweave compare votes.csv --folds 5 --picture votes.png
     """
@@ -134,11 +139,13 @@ def compare(
     for name, reason in found.failures.items():
         talk(f"{name} did not finish: {reason}", writing.quiet)
     rows = found.rows()
+    verdicts = [verdict for name in JUDGED if (verdict := found.verdict(name)) is not None]
     if writing.json or writing.output is not None or writing.format is not None:
         table = pl.DataFrame([{k: v for k, v in row.items() if k != "best_in"} for row in rows])
         answer = {
             "split": split, "folds": n_splits, "top": top, "methods": rows,
             "failures": found.failures,
+            "verdicts": [asdict(verdict) | {"clear": verdict.is_clear} for verdict in verdicts],
         }  # fmt: skip
         put_table(writing, kind, table, answer)
     else:
@@ -146,6 +153,8 @@ def compare(
         if ranking:
             headed = {key: (heading.format(top=top), f) for key, (heading, f) in RANKING.items()}
             _print_table(rows, headed, "\nhow the held-out entries of each row are ranked")
+        for number, verdict in enumerate(verdicts):
+            typer.echo(f"{'' if number else chr(10)}{verdict}.")
     if picture is not None:
         title = f"{contents.name}: {what}, best first by log-loss"
         save_picture(found.plot(title), picture)

@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from boolweave.cli.common import read_input
+from boolweave.cli.common import command_line, read_input
 from boolweave.cli.options import ReadingOptions, Source, Writing
-from boolweave.cli.output import check_folder, check_output, output_format, put_answer, talk
+from boolweave.cli.output import (
+    check_folder,
+    check_output,
+    check_report,
+    output_format,
+    put_answer,
+    talk,
+)
 from boolweave.cli.process import INTERRUPTED
 
 if TYPE_CHECKING:
@@ -62,6 +69,7 @@ def cover(
     curve: Annotated[
         Path | None, _write(help="Write here what the first 1, 2, ... roles cover.")
     ] = None,
+    report: Annotated[Path | None, _write(help="Write a report here (.html).")] = None,
     reading: ReadingOptions,
 ) -> None:  # fmt: skip
     """Find the fewest factors that cover all ones of a table, such as roles of users.
@@ -78,6 +86,8 @@ def cover(
     for path, option, _ in tables:
         check_folder(path, option)
         output_format(path, None, TABLE_FORMATS, option)
+    if report is not None:
+        check_report(report, "--report")
     false = _number(false_ones)
     from boolweave.covering.covering import find_cover  # only now: it takes a second or two
     from boolweave.covering.wanted import Wanted
@@ -89,6 +99,11 @@ def cover(
     for path, option, table in tables:
         if path is not None:
             write_table(table(found), path, output_format(path, None, TABLE_FORMATS, option))
+    if report is not None:
+        from boolweave.report import write_report
+
+        write_report(found, report, title=Path(source).name, command=command_line())
+        talk(f"report: {report}", writing.quiet)
     if (writing.output, writing.format, writing.json) == (None, None, False) and _on_terminal():
         for line in _in_sentences(found):
             typer.echo(line)

@@ -11,11 +11,14 @@ from boolweave.completion.answers.dense import row_pieces
 from boolweave.estimator import BooleanMatrixFactorization
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import polars as pl
     from numpy.typing import NDArray
 
     from boolweave.cli.common import Model
     from boolweave.data.observations import Observations
+    from boolweave.io import Reading
     from boolweave.runtime.types import Integers
 
     Bits = NDArray[np.uint8]
@@ -40,6 +43,24 @@ def values(fitted: Model, seen: Observations, denoise: bool) -> Iterator[NDArray
             matrix[row, column] = value
         start += len(matrix)
         yield matrix
+
+
+def write_table_again(
+    fitted: Model, contents: Reading, output: Path | None, kind: str, denoise: bool, mark: bool
+) -> None:
+    """The table that came in, its holes filled."""
+    from boolweave.io.tables.origin import encoded_frames
+    from boolweave.io.tables.rewriting import write_again
+
+    if contents.encoded is not None:
+        frames = encoded_frames(contents.encoded, probabilities(fitted))
+        form = contents.encoded.form
+    else:
+        assert contents.origin is not None
+        seen = contents.observations.to_local()
+        frames = contents.origin.frames(values(fitted, seen, denoise), seen)
+        form = contents.origin.form
+    write_again(frames, output, kind, form, mark)
 
 
 def probabilities(fitted: Model) -> Iterator[NDArray[np.float64]]:

@@ -1,34 +1,35 @@
-"""The commands that find factors: factorize, complete, rank; and info."""
+"""The commands that find factors: factorize, complete; and info."""
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from boolweave.cli.common import fit_completion, fit_factors, read_input, zeros_of
-from boolweave.cli.fits import check_kept, end, fitted, number_of
+from boolweave.cli.common import (
+    check_completion_options,
+    check_factor_options,
+    fit_completion,
+    fit_factors,
+    read_input,
+    zeros_of,
+)
+from boolweave.cli.fits import check_kept, fitted, number_of
 from boolweave.cli.options import (
     Cluster,
     Completing,
     Fitting,
     Json,
     Keeping,
+    NounsOption,
     ReadingOptions,
     Source,
     Sources,
     Writing,
 )
-from boolweave.cli.output import (
-    check_output,
-    factor_table,
-    put_answer,
-    put_json,
-    put_table,
-    talk,
-)
+from boolweave.cli.output import check_output, in_words, put_answer, put_json
+from boolweave.cli.words import factor_sentences, nouns_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +41,10 @@ if TYPE_CHECKING:
     from boolweave.io.cells import Seen
 
 
+# Labels that `info` shows.
+EXAMPLES = 3
+
+
 def factorize(
     source: Sources,
     *,
@@ -47,6 +52,7 @@ def factorize(
     full: Annotated[
         bool, typer.Option("--full", help="List everyone, not only the members of factors.")
     ] = False,
+    nouns: NounsOption = None,
     keeping: Keeping,
     reading: ReadingOptions,
     fitting: Fitting,
@@ -54,16 +60,19 @@ def factorize(
 ) -> None:
     """Find the factors behind a table: who belongs together, and in what.
 
-    The factors are those with the fewest wrong entries, unless --objective says otherwise. Writes a
-    line for each member of each factor: factor, axis, label, probability.
+    The factors are those with the fewest wrong entries, unless --objective says otherwise. On a
+    terminal they are told in sentences. To a file or a pipe goes a line for each member of each
+    factor: factor, axis, label, probability.
 
     Example: boolweave factorize votes.csv -k 3 --model votes.npz --report votes.html
     """
     from boolweave.io.write import write_table
-    from boolweave.recommend import members
+    from boolweave.recommend import members, members_table
 
     kind = check_output(writing)
     check_kept(keeping)
+    called = nouns_of(nouns)
+    check_factor_options(fitting, "errors", where)
     contents = read_input(
         source, reading, writing.quiet, max_memory=fitting.max_memory,
         zeros="exact" if keeping.hold_out else zeros_of(fitting, where, "errors"),
@@ -72,6 +81,10 @@ def factorize(
     fit = partial(fit_factors, how=fitting, quiet=writing.quiet, where=where, objective="errors")
     with fitted(contents, absent, keeping, seed, writing.quiet, fit) as found:
         model = found.model
+        if in_words(writing):
+            for line in factor_sentences(model, called):
+                typer.echo(line)
+            return
         put_answer(
             writing,
             lambda: {
@@ -87,7 +100,7 @@ def factorize(
                     for k in range(len(model.components_))
                 ],
             },
-            lambda: write_table(factor_table(model, full=full), writing.output, kind),
+            lambda: write_table(members_table(model.result_, full=full), writing.output, kind),
         )
 
 
@@ -106,6 +119,13 @@ def complete(
         bool,
         typer.Option("--denoise", help="Replace observed entries too where the model differs."),
     ] = False,
+    mark: Annotated[
+        bool,
+        typer.Option(
+            "--mark/--no-mark",
+            help="Say what was filled in a last column, or with a colour in a workbook.",
+        ),
+    ] = True,
     keeping: Keeping,
     reading: ReadingOptions,
     completing: Completing,
@@ -114,7 +134,9 @@ def complete(
 ) -> None:
     """Fill the holes of a table.
 
-    Observed entries stay as they are. What sparse files do not name is missing here.
+    Observed entries stay as they are, and a wide table is written as it came: with its delimiter,
+    its names, its words for yes and no, and its other columns. What sparse files do not name is
+    missing here.
 
     The model has an offset for each row and column, directions, and Boolean layers of -k factors
     each, as far as they help to predict entries that are held out. An option that only a Boolean
@@ -128,7 +150,9 @@ def complete(
     kind = check_output(writing, TABLE_FORMATS if fill == "both" else MATRIX_FORMATS)
     check_kept(keeping)
     fit = _completing_with(fitting, completing, writing.quiet, where)
-    contents = read_input(source, reading, writing.quiet, "missing", fitting.max_memory)
+    contents = read_input(
+        source, reading, writing.quiet, "missing", fitting.max_memory, keep=fill == "values"
+    )
     seen = contents.observations.to_local()
     filling.check_size(seen, kind, fill, fitting.max_memory)
     absent, seed = reading.absent or "missing", fitting.random_state
@@ -140,6 +164,8 @@ def complete(
                 write_pieces(filling.holes(model, seen), writing.output, kind)
             elif fill == "probabilities":
                 write_matrix(filling.probabilities(model), seen, writing.output, kind)
+            elif kind in TABLE_FORMATS and contents.is_wide_table:
+                filling.write_table_again(model, contents, writing.output, kind, denoise, mark)
             else:
                 write_matrix(filling.values(model, seen, denoise), seen, writing.output, kind)
 
@@ -169,54 +195,10 @@ def _completing_with(
             "one of them out"
         )
     if of_factors:
+        check_factor_options(fitting, "posterior", where)
         return partial(fit_factors, how=fitting, quiet=quiet, where=where)
+    check_completion_options(fitting, completing)
     return partial(fit_completion, how=fitting, more=completing, quiet=quiet, where=where)
-
-
-def rank(
-    source: Source,
-    *,
-    writing: Writing,
-    criterion: Annotated[
-        str, typer.Option(help="mdl: description length; heldout: entries kept aside.")
-    ] = "mdl",
-    max_rank: Annotated[
-        int | None, typer.Option(min=1, help="The largest number of factors to try.")
-    ] = None,
-    reading: ReadingOptions,
-    fitting: Fitting,
-) -> None:
-    """Choose the number of factors: a line for each number tried, and how good it is.
-
-    With --objective errors also the fewest wrong entries at each number; on a terminal, a curve.
-
-    Example: boolweave rank votes.csv
-    """
-    import polars as pl
-
-    from boolweave import select_rank
-
-    kind = check_output(writing)
-    zeros = "exact" if criterion == "heldout" else zeros_of(fitting, None, "posterior")
-    contents = read_input(source, reading, writing.quiet, zeros=zeros)
-    chosen = fitting.parameters() | {"verbose": 0 if writing.quiet else 1}
-    del chosen["n_components"]
-    found = select_rank(
-        contents.observations,
-        None if max_rank is None else range(1, max_rank + 1),
-        criterion,  # type: ignore[arg-type]  # select_rank checks it
-        **chosen,
-    )
-    answer = {"best": int(found.best), "criterion": found.criterion, "ranks": found.table()}
-    answer["interrupted"] = found.interrupted
-    plain = (writing.output, writing.format, writing.json) == (None, None, False)
-    if found.costs is not None and plain and sys.stdout.isatty():
-        typer.echo(str(found))
-    else:
-        put_table(writing, kind, pl.DataFrame(found.table()), answer)
-    stopped = " of those tried before the interrupt" if found.interrupted else ""
-    talk(f"best{stopped}: n_components = {found.best}", writing.quiet or writing.json)
-    end(found.interrupted)
 
 
 def info(
@@ -235,7 +217,7 @@ def info(
     from boolweave.data.ones import SparseObservations
     from boolweave.fit.learn import N_STARTS
     from boolweave.fit.memory import FitSize
-    from boolweave.runtime.free_memory import in_words
+    from boolweave.runtime.free_memory import in_words as in_words_of_bytes
 
     contents = read_input(source, reading, True, zeros="auto")
     seen = contents.observations
@@ -248,28 +230,36 @@ def info(
     answer: dict[str, object] = {
         "file": contents.name,
         "format": contents.format,
-        "read as": contents.guess,
+        "read_as": contents.guess,
         "rows": seen.n_rows,
         "columns": seen.n_columns,
         "observed": seen.n_observed,
-        "observed share": share if json else f"{share:.2%}",
-        "ones share": seen.share_of_ones if json else f"{seen.share_of_ones:.2%}",
+        "observed_share": share,
+        "ones_share": seen.share_of_ones,
         "zeros": "collective" if collective else "exact",
-        "empty rows": int((per_row == 0).sum()),
-        "empty columns": int((per_column == 0).sum()),
-        "row labels": _examples(seen.row_labels),
-        "column labels": _examples(seen.column_labels),
+        "empty_rows": int((per_row == 0).sum()),
+        "empty_columns": int((per_column == 0).sum()),
+        "row_labels": _examples(seen.row_labels),
+        "column_labels": _examples(seen.column_labels),
     }
     if json:
-        put_json(answer | {"n_components": n_components, "memory of a run in bytes": memory})
+        put_json(answer | {"n_components": n_components, "memory_bytes": memory})
         return
-    answer[f"memory of a run with {n_components} factors"] = in_words(memory)
+    answer[f"memory of a run with {n_components} factors"] = in_words_of_bytes(memory)
     width = max(len(name) for name in answer)
     for name, value in answer.items():
-        typer.echo(f"{name:<{width}}  {value}")
+        typer.echo(f"{name.replace('_', ' '):<{width}}  {_plain(value)}")
 
 
-def _examples(labels: NDArray[np.str_] | None) -> str:
-    if labels is None:
-        return "none"
-    return ", ".join(labels[:3].tolist()) + (", ..." if len(labels) > 3 else "")
+def _examples(labels: NDArray[np.str_] | None) -> list[str] | None:
+    """The first labels, if there are any."""
+    return None if labels is None else labels[:EXAMPLES].tolist()
+
+
+def _plain(value: object) -> object:
+    """A value as a line of text shows it: shares in percent, labels as examples."""
+    if isinstance(value, float):
+        return f"{value:.2%}"
+    if isinstance(value, list):
+        return ", ".join([*value, *(["..."] if len(value) == EXAMPLES else [])])
+    return "none" if value is None else value

@@ -1,19 +1,193 @@
-"""The commands with one factor known: decode and group-test."""
+"""The commands with one factor known: pools, group-test and decode."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
 from boolweave.cli.common import local_file, read_input
 from boolweave.cli.options import Jobs, ReadingOptions, Writing, number_or_word
-from boolweave.cli.output import check_output, put_answer, put_table, talk
+from boolweave.cli.output import check_output, in_words, put_answer, put_table, talk
 
 if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+    import scipy.sparse
+    from numpy.typing import NDArray
+
     from boolweave.data.observations import Observations
+    from boolweave.decoding import GroupTestingResult, SimulationResult
     from boolweave.runtime.types import Array, Floats
+
+# Items of a design; a table of more would hardly be pooled by anybody.
+MOST_ITEMS = 100_000
+# Simulated runs by which a design is judged, and by how much the next one is larger.
+TRIALS = 200
+LARGER = 1.15
+# Numbers of pools for each item that are tried, as shares of the one with which half of the pools
+# are positive. With 60 items of which 2% are positive, half of it needs 18 pools, all of it 40.
+SHARES = (0.35, 0.5, 0.7, 1.0)
+# Items with at least this probability are shown on a terminal, though they are not reported.
+WORTH_SHOWING = 0.05
+
+
+def pools(
+    items: Annotated[
+        str, typer.Argument(help="How many items, or a file with the name of one in each line.")
+    ],
+    *,
+    prevalence: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="P(an item is positive) beforehand.")
+    ],
+    n_pools: Annotated[
+        int | None,
+        typer.Option("--pools", min=1, help="How many pools.", show_default="as few as will do"),
+    ] = None,
+    per_item: Annotated[
+        int | None,
+        typer.Option(min=1, help="Pools that each item goes into.", show_default="the best"),
+    ] = None,
+    sensitivity: Annotated[float, typer.Option(min=0.0, max=1.0, help="P(+ | positive).")] = 1.0,
+    specificity: Annotated[float, typer.Option(min=0.0, max=1.0, help="P(- | negative).")] = 1.0,
+    right: Annotated[
+        float,
+        typer.Option(
+            min=0.0, max=1.0, help="Without --pools: how often all items should come out right."
+        ),
+    ] = 0.9,
+    pairs: Annotated[
+        bool, typer.Option("--pairs", help="Write pool and item in each line, not a table.")
+    ] = False,
+    seed: Annotated[int, typer.Option("--seed", "--random-state", help="Seed of the draw.")] = 0,
+    writing: Writing,
+) -> None:
+    """Design pooled tests: which items go into which pools.
+
+    Writes a table with a line for each pool, which group-test reads; on a terminal, a list of the
+    items of each pool. Simulated tests tell how many wrong items to expect.
+
+    Example: boolweave pools 96 --prevalence 0.02 --sensitivity 0.95 -o pools.csv
+    """
+    import numpy as np
+    import polars as pl
+
+    kind = check_output(writing)
+    if not 0 < prevalence < 1:
+        raise ValueError(f"--prevalence: expected a number between 0 and 1, got {prevalence:g}")
+    names = _item_names(items)
+    rates = _Rates(prevalence, sensitivity, specificity)
+    design, found = _designed(len(names), n_pools, per_item, rates, right, seed)
+    m, n = design.nonzero()
+    order = np.lexsort((n, m))
+    m, n = m[order], n[order]
+    pool_names = [f"pool {i + 1}" for i in range(design.shape[0])]
+    if in_words(writing):
+        for i, pool in enumerate(pool_names):
+            inside = [names[j] for j in n[m == i]]
+            typer.echo(f"{pool}, {len(inside)} items: {', '.join(inside)}")
+    elif pairs:
+        listed = {"pool": [pool_names[i] for i in m], "item": [names[j] for j in n]}
+        put_table(writing, kind, pl.DataFrame(listed))
+    else:
+        cells = design.toarray()
+        table = {name: cells[:, j] for j, name in enumerate(names)}
+        put_table(writing, kind, pl.DataFrame({"pool": pool_names, **table}))
+    sizes = np.diff(design.tocsr().indptr)
+    talk(
+        f"{design.shape[0]} pools of {_span(sizes)} items for {len(names)} items, "
+        f"{found.tests_per_item:.0%} of the tests that single ones would take",
+        writing.quiet,
+    )
+    errors = found.errors
+    if n_pools is None and design.shape[0] >= len(names):
+        talk("pools do not save tests here: test the items singly", writing.quiet)
+    talk(
+        f"in {found.trials} simulated runs all items were right in {errors.exact:.0%}; "
+        f"{errors.missed:.2f} positive items missed and {errors.false:.2f} falsely reported "
+        "on average",
+        writing.quiet,
+    )
+
+
+def _span(sizes: NDArray[np.int64]) -> str:
+    low, high = int(sizes.min()), int(sizes.max())
+    return str(low) if low == high else f"{low} to {high}"
+
+
+class _Rates(NamedTuple):
+    """What is known of items and tests."""
+
+    prevalence: float
+    sensitivity: float
+    specificity: float
+
+
+def _item_names(items: str) -> list[str]:
+    """The names of the items: numbers, or the lines of a file."""
+    if items.isdecimal():
+        if not 1 <= int(items) <= MOST_ITEMS:
+            raise ValueError(f"expected 1 to {MOST_ITEMS:,} items, got {items}")
+        return [f"item {i + 1}" for i in range(int(items))]
+    with local_file(items) as path:
+        lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+    names = [line.strip() for line in lines if line.strip()]
+    if not names:
+        raise ValueError(f"{items}: expected the name of an item in each line, got an empty file")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"{items}: items must differ, but {twice!r} occurs more than once")
+    return names
+
+
+def _designed(
+    n_items: int, n_pools: int | None, per_item: int | None, rates: _Rates, right: float, seed: int
+) -> tuple[scipy.sparse.csr_array, SimulationResult]:
+    """A design and what to expect of it; without a number of pools, the fewest that will do.
+
+    The search begins where outcomes could just tell all sets of items apart if tests never erred.
+    If no number is right often enough, the fewest pools are taken that are as good as single tests.
+    """
+    import math
+
+    p, sensitivity, specificity = rates
+    single = (p * sensitivity + (1 - p) * specificity) ** n_items
+    bits = -n_items * (p * math.log2(p) + (1 - p) * math.log2(1 - p))
+    tried = n_pools or max(1, min(n_items, math.ceil(bits)))
+    all_tried = []
+    while True:
+        design, found = _best_design(n_items, tried, per_item, rates, seed)
+        if n_pools is not None or found.errors.exact >= right:
+            return design, found
+        all_tried.append((design, found))
+        if tried >= n_items:
+            break
+        tried = min(n_items, math.ceil(tried * LARGER))
+    as_good = [each for each in all_tried if each[1].errors.exact >= single]
+    return as_good[0] if as_good else all_tried[-1]
+
+
+def _best_design(
+    n_items: int, n_pools: int, per_item: int | None, rates: _Rates, seed: int
+) -> tuple[scipy.sparse.csr_array, SimulationResult]:
+    """The design with the fewest wrong items, of several numbers of pools for each item.
+
+    A pool that is positive half of the time tells most if the number of positive items is the one
+    expected. There may be more of them, and then smaller pools tell more.
+    """
+    import math
+
+    from boolweave.decoding import design_pools, simulate
+
+    half = math.log(2) * n_pools / max(rates.prevalence * n_items, 1.0)
+    numbers = {round(share * half) for share in SHARES} if per_item is None else {per_item}
+    found = []
+    for number in sorted({min(max(1, number), n_pools) for number in numbers}):
+        design = design_pools(n_items, n_pools, pools_per_item=number, random_state=seed)
+        expected = simulate(design, *rates, trials=TRIALS, random_state=seed, n_jobs=-1)
+        found.append((design, expected))
+    return min(found, key=lambda each: each[1].errors.wrong)
 
 
 def group_test(
@@ -27,13 +201,24 @@ def group_test(
     ],
     sensitivity: Annotated[float, typer.Option(min=0.0, max=1.0, help="P(+ | positive).")] = 1.0,
     specificity: Annotated[float, typer.Option(min=0.0, max=1.0, help="P(- | negative).")] = 1.0,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            metavar="P",
+            help="Report items from this probability on, instead of the most likely set.",
+        ),
+    ] = None,
     retest: Annotated[int, typer.Option(min=0, help="How many doubtful items to name.")] = 5,
     writing: Writing,
     reading: ReadingOptions,
 ) -> None:
     """Find the positive items of pooled tests.
 
-    The design is a table with a line for each pool, or pairs: pool, item (--layout pairs).
+    The design is a table with a line for each pool, or pairs: pool, item (--layout pairs). Writes a
+    line for each item: whether it is reported as positive, its probability, and whether it is in
+    the most likely set.
 
     Example: boolweave group-test pools.csv outcomes.csv --prevalence 0.02 --sensitivity 0.95
     """
@@ -56,12 +241,23 @@ def group_test(
     results = _in_order(seen, pools, outcomes, design)
     found = group_testing(matrix, results, share, sensitivity, specificity)
     names = column_names(pools)
-    chance = found.probabilities.round(6)
-    answer = pl.DataFrame({"item": names, "positive": found.positive, "probability": chance})
-    put_table(writing, kind, answer)
+    reported, missed, false = _reported(found, threshold)
+    answer = pl.DataFrame(
+        {
+            "item": names,
+            "positive": reported,
+            "probability": found.probabilities.round(6),
+            "most_likely": found.most_likely,
+        }
+    )
+    if in_words(writing):
+        _echo_items(answer)
+    else:
+        put_table(writing, kind, answer)
+    which = "" if threshold is None else f" from a probability of {threshold:g} on"
     talk(
-        f"{int(found.positive.sum())} of {len(names)} items positive, "
-        f"{found.expected_errors:.2g} wrong items expected, prevalence {found.prevalence:.3g}",
+        f"{int(reported.sum())} of {len(names)} items positive{which}; {missed:.2f} missed and "
+        f"{false:.2f} falsely reported are to be expected; prevalence {found.prevalence:.3g}",
         writing.quiet,
     )
     doubtful = [names[item] for item in found.retest(retest)]
@@ -69,6 +265,35 @@ def group_test(
         talk(f"most doubtful: {', '.join(doubtful)}", writing.quiet)
     if not found.converged:
         talk("warning: the probabilities did not settle", writing.quiet)
+
+
+def _reported(
+    found: GroupTestingResult, threshold: float | None
+) -> tuple[NDArray[np.uint8], float, float]:
+    """Which items are reported, and how many missed and false ones are to be expected."""
+    import numpy as np
+
+    reported = found.positive if threshold is None else found.probabilities >= threshold
+    inside = np.asarray(reported, dtype=bool)
+    chance = found.probabilities
+    return inside.astype(np.uint8), float(chance[~inside].sum()), float((1 - chance[inside]).sum())
+
+
+def _echo_items(answer: pl.DataFrame) -> None:
+    """The items that are reported, and those that may well be positive."""
+    from boolweave.recommend import percent
+
+    shown = answer.filter((answer["positive"] == 1) | (answer["probability"] >= WORTH_SHOWING))
+    for item, positive, chance, likely in shown.sort("probability", descending=True).iter_rows():
+        what = "positive" if positive else "not reported"
+        beside = "" if likely == positive else (
+            ", though in the most likely set" if likely else ", though not in the most likely set"
+        )  # fmt: skip
+        typer.echo(f"{item}: {what}, {percent(chance)}{beside}")
+    rest = len(answer) - len(shown)
+    if rest:
+        few = "under" if len(shown) else "all under"
+        typer.echo(f"{rest:,} {'other ' if len(shown) else ''}items: {few} {WORTH_SHOWING:.0%}")
 
 
 def _in_order(seen: Observations, pools: Observations, file: str, design: str) -> Floats:
@@ -103,10 +328,21 @@ def decode(
     llr: Annotated[
         str,
         typer.Argument(
-            help="Log-likelihood ratios log p(0)/p(1): .npy, or a line of numbers for each word."
+            metavar="WORDS",
+            help="Log-likelihood ratios log p(0)/p(1), or with --flip bits: .npy, or a line of "
+            "numbers for each word.",
         ),
     ],
     *,
+    flip: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=0.5,
+            metavar="P",
+            help="The file holds bits, each flipped with this probability; ? or NaN is erased.",
+        ),
+    ] = None,
     method: Annotated[
         Literal["sum-product", "max-sum", "product-sum", "min-sum"],
         typer.Option(help="Also called product-sum and min-sum."),
@@ -126,7 +362,7 @@ def decode(
 
     Writes the bits of each word, and says how many words satisfied every check.
 
-    Example: boolweave decode wifi.alist received.npy -o bits.csv
+    Example: boolweave decode wifi.alist received.txt --flip 0.03 -o bits.csv
     """
     import numpy as np
     import polars as pl
@@ -138,11 +374,12 @@ def decode(
     with local_file(code) as path:
         parity = ParityCheckCode.from_alist(path)
     with local_file(llr) as path:
-        received = _numbers(path)
+        received = _numbers(path, bits=flip is not None)
+        ratios = received if flip is None else _as_ratios(received, flip, str(path))
     found = parity.decode(
-        received, method=method, schedule=schedule, max_iter=max_iter, scale=scale, n_jobs=jobs
+        ratios, method=method, schedule=schedule, max_iter=max_iter, scale=scale, n_jobs=jobs
     )
-    bits = {f"bit {j + 1}": found.bits[:, j] for j in range(parity.n)}
+    bits = {f"bit{j + 1}": found.bits[:, j] for j in range(parity.n)}
     put_answer(
         writing,
         lambda: {
@@ -153,11 +390,33 @@ def decode(
         },
         lambda: write_table(pl.DataFrame(bits), writing.output, kind),
     )
-    talk(f"{np.count_nonzero(found.converged)} of {len(found.bits)} words decoded", writing.quiet)
+    words = f"{np.count_nonzero(found.converged)} of {len(found.bits)} words decoded"
+    if flip is not None:
+        n_flipped = int(((found.bits != received) & ~np.isnan(received)).sum())
+        n_bits = int((~np.isnan(received)).sum())
+        words += f"; {n_flipped:,} of {n_bits:,} bits corrected"
+    talk(words, writing.quiet)
 
 
-def _numbers(path: Path) -> Array:
-    """A NumPy file, or lines of numbers parted by commas or blanks; (words, n)."""
+def _as_ratios(received: Array, flip: float, name: str) -> Array:
+    """Log-likelihood ratios of bits that are flipped now and then."""
+    from boolweave.decoding import bsc_llr
+    from boolweave.io.files import FileError
+
+    try:
+        return bsc_llr(received, flip)
+    except ValueError:
+        raise FileError(
+            name, "with --flip expected bits, 0, 1 or ? for an erased one; leave --flip out for "
+            "log-likelihood ratios",
+        ) from None  # fmt: skip
+
+
+def _numbers(path: Path, bits: bool = False) -> Array:
+    """A NumPy file, or lines of numbers parted by commas or blanks; (words, n).
+
+    Bits may also stand one beside the other, and a question mark is one that is erased.
+    """
     import numpy as np
 
     from boolweave.io.files import FileError, magic
@@ -171,7 +430,7 @@ def _numbers(path: Path) -> Array:
             raise FileError(name, f"cannot be read as .npy: {error}") from None
         if ratios.dtype.kind not in "buif":
             raise FileError(name, f"expected numbers, got an array of the type {ratios.dtype}")
-        return np.atleast_2d(ratios)
+        return np.atleast_2d(ratios).astype(np.float64)
     rows: list[list[float]] = []
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -179,6 +438,9 @@ def _numbers(path: Path) -> Array:
         raise FileError(name, "expected lines of numbers, got binary data") from None
     for number, line in enumerate(text.split("\n"), start=1):
         fields = line.replace(",", " ").replace(";", " ").split()
+        if bits:
+            whole = [list(field) if set(field) <= set("01?") else [field] for field in fields]
+            fields = [{"?": "nan"}.get(bit, bit) for field in whole for bit in field]
         if not fields:
             continue
         try:

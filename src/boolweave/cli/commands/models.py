@@ -1,19 +1,53 @@
-"""The commands that use a saved model: predict, recommend, explain, report."""
+"""The commands that use a saved model: transform, predict, recommend, explain, report."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from boolweave.cli.common import find_positions, load_model, local_file, read_input
-from boolweave.cli.options import Json, ModelFile, Quiet, ReadingOptions, Writing
-from boolweave.cli.output import check_output, check_report, put_json, put_table, talk
+from boolweave.cli.common import (
+    find_positions,
+    load_model,
+    local_file,
+    read_input,
+    read_new_rows,
+)
+from boolweave.cli.options import (
+    Json,
+    ModelFile,
+    NewRows,
+    NounsOption,
+    Quiet,
+    ReadingOptions,
+    Source,
+    VerbOption,
+    Writing,
+)
+from boolweave.cli.output import (
+    check_output,
+    check_report,
+    in_words,
+    put_answer,
+    put_json,
+    put_table,
+    talk,
+)
+from boolweave.cli.words import nouns_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    import polars as pl
+    from numpy.typing import NDArray
+
     from boolweave.cli.common import Model
-    from boolweave.recommend import Explanation
+    from boolweave.cli.words import Nouns
+    from boolweave.completion.answers.explanation import CompletionExplanation
+    from boolweave.data.observed import ObservedEntries
+    from boolweave.recommend import Explanation, Recommendations
     from boolweave.report.contents import HeldOut
 
 
@@ -46,14 +80,15 @@ def predict(
         )
     fitted = load_model(model)
     rows, columns = ([row or ""], [column or ""]) if pairs is None else _read_pairs(pairs)
-    m = find_positions(fitted, rows, "row", pairs)
-    n = find_positions(fitted, columns, "column", pairs)
+    m = find_positions(fitted.observations_, rows, "row", pairs)
+    n = find_positions(fitted.observations_, columns, "column", pairs)
+    value, chance = predicted(fitted, m, n)
     answer = pl.DataFrame(
         {
             "row": pl.Series(encodable(rows), dtype=pl.String),
             "column": pl.Series(encodable(columns), dtype=pl.String),
-            "value": fitted.predict(m, n),
-            "probability": fitted.predict_proba(m, n).round(6),
+            "value": value,
+            "probability": chance.round(6),
         }
     )
     put_table(writing, kind, answer)
@@ -83,6 +118,48 @@ def _read_pairs(source: str) -> tuple[list[str], list[str]]:
     return [fields[0] for fields in pairs], [fields[1] for fields in pairs]
 
 
+def transform(
+    model: ModelFile,
+    source: Source,
+    *,
+    writing: Writing,
+    reading: ReadingOptions,
+) -> None:
+    """Apply a model to new rows, each by its own entries.
+
+    Of a factorization: which factors each row has, 0 or 1. Of a completion: the rows with their
+    holes filled by probabilities; what was observed stays. Columns are matched by name.
+
+    Example: boolweave transform votes.npz new.csv -o factors.csv
+    """
+    import numpy as np
+
+    from boolweave.data.observations import Observations
+    from boolweave.io.write import row_names, write_matrix
+
+    kind = check_output(writing)
+    fitted = load_model(model)
+    seen = read_new_rows(fitted, source, reading, writing.quiet)
+    values = np.asarray(fitted.transform(seen))
+    names = [str(name) for name in fitted.get_feature_names_out()]
+    empty = np.empty((0,), dtype=np.int64)
+    lines = Observations.from_triples(
+        empty, empty, empty, shape=values.shape,
+        row_labels=row_names(seen), column_labels=names,
+    )  # fmt: skip
+    values = values if values.dtype == np.uint8 else values.round(6)
+    put_answer(
+        writing,
+        lambda: [
+            {"row": row, **dict(zip(names, line, strict=True))}
+            for row, line in zip(row_names(seen), values.tolist(), strict=True)
+        ],
+        lambda: write_matrix([values], lines, writing.output, kind),
+    )
+    what = f"{values.shape[1]} factors" if values.dtype == np.uint8 else "holes filled"
+    talk(f"{seen.n_rows:,} new rows, {what}", writing.quiet)
+
+
 def recommend(
     model: ModelFile,
     rows: Annotated[
@@ -90,6 +167,7 @@ def recommend(
     ] = None,
     *,
     n: Annotated[int, typer.Option("-n", min=1, help="How many for each row.")] = 10,
+    new: NewRows = None,
     why: Annotated[
         bool | None,
         typer.Option(
@@ -98,38 +176,102 @@ def recommend(
             show_default="if rows are named",
         ),
     ] = None,
+    verb: VerbOption = "has",
+    nouns: NounsOption = None,
     writing: Writing,
+    reading: ReadingOptions,
 ) -> None:
     """Recommend columns that a row has not seen, the most probable first, and say why.
 
-    Example: boolweave recommend likes.npz Ann Bo -n 5
+    With --new the rows are those of a file, which the model has not seen.
+
+    Example: boolweave recommend likes.npz Ann Bo -n 5 --verb likes --nouns guests,drinks
     """
     import numpy as np
-    import polars as pl
 
-    from boolweave.io.write import column_names, row_names
+    from boolweave.data.frames import Frame
 
     kind = check_output(writing)
+    called = nouns_of(nouns)
     fitted = load_model(model)
-    seen = fitted.observations_
-    wanted = find_positions(fitted, rows, "row") if rows else np.arange(seen.n_rows)
-    found = fitted.recommend(wanted, n)
-    i, j = np.nonzero(found.columns >= 0)
-    answer = pl.DataFrame(
-        {
-            "row": pl.Series(row_names(seen), dtype=pl.String).gather(found.rows[i]),
-            "rank": j + 1,
-            "column": pl.Series(column_names(seen), dtype=pl.String).gather(found.columns[i, j]),
-            "probability": found.probabilities[i, j].round(6),
-        }
-    )
-    if why or (why is None and rows):
-        lines = [
-            fitted.explain(found.rows[a], found.columns[a, b]).reason()
-            for a, b in zip(i, j, strict=True)
-        ]
-        answer = answer.with_columns(why=pl.Series(lines, dtype=pl.String))
-    put_table(writing, kind, answer)
+    explainer = _explainer(fitted, new, reading, writing.quiet, verb, called)
+    seen = explainer.observations
+    wanted = find_positions(seen, rows, "row", new) if rows else np.arange(seen.n_rows)
+    found = _recommended(fitted, explainer, wanted, n)
+    if in_words(writing) and rows:
+        for line in _in_sentences(found):
+            typer.echo(line)
+    else:
+        with_why = why or (why is None and bool(rows))
+        table = found.in_form_of(Frame("polars"), why=with_why)
+        names = {axis: _names(seen, axis) for axis in ("row", "column")}
+        put_table(writing, kind, _named(table, names))
+    nothing = wanted[(found.columns < 0).all(axis=1)]
+    if len(nothing):
+        first = names_in_words(seen, nothing)
+        talk(f"nothing to recommend: every column was observed in {first}", writing.quiet)
+
+
+def _recommended(fitted: Model, explainer: Any, rows: NDArray[np.intp], n: int) -> Recommendations:
+    """The best unseen columns of rows of an explainer."""
+    from boolweave.completion.answers import recommending
+    from boolweave.estimator import BooleanMatrixFactorization
+    from boolweave.recommend import recommend_at
+
+    if isinstance(fitted, BooleanMatrixFactorization):
+        return recommend_at(explainer, rows, n)
+    return recommending.recommend_at(explainer, rows, n)
+
+
+def _explainer(
+    fitted: Model, new: str | None, reading: ReadingOptions, quiet: bool, verb: str, nouns: Nouns
+) -> Any:
+    """What explains the rows of the model, or those of a file."""
+    rows: Any = "" if new is None else read_new_rows(fitted, new, reading, quiet)
+    words = {"verb": verb, "rows": nouns.rows, "columns": nouns.columns}
+    return fitted._explainer(rows, words)[0]
+
+
+def _names(seen: ObservedEntries, axis: str) -> list[str] | None:
+    """Names by number where there are no labels; None where there are."""
+    labels = seen.row_labels if axis == "row" else seen.column_labels
+    size = seen.shape[0 if axis == "row" else 1]
+    return None if labels is not None else [f"{axis} {i + 1}" for i in range(size)]
+
+
+def _named(table: pl.DataFrame, names: dict[str, list[str] | None]) -> pl.DataFrame:
+    """A table whose positions are names, counted from 1 as everywhere on the shell."""
+    import polars as pl
+
+    for axis, known in names.items():
+        if known is not None:
+            named = pl.Series(axis, known, dtype=pl.String).gather(table[axis])
+            table = table.with_columns(named)
+    return table.with_columns(pl.col("probability").round(6))
+
+
+def names_in_words(seen: ObservedEntries, rows: NDArray[np.intp]) -> str:
+    """The first names of some rows, and how many more there are."""
+    from boolweave.data.labels import name_of
+    from boolweave.recommend import some_names
+
+    first = tuple(name_of(seen, int(row), "row") for row in rows[:5])
+    return some_names(first, len(rows))
+
+
+def _in_sentences(found: Recommendations) -> Iterator[str]:
+    """What is recommended to each row, and why."""
+    from boolweave.data.labels import name_of
+    from boolweave.recommend import percent
+
+    seen = found.explainer.observations
+    for i, row in enumerate(found.rows):
+        if (found.columns[i] >= 0).any():
+            yield f"{name_of(seen, int(row), 'row')}:"
+        for j, column in enumerate(found.columns[i]):
+            if column >= 0:
+                name, chance = name_of(seen, int(column), "column"), found.probabilities[i, j]
+                yield f"  {j + 1}. {name}, {percent(chance)}, {found.reasons[i][j]}"
 
 
 def explain(
@@ -137,53 +279,81 @@ def explain(
     row: Annotated[str, typer.Argument(help="A row, by label.")],
     column: Annotated[str, typer.Argument(help="A column, by label.")],
     *,
+    new: NewRows = None,
+    verb: VerbOption = "has",
+    nouns: NounsOption = None,
     json: Json = False,
+    quiet: Quiet = False,
+    reading: ReadingOptions,
 ) -> None:
     """Explain an entry: the reasons for its probability, and who else they hold for.
 
     Of a completion these are the offsets of row and column, directions and Boolean layers, and how
-    much each adds to the log-odds; of a factorization the factors responsible.
+    much each adds to the log-odds; of a factorization the factors responsible. With --new the row
+    is one of a file, which the model has not seen.
 
-    Example: boolweave explain likes.npz Ann tea
+    Example: boolweave explain likes.npz Ann tea --verb likes --nouns guests,drinks
     """
     import dataclasses
 
-    from boolweave.recommend import Explanation
+    from boolweave.recommend import Explanation, percent
 
+    called = nouns_of(nouns)
     fitted = load_model(model)
-    (m,) = find_positions(fitted, [row], "row")
-    (n,) = find_positions(fitted, [column], "column")
-    found = fitted.explain(m, n)
+    explainer = _explainer(fitted, new, reading, quiet or json, verb, called)
+    (m,) = find_positions(explainer.observations, [row], "row", new)
+    (n,) = find_positions(explainer.observations, [column], "column")
+    found = explainer.at(int(m), int(n))
     if json:
         put_json(dataclasses.asdict(found))
         return
     observed = "not observed" if found.observed is None else f"observed: {found.observed}"
-    typer.echo(f"{found.row}, {found.column}: {found.value}")
-    typer.echo(f"  P(observing 1) = {found.probability:.3f}; {observed}")
+    chance = percent(found.probability)
+    typer.echo(f"{found.row}, {found.column}: 1 with a probability of {chance}; {observed}")
     if isinstance(found, Explanation):
-        _echo_factors(found)
+        _echo_factors(found, called)
         return
-    typer.echo(f"  log-odds {found.log_odds:+.2f}, the sum of")
+    typer.echo(f"  mostly {found.reason() if found.value else _against(found)}")
+    typer.echo(f"  for a 1 (+) and against it (-), in log-odds, together {found.log_odds:+.2f}:")
     for part in found.parts:
         typer.echo(f"    {part.sentence}")
     for note in found.notes:
         typer.echo(f"  {note}")
 
 
-def _echo_factors(found: Explanation) -> None:
+def _against(found: CompletionExplanation) -> str:
+    """The strongest reason against a 1."""
+    part = min(found.parts, key=lambda part: part.log_odds)
+    return f"because {part.sentence.partition(': ')[2]}"
+
+
+def _echo_factors(found: Explanation, nouns: Nouns) -> None:
     """The factors responsible, one by one."""
     from boolweave.recommend import some_names
 
     for reason in found.reasons:
         typer.echo(f"  {reason.sentence}")
         typer.echo(
-            f"    {reason.contribution:.0%} of the reasons; both belong to it with P = "
-            f"{reason.probability:.3f}"
+            f"    {reason.contribution:.0%} of the reasons; both belong to it with a "
+            f"probability of {reason.probability:.3f}"
         )
-        typer.echo(f"    {len(reason.rows)} rows: {some_names(reason.rows)}")
-        typer.echo(f"    {len(reason.columns)} columns: {some_names(reason.columns)}")
-    if not found.reasons:
-        typer.echo("  because no factor has both")
+        typer.echo(f"    its {len(reason.rows):,} {nouns.rows}: {some_names(reason.rows)}")
+        typer.echo(f"    its {len(reason.columns):,} {nouns.columns}: {some_names(reason.columns)}")
+    if not found.value:
+        typer.echo(f"  {found.reason()}")
+
+
+def predicted(
+    fitted: Model, rows: NDArray[np.intp], columns: NDArray[np.intp]
+) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+    """Values and probabilities at positions."""
+    from boolweave.estimator import BooleanMatrixFactorization
+
+    if isinstance(fitted, BooleanMatrixFactorization):
+        result = fitted.result_
+        return result.predict(rows, columns), result.predict_proba(rows, columns)
+    chance = fitted.ensemble_.probabilities(rows, columns)
+    return (chance > 0.5).astype("uint8"), chance
 
 
 def report(
@@ -217,6 +387,6 @@ def _read_held_out(fitted: Model, source: str, reading: ReadingOptions) -> HeldO
     from boolweave.io.write import column_names, row_names
 
     truth = read_input(source, reading, True).observations.to_local()
-    rows = find_positions(fitted, row_names(truth), "row", source)
-    columns = find_positions(fitted, column_names(truth), "column", source)
+    rows = find_positions(fitted.observations_, row_names(truth), "row", source)
+    columns = find_positions(fitted.observations_, column_names(truth), "column", source)
     return rows[truth.rows_of_entries()], columns[truth.indices], truth.values

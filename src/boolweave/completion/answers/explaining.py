@@ -15,7 +15,7 @@ nearest to that of its family.
 from __future__ import annotations
 
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,8 @@ from boolweave.completion.ensemble import limited_log_odds
 from boolweave.completion.member import moments
 from boolweave.data.labels import positions
 from boolweave.model.odds import sigmoid
-from boolweave.recommend import NAMES_IN_SENTENCE, largest, some_names
+from boolweave.recommend import NAMES_IN_SENTENCE, largest, percent, some_names
+from boolweave.recommend.words import NEUTRAL, evidence, evidence_in_words
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from boolweave.completion.chain import Member
     from boolweave.completion.ensemble import Ensemble, Family, PlainBoolean
     from boolweave.data.observations import Observations
+    from boolweave.recommend import Words
 
     Doubles = NDArray[np.float64]
     Axis = Literal["row", "column"]
@@ -119,8 +121,9 @@ class Explainer:
     """Explains pairs of an ensemble; what all pairs need is worked out once."""
 
     def __init__(
-        self, ensemble: Ensemble, observations: Observations, trained: Ensemble | None = None
-    ) -> None:
+        self, ensemble: Ensemble, observations: Observations, trained: Ensemble | None = None,
+        words: Words = NEUTRAL,
+    ) -> None:  # fmt: skip
         if observations.shape != ensemble.shape:
             raise ValueError(
                 f"expected observations of the shape of the ensemble, {ensemble.shape}, but got "
@@ -128,6 +131,7 @@ class Explainer:
             )
         self.ensemble, self.observations = ensemble, observations
         self.trained = ensemble if trained is None else trained
+        self.words = words
 
     @cached_property
     def averages(self) -> list[list[Averages]]:
@@ -139,11 +143,18 @@ class Explainer:
         """Of each member: what directions of rows are measured by, and those of columns."""
         return [list(map(_metrics, family.members)) for family in self.trained.families]
 
-    def explain(self, row: int | str, column: int | str) -> CompletionExplanation:
-        """Split the log-odds of a pair."""
-        seen, ensemble = self.observations, self.ensemble
-        at = positions([row], seen, "row"), positions([column], seen, "column")
-        m, n = int(at[0][0]), int(at[1][0])
+    def explain(self, row: Any, column: Any) -> CompletionExplanation:
+        """Split the log-odds of a pair, given by position or label."""
+        m = positions(row, self.observations, "row")
+        n = positions(column, self.observations, "column")
+        if len(m) != 1 or len(n) != 1:
+            raise ValueError(f"expected one row and one column, got {len(m)} and {len(n)}")
+        return self.at(int(m[0]), int(n[0]))
+
+    def at(self, row: int, column: int) -> CompletionExplanation:
+        """Split the log-odds of the pair at a position."""
+        seen, ensemble, m, n = self.observations, self.ensemble, row, column
+        at = np.array([m]), np.array([n])
         names = self.name(m, "row"), self.name(n, "column")
         total = float(ensemble.log_odds(*at)[0])
         sums = np.zeros(3)
@@ -181,7 +192,8 @@ class Explainer:
         )
         strongest = sorted(rest, key=lambda part: -abs(part.log_odds))[:3]
         why = "; ".join([*(part.sentence for part in strongest), *notes])
-        sentence = f"{names[0]}, {names[1]}: {value} with P(observing 1) = {chance:.2f}: {why}"
+        what = f"{names[0]}, {names[1]}: 1 with a probability of {percent(chance)}"
+        sentence = f"{what}: {why}"
         observed = self.observed(m, n)
         return CompletionExplanation(
             *names, value, chance, total, observed, tuple(parts), notes, sentence
@@ -283,18 +295,29 @@ class Explainer:
             names, n_rows = self._typical(rows[:, k], "row")
             others, n_columns = self._typical(columns[k], "column")
             of_layer = f" of layer {layer}" if layer else ""
+            group = f"factor {k + 1}{of_layer}"
             sentence = (
-                f"factor {k + 1}{of_layer}: {{{some_names(names, n_rows)}}} × "
-                f"{{{some_names(others, n_columns)}}}, "
+                f"{group}: {{{some_names(names, n_rows)}}} × {{{some_names(others, n_columns)}}}, "
                 f"which makes ones {'more' if raises else 'less'} probable"
             )
             found.append(
                 FactorPart(
                     layer, int(k) + 1, float(both[k]), raises, names, others, n_rows, n_columns,
-                    sentence,
+                    sentence, self._evidence(columns[k], m, n, group),
                 )
             )  # fmt: skip
         return found
+
+    def _evidence(self, chances: NDArray[np.float32], m: int, n: int, group: str) -> str:
+        """What the row has of the other columns of a factor, whose chances are (N,)."""
+        seen = self.observations
+        own = slice(*seen.indptr[[m, m + 1]])
+        inside = np.flatnonzero(chances >= BELONGS)
+        inside = inside[np.argsort(-chances[inside], kind="stable")]
+        ones, n_observed = evidence(inside[inside != n], seen.indices[own], seen.values[own])
+        names = [self.name(int(i), "column") for i in ones]
+        row, size = self.name(m, "row"), len(inside)
+        return evidence_in_words(row, names, n_observed, size, group, self.words)
 
     def _with_factors(
         self, kind: Kind, family: int, share: float, factors: list[FactorPart]

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from boolweave.data.frames import Frame, html_table
+from boolweave.recommend import percent
 
 Kind = Literal["base", "row", "column", "directions", "layers", "boolean"]
 
@@ -46,6 +51,8 @@ class FactorPart:
     n_rows, n_columns : int
         How many belong to it.
     sentence : str
+    evidence : str
+        What was observed in the row in the other columns of the factor, as a sentence.
     """
 
     layer: int
@@ -57,6 +64,7 @@ class FactorPart:
     n_rows: int
     n_columns: int
     sentence: str
+    evidence: str
 
 
 @dataclass(frozen=True)
@@ -123,6 +131,7 @@ class CompletionExplanation:
     parts: tuple[ExplanationPart, ...]
     notes: tuple[str, ...]
     sentence: str
+    _frame: ClassVar[Frame] = Frame("polars")
 
     def __repr__(self) -> str:
         parts = " ".join(f"{part.log_odds:+.2f} {part.kind}" for part in self.parts)
@@ -131,11 +140,34 @@ class CompletionExplanation:
             f"log-odds {self.log_odds:+.2f} = {parts})"
         )
 
+    @property
+    def table(self) -> Any:
+        """A line for each part: part, log_odds, because.
+
+        It is of the library of the fitted table, or of polars.
+        """
+        return self._frame.table(self._lines())
+
+    def _lines(self) -> dict[str, Any]:
+        return {
+            "part": [part.kind for part in self.parts],
+            "log_odds": np.array([part.log_odds for part in self.parts]),
+            "because": [part.sentence.partition(": ")[2] for part in self.parts],
+        }
+
+    def _repr_html_(self) -> str:
+        lines = [
+            [kind, f"{odds:+.2f}", why]
+            for kind, odds, why in zip(*self._lines().values(), strict=True)
+        ]
+        notes = "".join(f"; {note}" for note in self.notes)
+        return html_table(["part", "log-odds", "because"], lines, self.sentences()[0] + notes)
+
     def sentences(self) -> tuple[str, ...]:
         """The probability, each part and each note, one sentence each."""
         return (
-            f"{self.row}, {self.column}: {self.value} with P(observing 1) = "
-            f"{self.probability:.2f}, log-odds {self.log_odds:+.2f}",
+            f"{self.row}, {self.column}: 1 with a probability of {percent(self.probability)}, "
+            f"log-odds {self.log_odds:+.2f}",
             *(part.sentence for part in self.parts),
             *self.notes,
         )
@@ -144,6 +176,8 @@ class CompletionExplanation:
         """In one line, what speaks most for a one in this column rather than in others."""
         own = [part for part in self.parts if part.kind not in ("base", "row")]
         best = max(own, key=lambda part: part.log_odds)
+        if best.log_odds > 0 and best.factors and best.factors[0].raises:
+            return f"because {best.factors[0].evidence}"
         if best.log_odds > 0:
             return f"because {best.sentence.partition(': ')[2]}"
         return "because nothing speaks much against it"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 from boolweave.completion.answers.dense import row_pieces
@@ -12,51 +11,17 @@ from boolweave.data.labels import positions
 from boolweave.recommend import Recommendations, best_unseen
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
-    from boolweave.completion.answers.explanation import CompletionExplanation
     from boolweave.completion.ensemble import Ensemble
     from boolweave.data.observations import Observations
-
-
-@dataclass(frozen=True, eq=False)
-class CompletionRecommendations(Recommendations):
-    """The best unseen columns of some rows, and why.
-
-    Attributes
-    ----------
-    rows : array of shape (R,)
-        The rows asked for.
-    columns : array of shape (R, n)
-        Columns, the most probable first; −1 where a row has fewer than n unseen ones.
-    probabilities : array of shape (R, n)
-        P(o = 1); NaN beside a −1.
-    reasons : tuple of R tuples of n texts
-        One line each, empty beside a −1. They are worked out when they are first asked for.
-    """
-
-    explainer: Explainer = field(repr=False)
-
-    def explain(self, i: int, j: int) -> CompletionExplanation:
-        """Explain the j-th recommendation of the i-th row asked for, both from 0."""
-        return self.explainer.explain(int(self.rows[i]), int(self.columns[i, j]))
-
-    @cached_property
-    def reasons(self) -> tuple[tuple[str, ...], ...]:
-        """Why each column is recommended."""
-        return tuple(
-            tuple(
-                self.explain(i, j).reason() if column >= 0 else ""
-                for j, column in enumerate(columns)
-            )
-            for i, columns in enumerate(self.columns)
-        )
 
 
 def recommend(
     ensemble: Ensemble, observations: Observations, rows: ArrayLike, n: int = 10,
     trained: Ensemble | None = None,
-) -> CompletionRecommendations:  # fmt: skip
+) -> Recommendations:  # fmt: skip
     """The n columns of each row that were not observed and are most probably 1.
 
     Memory goes with the columns of a few rows, however many rows are asked for.
@@ -94,9 +59,14 @@ def recommend(
     >>> print(found.reasons[0][0])
     because ones are more common in milk than in an average column (3 entries)
     """
+    explainer = Explainer(ensemble, observations, trained)
+    return recommend_at(explainer, positions(rows, observations, "row"), n)
+
+
+def recommend_at(explainer: Explainer, rows: NDArray[np.intp], n: int) -> Recommendations:
+    """`recommend` for rows by position, with reasons by an explainer."""
     if n < 1:
         raise ValueError(f"n must be at least 1, got {n}")
-    explainer = Explainer(ensemble, observations, trained)
-    wanted = positions(rows, observations, "row")
-    found = best_unseen(partial(row_pieces, ensemble), observations, wanted, n)
-    return CompletionRecommendations(wanted, *found, explainer)
+    predict = partial(row_pieces, explainer.ensemble)
+    found = best_unseen(predict, explainer.observations, rows, n)
+    return Recommendations(rows, *found, explainer)

@@ -1,4 +1,4 @@
-"""How well rows are predicted, each entry from the others of its row."""
+"""How well entries are predicted: each from the others of its row, or as one of the fit."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from boolweave.data.observations import Observations
+from boolweave.metrics import accuracy
 
 if TYPE_CHECKING:
     from boolweave.completion.answers.new_rows import FoldIn
+    from boolweave.completion.ensemble import Ensemble
+    from boolweave.data.splits import Entries
 
 # Into so many parts the entries of a row are dealt; each is hidden once.
 PARTS = 5
@@ -39,3 +42,9 @@ def accuracy_of_rows(model: FoldIn, seen: Observations) -> float:
         chance = model.fold_in(rest).probabilities(rows[hidden], columns)
         n_right += int(np.count_nonzero((chance > 0.5) == seen.values[hidden]))
     return n_right / seen.n_observed
+
+
+def accuracy_of_entries(model: Ensemble, entries: Entries) -> float:
+    """Accuracy on entries of the fitted table that were kept aside."""
+    at = entries.rows_of_entries(), entries.indices.astype(np.intp)
+    return accuracy(entries.values, model.probabilities(*at) > 0.5)

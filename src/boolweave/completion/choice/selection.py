@@ -44,6 +44,11 @@ FIRST_STRENGTH, STRENGTH_STEP, MOST_STRENGTHS = 0.8, 2**0.5, 5
 # Starts of layers on each fold, where there are one or two folds; with more folds one will do.
 LAYER_STARTS = 2
 
+# Chains without layers on each fold. Where entries are not very many, chains go different ways; the
+# mean of several, such as the members of an ensemble, is less sure than one of them: only a mean
+# shows by how much.
+DIRECTION_STARTS = 3
+
 # A tenth of the entries is held out, in as many folds as it takes for this many of them; where
 # entries are few, all of them in seven folds, or in four.
 HELD_OUT, ENOUGH, FEW = 0.1, 5000, 10_000
@@ -76,6 +81,19 @@ class Candidate:
     odds: Doubles  # (held out,) log-odds
     seconds: float
     draws: list[Draw] = field(default_factory=list)
+    n_starts: int = 1  # chains whose mean the log-odds are
+    spread: float = 0.0  # variance of the log-odds of one of these chains about their mean
+
+    def steeper(self, n_members: int) -> float:
+        """How much larger the weight of the mean of many chains is than that of a few.
+
+        What the mean of k chains has of chance, spread / k, flattens a regression on it.
+        """
+        variance = float(self.odds.var())
+        least = variance - self.spread / self.n_starts  # of the mean of infinitely many
+        if self.n_starts >= n_members or least < variance / 2:
+            return 1.0
+        return variance / (least + self.spread / n_members)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +112,7 @@ class Wanted(NamedTuple):
     n_layers: int | None
     n_components: int | None
     n_jobs: int | None
+    n_members: int = 16
 
 
 def make_folds(table: Table, random: np.random.Generator) -> list[Fold]:
@@ -160,13 +179,14 @@ class Selection:
         numbers = {n for n in numbers if n < smaller or n == wanted}
         # the longest task first: where there is one fold, it alone keeps a thread busy
         structures = [Structure(n_directions=n) for n in sorted(numbers, reverse=True)]
-        found = self._try("directions", structures, try_directions, 1)
+        n_starts = 1 if self.is_large else DIRECTION_STARTS
+        found = self._try("directions", structures, try_directions, n_starts)
         losses = {s.n_directions: loss for s, loss in zip(structures, found, strict=True)}
         most = max(losses)
         gain = min((loss for n, loss in losses.items() if n < most), default=0.0) - losses[most]
         more = wanted is None and smaller > MORE_DIRECTIONS
         if more and gain * len(self.values) > LEAST_GAIN:
-            self._try("directions", [Structure(MORE_DIRECTIONS)], try_directions, 1)
+            self._try("directions", [Structure(MORE_DIRECTIONS)], try_directions, n_starts)
 
     def _try_layers(self) -> None:
         wanted, components = self.wanted.n_layers, self.wanted.n_components
@@ -230,12 +250,16 @@ class Selection:
             ends = draws or [part[0].draw for part in parts]
             chances = [np.mean([tried.chances for tried in part], axis=0) for part in parts]
             odds = limited_log_odds(np.concatenate(chances, axis=1))
+            spreads = _spreads(parts) if n_starts > 1 else np.zeros(len(odds))
             best = np.inf
             for step, each in enumerate(odds):
                 made = structure if kind == "directions" else replace(structure, n_layers=step + 1)
                 if kind == "layers" and self.wanted.n_layers not in (None, step + 1):
                     continue
-                candidate = Candidate(made.name, kind, made, each, seconds / len(odds), ends)
+                candidate = Candidate(
+                    made.name, kind, made, each, seconds / len(odds), ends, n_starts,
+                    float(spreads[step]),
+                )  # fmt: skip
                 self.tried.append(candidate)
                 best = min(best, self._loss_of([*self._best_without(kind), candidate]))
             self.say(f"{structure.name}: held-out log-loss {best:.4f}")
@@ -305,7 +329,10 @@ class Selection:
             del chosen[least]
         odds = np.column_stack([candidate.odds for candidate in chosen])
         weights = blend(odds, self.values, self.weights)
-        return Choice(chosen, weights, self._table(chosen, weights))
+        table = self._table(chosen, weights)
+        n_members = max(1, self.wanted.n_members // len(chosen))
+        steeper = [candidate.steeper(n_members) for candidate in chosen]
+        return Choice(chosen, weights * [1.0, *steeper], table)
 
     def _table(self, chosen: list[Candidate], weights: Doubles) -> list[dict[str, Any]]:
         """What was tried, best first, and the blend."""
@@ -331,3 +358,12 @@ class Selection:
             "weight": weight,
             "seconds": round(seconds, 3),
         }
+
+
+def _spreads(parts: list[list[Tried]]) -> Doubles:
+    """Variance of the log-odds of one chain about the mean of all chains on its fold, (steps,)."""
+    found = [
+        limited_log_odds(np.array([tried.chances for tried in part])).var(axis=0, ddof=1)
+        for part in parts
+    ]  # (steps, held out) each
+    return np.asarray(np.concatenate(found, axis=1).mean(axis=1))

@@ -74,13 +74,8 @@ class Prior(NamedTuple):
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"})
-def _regress(
-    precision: Floats, target: Floats, line: int, own: Draws, proposal: Floats, state: Any
-) -> Any:
-    """center = A⁻¹h, proposal ~ N(A⁻¹h, A⁻¹) with A = precision (its lower half), h = target.
-
-    The precision is overwritten by its lower root.
-    """
+def lower_root(precision: Floats, target: Floats) -> None:
+    """Replace A = precision (its lower half) by its lower root R, and h = target by R⁻¹h."""
     n = target.shape[0]
     for i in range(n):
         for j in range(i + 1):
@@ -92,6 +87,18 @@ def _regress(
         for k in range(i):
             s -= precision[i, k] * target[k]
         target[i] = s / precision[i, i]
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"})
+def _regress(
+    precision: Floats, target: Floats, line: int, own: Draws, proposal: Floats, state: Any
+) -> Any:
+    """center = A⁻¹h, proposal ~ N(A⁻¹h, A⁻¹) with A = precision (its lower half), h = target.
+
+    The precision is overwritten by its lower root.
+    """
+    lower_root(precision, target)
+    n = target.shape[0]
     for back in range(n):
         i = n - 1 - back
         state, noise = normal(state)

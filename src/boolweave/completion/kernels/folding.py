@@ -11,7 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from boolweave.completion.kernels.channels import LEAST, log_normal, normal_between
-from boolweave.completion.kernels.drawing import Lines, Link, Prior, level_slopes, slope_at
+from boolweave.completion.kernels.drawing import (
+    Lines,
+    Link,
+    Prior,
+    level_slopes,
+    lower_root,
+    slope_at,
+)
 from boolweave.engine.kernels.jit import njit
 from boolweave.runtime.types import Floats
 
@@ -157,17 +164,8 @@ def _newton(
 @njit(nogil=True, cache=True, error_model="numpy")
 def _solve(precision: Floats, target: Floats, out: Floats) -> None:
     """out = A⁻¹h with A = precision (its lower half), which its lower root replaces; h = target."""
+    lower_root(precision, target)
     n = target.shape[0]
-    for i in range(n):
-        for j in range(i + 1):
-            s = precision[i, j]
-            for k in range(j):
-                s -= precision[i, k] * precision[j, k]
-            precision[i, j] = math.sqrt(s) if i == j else s / precision[j, j]
-        s = target[i]
-        for k in range(i):
-            s -= precision[i, k] * target[k]
-        target[i] = s / precision[i, i]
     for back in range(n):
         i = n - 1 - back
         s = target[i]

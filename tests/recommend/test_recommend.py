@@ -64,7 +64,10 @@ def test_reasons_by_name(model):
     reason = found.reasons[0]
     assert set(reason.rows) == {"Ann", "Bo", "Cy"} and set(reason.columns) == set(THINGS[:3])
     assert reason.contribution == pytest.approx(1.0)
-    assert reason.sentence.startswith(f"because factor {reason.factor}: {{")
+    assert (reason.evidence, reason.n_observed) == (("tea", "milk"), 2)
+    assert reason.sentence == (
+        "because factor 1: Bo has both of its other columns that were observed: tea, milk"
+    )
     assert members(model, reason.factor - 1, "row") == reason.rows
 
 

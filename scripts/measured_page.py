@@ -1,0 +1,46 @@
+"""A page of the documentation whose tables come from a file that a benchmark wrote.
+
+Between ``<!-- table name -->`` and ``<!-- end -->`` whatever stands is replaced; without results
+nothing stands there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BLOCK = re.compile(r"<!-- table (\w+) -->\n.*?<!-- end -->", re.DOTALL)
+
+
+def markdown(head: list[str], rows: list[list[str]], text: Collection[int] = (0,)) -> str:
+    """A table; the columns in `text` hold words, the others numbers."""
+    rule = ["---" if n in text else "---:" for n in range(len(head))]
+    return "\n".join("| " + " | ".join(line) + " |" for line in [head, rule, *rows])
+
+
+def fill(name: str, tables: Mapping[str, Callable[[dict], str]]) -> None:
+    """Fill docs/<name>.md from benchmarks/results/<name>.json, and copy the picture.
+
+    With --check on the command line nothing is written; it fails if the page is behind.
+    """
+    results = ROOT / "benchmarks" / "results" / f"{name}.json"
+    path = ROOT / "docs" / f"{name}.md"
+    report = json.loads(results.read_text(encoding="utf-8")) if results.exists() else None
+
+    def block(found: re.Match[str]) -> str:
+        begin, end = f"<!-- table {found[1]} -->\n", "<!-- end -->"
+        return begin + end if report is None else f"{begin}\n{tables[found[1]](report)}\n\n{end}"
+
+    old = path.read_text(encoding="utf-8")
+    new = BLOCK.sub(block, old)
+    if "--check" in sys.argv[1:]:
+        behind = f"docs/{path.name} is behind benchmarks/results/{results.name}: run this script"
+        sys.exit(behind if new != old else 0)
+    path.write_text(new, encoding="utf-8")
+    if report is not None:
+        shutil.copyfile(results.with_suffix(".png"), ROOT / "docs" / "pictures" / f"{name}.png")

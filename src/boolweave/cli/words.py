@@ -1,0 +1,85 @@
+"""What a terminal is told of factors: sentences, a few names, how sure they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from boolweave.estimator import BooleanMatrixFactorization
+
+# Factors that a terminal shows.
+FACTORS_SHOWN = 20
+
+
+class Nouns(NamedTuple):
+    """What rows and columns are, in the plural."""
+
+    rows: str = "rows"
+    columns: str = "columns"
+
+
+def nouns_of(text: str | None) -> Nouns:
+    """The value of --nouns, such as "users,films".
+
+    Examples
+    --------
+    >>> from boolweave.cli.words import nouns_of
+    >>> nouns_of("users, films").columns
+    'films'
+    """
+    if text is None:
+        return Nouns()
+    names = [name.strip() for name in text.split(",")]
+    if len(names) != 2 or not all(names):
+        raise ValueError(
+            f"--nouns: expected what rows and columns are, such as users,films, got {text!r}"
+        )
+    return Nouns(*names)
+
+
+def factor_sentences(model: BooleanMatrixFactorization, nouns: Nouns) -> Iterator[str]:
+    """Each factor in words: how large it is, how sure, and who belongs to it."""
+    from boolweave.recommend import members, some_names
+
+    K = len(model.components_)
+    for k in range(min(K, FACTORS_SHOWN)):
+        rows, columns = members(model, k, "row"), members(model, k, "column")
+        if not rows or not columns:
+            yield f"Factor {k + 1} is empty."
+            continue
+        words = f"Factor {k + 1}: {_count(rows, nouns.rows)} × {_count(columns, nouns.columns)}"
+        yield words + _again(model, k) + _without(model, k)
+        yield f"  {nouns.rows}: {some_names(rows)}"
+        yield f"  {nouns.columns}: {some_names(columns)}"
+    if K > FACTORS_SHOWN:
+        yield f"{K - FACTORS_SHOWN:,} more factors are not shown; -o writes all to a file."
+    alone = int((model.row_factors_.sum(axis=1) == 0).sum())
+    apart = int((model.components_.sum(axis=0) == 0).sum())
+    if alone or apart:
+        told = [f"{n:,} {name}" for n, name in ((alone, nouns.rows), (apart, nouns.columns)) if n]
+        yield f"In no factor: {' and '.join(told)}."
+
+
+def _again(model: BooleanMatrixFactorization, k: int) -> str:
+    stability = model.factor_stability_
+    if stability is None:
+        return ""
+    share = float(stability[k])
+    how = "every search" if share == 1 else f"{share:.0%} of the searches"
+    return f"; found again in {how}"
+
+
+def _without(model: BooleanMatrixFactorization, k: int) -> str:
+    if model.redundancy_ is None or model.false_one_weight != 1:
+        return ""
+    n = round(float(model.redundancy_[k]))
+    return f"; without it {n:,} more {'entry' if n == 1 else 'entries'} would be wrong"
+
+
+def _count(names: tuple[str, ...], noun: str) -> str:
+    """How many there are; a single one of a regular plural loses its s."""
+    if len(names) == 1 and noun.endswith("s"):
+        return f"1 {noun.removesuffix('s')}"
+    return f"{len(names):,} {noun}"

@@ -1,0 +1,230 @@
+"""What a completion can do after its fit: predict, recommend, explain, draw."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from boolweave.completion.answers import dense, recommending
+from boolweave.completion.answers.explaining import Explainer
+from boolweave.data.frames import Frame, is_matrix, like, only_row
+from boolweave.data.labels import pairs, positions
+from boolweave.model.odds import sigmoid
+from boolweave.recommend import Words
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+    from boolweave.completion.answers.explanation import CompletionExplanation
+    from boolweave.completion.answers.new_rows import FoldIn
+    from boolweave.completion.chain import Member
+    from boolweave.completion.ensemble import Ensemble
+    from boolweave.completion.table import Table
+    from boolweave.data.observations import Observations
+
+    Doubles = NDArray[np.float64]
+
+
+class FittedCompletion(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """The methods and attributes of a completion that need its ensemble."""
+
+    ensemble_: Ensemble
+    observations_: Observations
+    table_: Table
+    n_jobs: int | None
+    _frame: Frame | None = None
+
+    def _observe(self, X: Any, *, reset: bool) -> Observations:
+        raise NotImplementedError
+
+    # ------------------------------------------------------------ views
+
+    @property
+    def members_(self) -> tuple[Member, ...]:
+        """All members, family by family."""
+        return tuple(member for family in self.ensemble_.families for member in family.members)
+
+    @property
+    def row_bias_(self) -> Doubles:
+        """Mean offsets of the rows, (M,)."""
+        return self._bias("rows", self.ensemble_.shape[0])
+
+    @property
+    def column_bias_(self) -> Doubles:
+        """Mean offsets of the columns, (N,)."""
+        return self._bias("columns", self.ensemble_.shape[1])
+
+    def _bias(self, side: str, n: int) -> Doubles:
+        offsets = [getattr(member, side)[:, -1] for member in self.members_]
+        return np.mean(offsets, axis=0, dtype=np.float64) if offsets else np.zeros(n)
+
+    # ------------------------------------------------------------ pairs and rows
+
+    def predict_proba(self, rows: Any, cols: Any = None) -> Any:
+        """P(o = 1), the probability that a one would be seen.
+
+        Parameters
+        ----------
+        rows, cols : arrays of one length, or of shapes that broadcast
+            Pairs of positions, or of labels where the fitted data had them. Without `cols`, `rows`
+            is a matrix as in `fit` whose rows are new; they are folded in.
+
+        Returns
+        -------
+        array
+            (len,), or what the shapes of `rows` and `cols` broadcast to; a series where `rows` is
+            one. Without `cols`, (rows, N), in the form of the table given.
+        """
+        return self._answer(rows, cols, "probability")
+
+    def predict(self, rows: Any, cols: Any = None) -> Any:
+        """The more probable value, 0 or 1, as uint8, with arguments as in `predict_proba`."""
+        return self._answer(rows, cols, "value")
+
+    def _answer(self, rows: Any, cols: Any, what: Literal["probability", "value"]) -> Any:
+        """Probabilities, or the more probable values, in the form of what was asked."""
+        check_is_fitted(self, "ensemble_")
+        if cols is None:
+            seen = self._observe(rows, reset=False)
+            chance = dense.row_probabilities(self._fold_in(seen), np.arange(seen.n_rows))
+            frame = Frame.of(rows)
+            answer = chance if what == "probability" else (chance > 0.5).astype(np.uint8)
+            return answer if frame is None else frame.matrix(answer, seen)
+        m, n = pairs(rows, cols, self.observations_)
+        chance = self.ensemble_.probabilities(m.ravel(), n.ravel()).reshape(m.shape)
+        answer = chance if what == "probability" else (chance > 0.5).astype(np.uint8)
+        return like(rows, answer, what)
+
+    def predict_interval(self, rows: Any, cols: Any, coverage: float = 0.9) -> tuple[Any, Any]:
+        """Between which probabilities the members lie.
+
+        The log-odds of the members are taken to be normal; an interval says how sure the model is
+        of a probability, given few or many entries, not how sure one can be of the entry.
+
+        Parameters
+        ----------
+        rows, cols : arrays of one length, or of shapes that broadcast, positions or labels
+        coverage : float between 0 and 1
+            Share of the members' distribution within the interval.
+
+        Returns
+        -------
+        low, high : arrays
+            In the shape and form of what `predict_proba` returns.
+        """
+        from scipy.special import ndtri
+
+        check_is_fitted(self, "ensemble_")
+        if not 0 < coverage < 1:
+            raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}")
+        m, n = pairs(rows, cols, self.observations_)
+        at = m.ravel(), n.ravel()
+        odds, spread = self.ensemble_.log_odds(*at), self.ensemble_.spread(*at)
+        width = ndtri((1 + coverage) / 2) * spread
+        ends = sigmoid(odds - width).reshape(m.shape), sigmoid(odds + width).reshape(m.shape)
+        return like(rows, ends[0], "low"), like(rows, ends[1], "high")
+
+    def recommend(self, rows: Any, n: int = 10, *, why: bool = False, **words: str) -> Any:
+        """The n columns of each row that were not observed and are most probably 1, and why.
+
+        Parameters
+        ----------
+        rows : positions, or labels where the fitted data had them
+            Or a matrix as in `fit`, whose rows are new and are folded in.
+        n : int
+            How many columns for each row.
+        why : bool
+            Whether the table has a column that says why.
+        **words
+            As in `explain`.
+
+        Returns
+        -------
+        DataFrame or Recommendations
+            If the rows asked for, or else the fitted data, came as a table: a table of the same
+            library with a line for each recommendation: row, rank, column, probability and why.
+            Otherwise `Recommendations` with ``rows`` (R,), ``columns`` (R, n), ``probabilities``
+            (R, n), ``reasons``, and ``table``.
+        """
+        check_is_fitted(self, "ensemble_")
+        explainer, frame = self._explainer(rows, words)
+        seen = explainer.observations
+        at = np.arange(seen.n_rows) if is_matrix(rows) else positions(rows, seen, "row")
+        found = recommending.recommend_at(explainer, at, n)
+        return found if frame is None else found.in_form_of(frame, why=why)
+
+    def explain(self, row: Any, col: Any, **words: str) -> CompletionExplanation:
+        """Split the log-odds of a pair into what offsets, directions and Boolean factors add.
+
+        Parameters
+        ----------
+        row, col : position, or label where the fitted data had them
+            The row may also be a matrix of one row as in `fit`, which is folded in.
+        **words
+            What sentences call things: `verb` for what a row does to the columns where it has ones
+            ("has"), `rows` and `columns` for what these are ("rows", "columns").
+
+        Returns
+        -------
+        CompletionExplanation
+        """
+        check_is_fitted(self, "ensemble_")
+        explainer, frame = self._explainer(row, words)
+        if is_matrix(row):
+            row = only_row(explainer.observations)
+        found = explainer.explain(row, col)
+        if frame is not None:
+            object.__setattr__(found, "_frame", frame)  # for its table
+        return found
+
+    def plot(
+        self, what: Literal["matrix", "factors", "curve"] = "matrix",
+        path: str | Path | None = None,
+    ) -> Figure:  # fmt: skip
+        """Draw what was found (needs matplotlib).
+
+        Parameters
+        ----------
+        what : {"matrix", "factors", "curve"}
+            "matrix": the table, and the table with its holes filled. "factors": who belongs to the
+            Boolean factors of the first member that has any. "curve": the log-loss of the models
+            that were tried on entries held out.
+        path : path, optional
+            Where to save the picture, as .png, .svg or .pdf.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
+        from boolweave.completion.answers import drawing
+
+        check_is_fitted(self, "ensemble_")
+        return drawing.draw(self, what, path)
+
+    def _explainer(self, rows: Any, words: dict[str, str]) -> tuple[Explainer, Frame | None]:
+        """What explains rows of the fit, or new ones; and the form of what is said of them."""
+        chosen = Words(**words)
+        if not is_matrix(rows):
+            return Explainer(self.ensemble_, self.observations_, words=chosen), self._frame
+        given = self._observe(rows, reset=False)
+        seen = replace(given, column_labels=self.observations_.column_labels)  # as in the fit
+        return Explainer(self._fold_in(seen), seen, self.ensemble_, chosen), Frame.of(rows)
+
+    def _fold_in(self, seen: Observations) -> Ensemble:
+        """The ensemble of new rows."""
+        return self._folding.fold_in(seen)
+
+    @property
+    def _folding(self) -> FoldIn:
+        from boolweave.completion.answers.new_rows import FoldIn
+
+        scales = self.table_.count_scales
+        assert scales is not None
+        return FoldIn(self.ensemble_, scales[0], self.n_jobs)

@@ -1,0 +1,297 @@
+"""Answers in the form of the table that was asked about: pandas, polars or Arrow.
+
+Inside, rows and columns are positions, and names are labels. What a user gets back has the names
+that went in, in a table of the same library.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from boolweave.data.labels import whole_numbers
+from boolweave.data.observations import Observations
+from boolweave.data.ones import SparseObservations
+from boolweave.data.sparse import is_sparse
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from boolweave.data.observed import ObservedEntries
+    from boolweave.runtime.types import Array
+
+    Axis = Literal["row", "column"]
+
+# Something of pandas, polars or Arrow: a table, a series, an index.
+Table: TypeAlias = Any
+
+Library = Literal["pandas", "polars", "pyarrow"]
+
+# Rows and columns that an HTML table shows.
+ROWS_SHOWN, COLUMNS_SHOWN = 12, 14
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """The form of a table: its library, and the names that labels stand for.
+
+    Attributes
+    ----------
+    library : {"pandas", "polars", "pyarrow"}
+        Other kinds of tables get polars.
+    rows, columns : pandas Index, optional
+        The names themselves, where they need not be text.
+    label : str, optional
+        The name of the column that holds the names of the rows, or of the index.
+
+    Examples
+    --------
+    >>> import polars
+    >>> from boolweave.data.frames import Frame
+    >>> Frame.of(polars.DataFrame({"name": ["Ann", "Bo"], "tea": [1, 0]})).label
+    'name'
+    >>> Frame.of([[1, 0]]) is None
+    True
+    """
+
+    library: Library
+    rows: Table = None
+    columns: Table = None
+    label: str | None = None
+
+    @classmethod
+    def of(cls, data: Table) -> Frame | None:
+        """The form of a table; None for arrays, sparse matrices and observations."""
+        library = _library(data)
+        if library == "pandas":
+            name = data.index.name
+            if isinstance(data.index, _pandas().RangeIndex) and len(data.columns):
+                return cls(library, data.index, _cells_of(data), _label_column(data))
+            return cls(library, data.index, data.columns, None if name is None else str(name))
+        return None if library is None else cls(library, label=_label_column(data))
+
+    @classmethod
+    def stored(cls, kept: Mapping[str, str | None] | None) -> Frame | None:
+        """The form that a file remembers; polars where its library is not installed."""
+        if kept is None:
+            return None
+        label = kept.get("label")
+        libraries: tuple[Library, ...] = ("pandas", "polars", "pyarrow")
+        library = next((each for each in libraries if each == kept["library"]), None)
+        if library is None or not isinstance(label, str | None):
+            raise ValueError("'table' must name a library and a label")
+        return cls(library if find_spec(library) else "polars", label=label)
+
+    def as_stored(self) -> dict[str, str | None]:
+        """What a file remembers."""
+        return {"library": self.library, "label": self.label}
+
+    # ------------------------------------------------------------ names
+
+    def names(self, seen: ObservedEntries, axis: Axis, at: NDArray[np.intp] | None = None) -> Table:
+        """Names of rows or columns, of all or of those at some positions.
+
+        They are those of the table, or else labels; without labels, positions.
+        """
+        own = self.rows if axis == "row" else self.columns
+        if own is not None and len(own) == seen.shape[0 if axis == "row" else 1]:
+            return own if at is None else own.take(at)
+        names = names_of(seen, axis, at)
+        if self.library == "pandas" and names.dtype.kind == "U":
+            numbers = whole_numbers(names)
+            names = names.astype(object) if numbers is None else numbers
+        return names
+
+    # ------------------------------------------------------------ tables
+
+    def table(self, columns: Mapping[str, ArrayLike]) -> Table:
+        """A table of columns of one length."""
+        if self.library == "pandas":
+            return _pandas().DataFrame({name: _flat(values) for name, values in columns.items()})
+        return self._of_polars(polars_table(columns))
+
+    def matrix(
+        self, values: Array, seen: ObservedEntries, columns: Sequence[object] | None = None
+    ) -> Table:
+        """A matrix with a line for each row of `seen`; its columns are those of `seen` too."""
+        names = self.names(seen, "column") if columns is None else columns
+        if self.library == "pandas":
+            pandas, rows = _pandas(), self.names(seen, "row")
+            index = rows if isinstance(rows, pandas.Index) else pandas.Index(rows, name=self.label)
+            frame = pandas.DataFrame(values, index=index, columns=names)
+            if isinstance(index, pandas.RangeIndex) and seen.row_labels is not None:
+                # The names stand in the first column.
+                frame.insert(0, self.label or "row", seen.row_labels.astype(object))
+            return frame
+        cells: dict[str, ArrayLike] = {}
+        texts = [str(name) for name in names]
+        if seen.row_labels is not None:
+            label = self.label or "row"
+            cells[label if label not in texts else "row label"] = seen.row_labels.tolist()
+        for j, name in enumerate(texts):
+            cells[name] = values[:, j]
+        return self._of_polars(polars_table(cells))
+
+    def _of_polars(self, table: Table) -> Table:
+        return table.to_arrow() if self.library == "pyarrow" else table
+
+
+def is_matrix(asked: Table) -> bool:
+    """Whether rows are given by their entries, as a matrix or a table, and not by name or number.
+
+    Examples
+    --------
+    >>> from boolweave.data.frames import is_matrix
+    >>> is_matrix([[1, 0, 1]]), is_matrix(["Ann", "Bo"]), is_matrix(3)
+    (True, False, False)
+    """
+    if isinstance(asked, Observations | SparseObservations) or is_sparse(asked):
+        return True
+    if isinstance(asked, list | tuple):
+        return bool(asked) and np.ndim(asked[0]) == 1
+    return _library(asked) is not None or np.ndim(asked) == 2
+
+
+def only_row(seen: ObservedEntries) -> np.intp:
+    """The position of the one row of a matrix; raises if there are more."""
+    if seen.n_rows != 1:
+        raise ValueError(
+            f"expected one row, got a matrix of {seen.n_rows} rows; explain one row at a time"
+        )
+    return np.intp(0)
+
+
+def like(asked: Table, values: Array, name: str) -> Table:
+    """Values in the form of what was asked: a series for a series, with its index; else an array.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import polars
+    >>> from boolweave.data.frames import like
+    >>> like(polars.Series(["Ann", "Bo"]), np.array([0.5, 0.25]), "probability").name
+    'probability'
+    >>> like(["Ann", "Bo"], np.array([0.5, 0.25]), "probability")
+    array([0.5 , 0.25])
+    """
+    home, kind = type(asked).__module__.partition(".")[0], type(asked).__name__
+    if values.ndim != 1 or kind != "Series" or len(asked) != len(values):
+        return values
+    if home == "pandas":
+        return _pandas().Series(values, index=asked.index, name=name)
+    if home == "polars":
+        import polars as pl
+
+        return pl.Series(name, values)
+    return values
+
+
+def polars_table(columns: Mapping[str, ArrayLike]) -> Table:
+    """A polars table of columns of one length; text may hold what UTF-8 cannot."""
+    import polars as pl
+
+    series = []
+    for name, values in columns.items():
+        flat = _flat(values)
+        if isinstance(flat, np.ndarray) and flat.dtype.kind in "UO":
+            flat = flat.tolist()
+        if isinstance(flat, list):
+            texts = [v.encode("utf-8", "backslashreplace").decode() for v in flat if v is not None]
+            filled = iter(texts)
+            flat = [None if v is None else next(filled) for v in flat]
+            series.append(pl.Series(name, flat, dtype=pl.String))
+        else:
+            series.append(pl.Series(name, flat))
+    return pl.DataFrame(series)
+
+
+def names_of(seen: ObservedEntries, axis: Axis, at: NDArray[np.intp] | None = None) -> Array:
+    """Labels of rows or columns, of all or of those at some positions; without labels, positions.
+
+    Examples
+    --------
+    >>> from boolweave import Observations
+    >>> from boolweave.data.frames import names_of
+    >>> names_of(Observations.from_data([[1, 0], [0, 1]]), "row")
+    array([0, 1])
+    """
+    labels = seen.row_labels if axis == "row" else seen.column_labels
+    if labels is not None:
+        return labels if at is None else labels[at]
+    return np.arange(seen.shape[0 if axis == "row" else 1]) if at is None else np.asarray(at)
+
+
+# ---------------------------------------------------------------- HTML
+
+
+def html_table(
+    head: Sequence[str], lines: Sequence[Sequence[str]], caption: str = "",
+    marked: NDArray[np.bool_] | None = None,
+) -> str:  # fmt: skip
+    """A small HTML table, with what `marked` (lines, cells) says on a coloured ground."""
+    escape = html.escape
+    parts = ["<table>"]
+    if caption:
+        parts.append(f"<caption style='text-align:left'>{escape(caption)}</caption>")
+    parts.append("<thead><tr>" + "".join(f"<th>{escape(name)}</th>" for name in head))
+    parts.append("</tr></thead><tbody>")
+    for i, line in enumerate(lines):
+        cells = []
+        for j, cell in enumerate(line):
+            on = marked is not None and marked[i, j]
+            style = " style='background:#ffe9a8;color:#222'" if on else ""
+            cells.append(f"<td{style}>{escape(cell)}</td>")
+        parts.append(f"<tr>{''.join(cells)}</tr>")
+    return "".join([*parts, "</tbody></table>"])
+
+
+# ---------------------------------------------------------------- libraries
+
+
+def _library(data: Table) -> Library | None:
+    """Which library a table in memory is of; None if it is no table."""
+    home, kind = type(data).__module__.partition(".")[0], type(data).__name__
+    if kind == "DataFrame" and home in ("pandas", "polars"):
+        return "pandas" if home == "pandas" else "polars"
+    if home == "pyarrow" and kind in ("Table", "RecordBatch"):
+        return "pyarrow"
+    if isinstance(data, np.ndarray | list | tuple) or not hasattr(data, "columns"):
+        return None
+    from boolweave.data.convert import is_table
+
+    return "polars" if is_table(data) else None
+
+
+def _pandas() -> Table:
+    import pandas
+
+    return pandas
+
+
+def _label_column(data: Table) -> str | None:
+    """The first column of a table, if it holds the names of the rows, as `from_table` has it."""
+    import narwhals.stable.v1 as nw
+
+    frame = nw.from_native(data, eager_only=True)
+    if not frame.columns:
+        return None
+    text = isinstance(frame.schema[frame.columns[0]], nw.String | nw.Categorical | nw.Enum)
+    return str(frame.columns[0]) if text else None
+
+
+def _cells_of(data: Table) -> Table:
+    """The columns of a pandas table whose cells are entries, without one of names."""
+    return data.columns if _label_column(data) is None else data.columns[1:]
+
+
+def _flat(values: Table) -> Table:
+    """An array of numbers, or a list of texts."""
+    array = np.asarray(values)
+    if array.dtype.kind in "US":
+        return array.astype(object)
+    return array

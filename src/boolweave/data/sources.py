@@ -1,0 +1,416 @@
+"""The ways to make observations: from arrays, tables wide and long, sparse matrices, triples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from boolweave.data import convert, sparse
+from boolweave.data.cells import check_option, codes_of
+from boolweave.data.entries import CompressedRows, check_shape
+from boolweave.data.labels import Labels, place_of
+from boolweave.data.words import Above, Said, Words, codes_above, is_missing
+from boolweave.runtime.types import Array, Integers
+
+if TYPE_CHECKING:
+    from boolweave.data.observations import Observations
+
+Absent = Literal["zero", "missing"]
+Duplicates = Literal["error", "majority"]
+
+
+class Sources:
+    """What `boolweave.Observations` can be made from."""
+
+    @classmethod
+    def _of(cls, entries: CompressedRows) -> Self:
+        """Make one of checked entries."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_data(
+        cls,
+        data: Any,
+        *,
+        absent: Absent = "zero",
+        duplicates: Duplicates = "error",
+        ones: Said = None,
+        zeros: Said = None,
+        missing: Said = None,
+    ) -> Observations:
+        """Make observations from any kind of matrix; `Observations` pass through.
+
+        Parameters
+        ----------
+        data : array, nested lists, table, scipy.sparse array or matrix, or Observations
+            The matrix, shape (M, N). See `from_dense`, `from_table` and `from_sparse`. A table
+            is always read as wide, one column per column; for triples there is `from_triples`.
+            `SparseObservations` get all their zeros.
+        absent : {"zero", "missing"}
+            What the entries are that a sparse matrix does not store.
+        duplicates : {"error", "majority"}
+            What to do where a sparse matrix stores both 0 and 1 for one entry.
+        ones, zeros, missing : cell or sequence of cells, optional
+            What ones, zeros and missing cells look like in an array or a table, texts or numbers,
+            such as ``missing=["-", 99]``. What is not said keeps its usual meaning: 1, true, yes
+            and y are ones, 0, false, no and n zeros, and NA, N/A, null, none, ? and empty texts
+            are missing, in small or capital letters. The command line reads files by the same
+            rules.
+
+        Examples
+        --------
+        >>> import scipy.sparse
+        >>> from boolweave import Observations
+        >>> likes = scipy.sparse.coo_array(([1, 0], ([0, 1], [2, 0])), shape=(2, 3))
+        >>> Observations.from_data(likes, absent="missing").to_dense()
+        array([[nan, nan,  1.],
+               [ 0., nan, nan]], dtype=float32)
+        >>> votes = [["ja", "nein"], ["-", "JA"]]
+        >>> Observations.from_data(votes, ones="ja", zeros="nein", missing="-").to_dense()
+        array([[ 1.,  0.],
+               [nan,  1.]], dtype=float32)
+        """
+        check_option("absent", absent, ("zero", "missing"))
+        check_option("duplicates", duplicates, ("error", "majority"))
+        from boolweave.data.observations import Observations
+        from boolweave.data.ones import SparseObservations
+
+        words = Words.of(ones, zeros, missing)
+        if isinstance(data, Observations | SparseObservations):
+            _without_words(words, "observations")
+            return data.to_local()
+        if sparse.is_sparse(data):
+            _without_words(words, "a sparse matrix")
+            return Observations.from_sparse(data, absent=absent, duplicates=duplicates)
+        if convert.is_table(data):
+            return Observations._of(convert.from_table(data, words))
+        return Observations._of(convert.from_dense(data, None, None, words))
+
+    @classmethod
+    def from_dense(
+        cls,
+        array: ArrayLike,
+        *,
+        row_labels: Iterable[object] | None = None,
+        column_labels: Iterable[object] | None = None,
+    ) -> Self:
+        """Make observations from an array.
+
+        Parameters
+        ----------
+        array : array_like, shape (M, N)
+            Cells of 0, 1 or NaN (missing), of any Boolean or numeric type. The masked cells of
+            a masked array are missing; among Python objects None is missing too.
+        row_labels, column_labels : sequences of M and of N names, optional
+            Names, all different.
+
+        Examples
+        --------
+        >>> from boolweave import Observations
+        >>> votes = [[1, 0], [None, 1]]
+        >>> Observations.from_dense(votes, column_labels=["tax", "war"])
+        Observations(2 rows × 2 columns, 3 of 4 entries observed, 66.7% ones)
+        """
+        return cls._of(convert.from_dense(array, row_labels, column_labels))
+
+    @classmethod
+    def from_table(
+        cls, table: Any, *, ones: Said = None, zeros: Said = None, missing: Said = None
+    ) -> Self:
+        """Make observations from a wide table: pandas, polars, Arrow and their like.
+
+        Parameters
+        ----------
+        table : table in memory, M rows
+            Columns of Booleans, of numbers 0 and 1, or of words such as yes and no; nulls and NaN
+            are missing. Column names become column labels. Row labels come from the index of a
+            pandas table, unless it only counts the rows; otherwise from the first column, if that
+            holds text other than such words. For categories and numbers there is
+            `boolweave.TableEncoder`.
+        ones, zeros, missing : cell or sequence of cells, optional
+            What ones, zeros and missing cells look like, as in `from_data`.
+
+        Examples
+        --------
+        >>> import polars
+        >>> from boolweave import Observations
+        >>> table = polars.DataFrame({"name": ["Ann", "Bo"], "tax": [1, 0], "war": [None, True]})
+        >>> observations = Observations.from_table(table)
+        >>> observations.row_labels.tolist(), observations.column_labels.tolist()
+        (['Ann', 'Bo'], ['tax', 'war'])
+        """
+        return cls._of(convert.from_table(table, Words.of(ones, zeros, missing)))
+
+    @classmethod
+    def from_long(
+        cls,
+        table: Any,
+        rows: str,
+        columns: str,
+        values: str | None = None,
+        *,
+        above: Above | None = None,
+        ids: Literal["names", "positions"] = "names",
+        absent: Absent | None = None,
+        duplicates: Duplicates = "error",
+        ones: Said = None,
+        zeros: Said = None,
+        missing: Said = None,
+    ) -> Self:
+        """Make observations from a long table, in which each line speaks of one entry.
+
+        Parameters
+        ----------
+        table : table in memory, n lines: pandas, polars, Arrow and their like
+        rows, columns : str
+            The columns of the table that tell the row and the column of each entry.
+        values : str, optional
+            The column that tells the value: 0 and 1, words such as yes and no, or ratings.
+            Without it, every line is a one.
+        above : "mean", "median" or a number, optional
+            The values are ratings, and those above it are ones.
+        ids : {"names", "positions"}
+            What stands in `rows` and `columns`: names, numbers too, which become labels in the
+            order of first appearance; or positions, whole numbers from 0 on.
+        absent : {"zero", "missing"}, optional
+            What the entries are that the table does not name. Left out, they are missing where
+            there are values, and zeros where every line is a one.
+        duplicates : {"error", "majority"}
+            What to do where one entry is given as both 0 and 1; a tie is missing.
+        ones, zeros, missing : cell or sequence of cells, optional
+            What ones, zeros and missing values look like, as in `from_data`; with `above`, only
+            `missing` has a meaning.
+
+        Examples
+        --------
+        >>> import polars
+        >>> from boolweave import Observations
+        >>> seen = {"user": [7, 7, 9], "film": ["Alien", "Fargo", "Alien"], "stars": [5, 2, 4]}
+        >>> likes = Observations.from_long(polars.DataFrame(seen), "user", "film", "stars", above=3)
+        >>> likes.row_labels.tolist(), likes.column_labels.tolist()
+        (['7', '9'], ['Alien', 'Fargo'])
+        >>> likes.to_dense()
+        array([[ 1.,  0.],
+               [ 1., nan]], dtype=float32)
+        """
+        check_option("ids", ids, ("names", "positions"))
+        check_option("absent", absent or "zero", ("zero", "missing"))
+        check_option("duplicates", duplicates, ("error", "majority"))
+        words = Words.of(ones, zeros, missing)
+        return cls._of(
+            _from_long(
+                table, (rows, columns, values), above, ids == "names", absent, duplicates, words
+            )
+        )
+
+    @classmethod
+    def from_sparse(
+        cls,
+        matrix: Any,
+        *,
+        absent: Absent = "zero",
+        row_labels: Iterable[object] | None = None,
+        column_labels: Iterable[object] | None = None,
+        duplicates: Duplicates = "error",
+    ) -> Self:
+        """Make observations from a scipy.sparse array or matrix of any format.
+
+        Parameters
+        ----------
+        matrix : scipy.sparse array or matrix, shape (M, N)
+            Stored entries of 0, 1 or NaN (missing). A stored zero is an observed zero; the
+            formats BSR and DIA store whole blocks and diagonals, with all their zeros.
+        absent : {"zero", "missing"}
+            What the entries are that are not stored. With "zero" the result has M × N entries,
+            less those stored as NaN, and takes 5 bytes for each.
+        row_labels, column_labels : sequences of M and of N names, optional
+            Names, all different.
+        duplicates : {"error", "majority"}
+            Entries stored more than once are merged where they agree, never summed. Where they
+            disagree, raise an error or take the majority; a tie is missing.
+
+        Notes
+        -----
+        With ``absent="missing"`` the arrays of a CSR matrix in canonical order are not copied:
+        do not change it afterwards.
+
+        Examples
+        --------
+        >>> import scipy.sparse
+        >>> from boolweave import Observations
+        >>> owns = scipy.sparse.csr_array([[0, 1, 0], [1, 1, 0]])
+        >>> Observations.from_sparse(owns).n_observed
+        6
+        >>> Observations.from_sparse(owns, absent="missing").n_observed
+        3
+        """
+        return cls._of(sparse.from_sparse(matrix, absent, row_labels, column_labels, duplicates))
+
+    @classmethod
+    def from_triples(
+        cls,
+        rows: ArrayLike,
+        columns: ArrayLike,
+        values: ArrayLike,
+        *,
+        shape: tuple[int, int] | None = None,
+        row_labels: Iterable[object] | None = None,
+        column_labels: Iterable[object] | None = None,
+        duplicates: Duplicates = "error",
+    ) -> Self:
+        """Make observations from triples of row, column and value, in any order.
+
+        Parameters
+        ----------
+        rows, columns : array_like, shape (n,)
+            Either indices, whole numbers from 0 on, or labels, texts. Labels are numbered in
+            the order of first appearance, or as `row_labels` and `column_labels` have them.
+        values : array_like, shape (n,)
+            0, 1 or NaN (missing).
+        shape : (int, int), optional
+            Number of rows M and of columns N; by default, as many as the triples speak of.
+        row_labels, column_labels : sequences of M and of N names, optional
+            Names, all different.
+        duplicates : {"error", "majority"}
+            Triples of the same entry are merged where they agree. Where they disagree, raise
+            an error that names the entry, or take the majority; a tie is missing.
+
+        Examples
+        --------
+        >>> from boolweave import Observations
+        >>> users, items = ["Ann", "Bo", "Ann"], ["tea", "tea", "rum"]
+        >>> observations = Observations.from_triples(users, items, [True, False, False])
+        >>> observations.to_dense()
+        array([[ 1.,  0.],
+               [ 0., nan]], dtype=float32)
+        >>> observations.column_labels.tolist()
+        ['tea', 'rum']
+        """
+        return cls._of(
+            convert.from_triples(
+                rows, columns, values, shape, row_labels, column_labels, duplicates
+            )
+        )
+
+
+def _without_words(words: Words, kind: str) -> None:
+    if words.said:
+        raise ValueError(
+            f"`ones`, `zeros` and `missing` have no meaning for {kind}, which holds 0, 1 and NaN; "
+            "leave them out"
+        )
+
+
+# ---------------------------------------------------------------- long tables
+
+
+def _from_long(
+    table: Any,
+    names: tuple[str, str, str | None],
+    above: Above | None,
+    named: bool,
+    absent: str | None,
+    duplicates: str,
+    words: Words,
+) -> CompressedRows:
+    """Take the entries of a long table whose columns for row, column and value have these names."""
+    row, column, value = (None if name is None else _column_of(table, name) for name in names)
+    assert row is not None and column is not None
+    m, row_labels, n_rows = _axis(row, names[0], named)
+    n, column_labels, n_columns = _axis(column, names[1], named)
+    codes = np.ones(len(m), dtype=np.uint8)
+    if value is not None:
+        codes = _codes(value, str(names[2]), above, words, (m, n), (row_labels, column_labels))
+    elif above is not None or words.said:
+        raise ValueError("`above` and words are about values: name their column, `values`")
+    absent = absent or ("zero" if value is None else "missing")
+    shape = check_shape((n_rows, n_columns))
+    if absent == "zero":
+        sparse.check_room(
+            shape, 'pass `absent="missing"` to use only the entries that the table holds'
+        )
+    return convert.from_coded_triples(
+        m, n, codes, shape, row_labels, column_labels, duplicates=duplicates, absent=absent
+    )
+
+
+def _column_of(table: Any, name: str) -> Array:
+    """A column of a table in memory."""
+    import narwhals.stable.v1 as nw
+
+    try:
+        frame: nw.DataFrame[Any] = nw.from_native(table, eager_only=True)
+    except TypeError as error:
+        raise TypeError(
+            f"expected a table in memory (pandas, polars, Arrow), but got {type(table).__name__}; "
+            "for arrays there is Observations.from_triples"
+        ) from error
+    if name not in frame.columns:
+        known = ", ".join(map(repr, frame.columns[:10]))
+        raise ValueError(f"the table has no column {name!r}; there are {known}")
+    return frame.get_column(name).to_numpy()
+
+
+def _axis(keys: Array, name: str, named: bool) -> tuple[Integers, Labels | None, int]:
+    """The position of each key, and the labels and the length of the axis."""
+    if not named:
+        if keys.dtype.kind not in "iuf":
+            raise ValueError(
+                f"expected positions, whole numbers from 0 on, in {name!r}, but got {keys[0]!r}; "
+                'leave `ids` out, or pass `ids="names"`'
+            )
+        return convert.positions_of(keys, None, None, "row")
+    if keys.dtype.kind == "f":
+        empty = np.isnan(keys)
+        if not empty.any() and (keys == np.floor(keys)).all():  # numbers beside which a null stood
+            keys = keys.astype(np.int64)
+    elif keys.dtype.kind == "O":
+        empty = np.array([is_missing(key) for key in keys], dtype=bool)
+        keys = np.array([str(key) for key in keys], dtype=np.str_)
+    else:
+        empty = np.zeros(len(keys), dtype=bool)
+    if empty.any():
+        raise ValueError(
+            f"expected a name in every line of {name!r}, but that of line {int(np.argmax(empty))} "
+            "is missing; fill it in or remove the line"
+        )
+    distinct, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    number = np.empty(len(order), dtype=np.int64)
+    number[order] = np.arange(len(order))
+    labels = np.array([str(key) for key in distinct[order].tolist()], dtype=np.str_)
+    return number[inverse], labels, len(labels)
+
+
+def _codes(
+    values: Array,
+    name: str,
+    above: Above | None,
+    words: Words,
+    at: tuple[Integers, Integers],
+    labels: tuple[Labels | None, Labels | None],
+) -> Array:
+    """0, 1 or MISSING for each value."""
+
+    def place(position: int) -> str:
+        return place_of(at[0][position], at[1][position], *labels)
+
+    if above is None:
+        return codes_of(values, None, place, words)
+    if words.ones or words.zeros:
+        raise ValueError("`above` says which values are ones; leave `ones` and `zeros` out")
+    if isinstance(above, str) and above not in ("mean", "median"):
+        raise ValueError(f'above must be "mean", "median" or a number, but got {above!r}')
+    numbers = np.empty(len(values))
+    for position, value in enumerate(values.tolist()):
+        try:
+            numbers[position] = np.nan if words.is_blank(value) else float(value)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"expected numbers in {name!r}, which `above` compares, but {place(position)} "
+                f"holds {value!r}; say what is `missing`, or leave `above` out"
+            ) from None
+    return codes_above(numbers, above)

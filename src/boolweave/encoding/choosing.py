@@ -1,0 +1,310 @@
+"""What a column is, and what becomes of it: by a rule of the user, or by its cells."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from math import ceil, floor, log10
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boolweave.data.words import MISSING, USUAL, WRONG, Words, no_answer_codes
+from boolweave.encoding.features import (
+    MONTHS,
+    OTHER,
+    WEEKDAYS,
+    Boolean,
+    Category,
+    Choices,
+    Dates,
+    Dropped,
+    Feature,
+    Numbers,
+    level_texts,
+    part_of,
+    split_choices,
+)
+from boolweave.encoding.tables import as_dates, as_numbers
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Part: TypeAlias = Literal["year", "month", "weekday", "hour"]
+PARTS: tuple[Part, ...] = ("year", "month", "weekday", "hour")
+
+# What may part several choices in a cell, if nobody says.
+SEPARATORS = (";", "|", ",")
+# Cells are taken for several choices if such a share of them has the separator, if choices come
+# again so often, and if none is longer: a text with commas is no list.
+SHARE_SPLIT = 0.1
+TIMES_AGAIN = 2.0
+LONGEST_CHOICE = 40
+
+# A text column is left out if more of its cells than this are different, and too many to be levels.
+SHARE_DISTINCT = 0.5
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What is said about one column; by default nothing, so that its cells tell."""
+
+    kind: Literal["auto", "category", "bins", "thresholds", "split"] = "auto"
+    edges: tuple[float, ...] = ()
+    separator: str = ""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is said about all columns."""
+
+    numbers: Literal["auto", "bins", "thresholds"] = "auto"
+    n_bins: int = 4
+    parts: tuple[Part, ...] = PARTS
+    separators: tuple[str, ...] = SEPARATORS
+    min_frequency: float = 0.01
+    max_levels: int = 30
+    words: Words = field(default=USUAL)
+
+
+def choose(column: pl.Series, rule: Rule, settings: Settings) -> Feature:
+    """What becomes of a clean column (`tables.without_blanks`)."""
+    name = column.name
+    known = column.drop_nulls()
+    if not len(known):
+        return Dropped(name, "no value is known")
+    if rule.kind == "category":
+        return _category(column, settings, asked=True)
+    if rule.kind == "split":
+        return _choices(column, rule.separator, settings)
+    if rule.kind in ("bins", "thresholds"):
+        return _numbers_asked(column, rule, settings)
+    if (found := _boolean(column, settings.words)) is not None:
+        return found
+    numbers = as_numbers(column)
+    if numbers is not None:
+        return _numbers_found(numbers, settings)
+    dates = as_dates(column)
+    if dates is not None:
+        return _dates(name, dates, settings)
+    separator = _separator(known, settings)
+    if separator:
+        return _choices(column, separator, settings)
+    return _category(column, settings, asked=False)
+
+
+def boolean_codes(column: pl.Series, words: Words) -> dict[object, int]:
+    """The code of each different cell: 0, 1, MISSING or WRONG."""
+    cells = column.drop_nulls().unique().to_list()
+    return {cell: words.code(int(cell) if isinstance(cell, bool) else cell) for cell in cells}
+
+
+def _boolean(column: pl.Series, words: Words) -> Boolean | None:
+    codes = boolean_codes(column, words)
+    if any(code == WRONG for code in codes.values()) or set(codes.values()) <= {MISSING}:
+        return None
+    counts = Counter(column.drop_nulls().to_list())
+    spelled: dict[int, object] = {}
+    for cell, _ in counts.most_common():
+        spelled.setdefault(codes[cell], cell)
+    usual: dict[int, object] = {1: 1, 0: 0}
+    if any(isinstance(cell, bool) for cell in codes):
+        usual = {1: True, 0: False}
+    elif any(isinstance(cell, str) for cell in codes):
+        usual = _partner(spelled)
+    spelled = usual | spelled
+    return Boolean(column.name, words, _whole(spelled[1]), _whole(spelled[0]))
+
+
+def _partner(spelled: dict[int, object]) -> dict[int, object]:
+    """The other one of yes and no, where a column has one of them only."""
+    pairs = [("yes", "no"), ("Yes", "No"), ("y", "n"), ("true", "false"), ("True", "False")]
+    for one, zero in pairs:
+        if spelled.get(1) == one or spelled.get(0) == zero:
+            return {1: one, 0: zero}
+    return {1: "1", 0: "0"}
+
+
+def _whole(cell: object) -> object:
+    return int(cell) if isinstance(cell, float) and cell.is_integer() else cell
+
+
+# ---------------------------------------------------------------- levels
+
+
+def _enough(settings: Settings, n_rows: int) -> int:
+    """How often a level must come to have a column of its own."""
+    least = settings.min_frequency
+    return max(1, ceil(least * n_rows - 1e-9) if least < 1 else int(least))
+
+
+def _kept(counts: Counter[str], settings: Settings, n_rows: int) -> tuple[list[str], str]:
+    """The levels that get a column each, and what the others are called, if there are any."""
+    enough = _enough(settings, n_rows)
+    often = [level for level, count in counts.most_common() if count >= enough]
+    kept = often[: settings.max_levels]
+    if len(kept) == len(counts):
+        return kept, ""
+    if len(counts) - len(kept) == 1 and len(kept) < settings.max_levels:
+        return [*kept, *(counts.keys() - set(kept))], ""  # pooling a single level gains nothing
+    pooled = OTHER
+    while pooled in counts:
+        pooled = f"any {pooled}"
+    return kept, pooled
+
+
+def _category(column: pl.Series, settings: Settings, *, asked: bool) -> Feature:
+    name, texts = column.name, level_texts(column).drop_nulls()
+    counts = Counter(texts.to_list())
+    n_known = len(texts)
+    if not asked:
+        if len(counts) == n_known > 1:
+            return Dropped(name, "every value differs")
+        if len(counts) > max(settings.max_levels, SHARE_DISTINCT * n_known):
+            return Dropped(name, f"{len(counts)} different values in {n_known} rows")
+        if len(counts) == 1:
+            return Dropped(name, f"always {next(iter(counts))!r}")
+    kept, pooled = _kept(counts, settings, n_known)
+    cell_of = dict(zip(texts.to_list(), column.drop_nulls().to_list(), strict=True))
+    levels = sorted(kept, key=lambda level: _order(cell_of[level]))
+    return Category(name, tuple(_whole(cell_of[level]) for level in levels), pooled)
+
+
+def _order(cell: object) -> tuple[int, float, str]:
+    """Months and weekdays in their order, numbers by value, all else by its letters."""
+    for names in (MONTHS, WEEKDAYS):
+        if cell in names:
+            return 0, names.index(str(cell)), ""
+    if isinstance(cell, int | float):
+        return 0, float(cell), ""
+    return 1, 0.0, str(cell).casefold()
+
+
+def _separator(texts: pl.Series, settings: Settings) -> str:
+    """What parts several choices in the cells, or nothing."""
+    for separator in settings.separators:
+        several = texts.str.contains(separator, literal=True)
+        if several.sum() < max(2, SHARE_SPLIT * len(texts)):
+            continue
+        parts = Counter(split_choices(texts, separator).explode().drop_nulls().to_list())
+        again = sum(parts.values()) >= TIMES_AGAIN * len(parts)
+        short = all(len(part) <= LONGEST_CHOICE for part in parts)
+        digits = separator == "," and all(part.isdigit() for part in parts)  # 3,5 is a number
+        if again and short and not digits and len(parts) > 1:
+            return separator
+    return ""
+
+
+def _choices(column: pl.Series, separator: str, settings: Settings) -> Feature:
+    parts = split_choices(column, separator).list.unique()
+    counts = Counter(parts.explode().drop_nulls().to_list())
+    if not counts:
+        return Dropped(column.name, "no value is known")
+    kept, pooled = _kept(counts, settings, len(column.drop_nulls()))
+    return Choices(column.name, separator, tuple(sorted(kept, key=_order)), pooled)
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def _numbers_asked(column: pl.Series, rule: Rule, settings: Settings) -> Feature:
+    numbers = as_numbers(column)
+    if numbers is None:
+        raise ValueError(
+            f"column {column.name!r} is to be cut into intervals, but does not hold numbers alone; "
+            "say which cells are `missing`, or take it as a category"
+        )
+    values = numbers.drop_nulls().to_numpy()
+    nested = rule.kind == "thresholds"
+    if not rule.edges:
+        return _cut(column.name, values, nested, settings) or Dropped(
+            column.name, f"always {values[0]:g}"
+        )
+    edges = np.unique(rule.edges)
+    return _numbers(column.name, values, edges, nested)
+
+
+def _numbers_found(numbers: pl.Series, settings: Settings) -> Feature:
+    name, values = numbers.name, numbers.drop_nulls().to_numpy()
+    if len(values) > 2 and len(numbers) == len(values) and (np.diff(values) == 1).all():
+        return Dropped(name, "it counts the rows")
+    codes = no_answer_codes(np.unique(values).tolist())
+    if codes:
+        said = ", ".join(map(str, codes))
+        apart = "stands" if len(codes) == 1 else "stand"
+        raise ValueError(
+            f"column {name!r}: {said} {apart} apart from the other numbers, as codes for "
+            f"no answer do; say `missing={codes[0]}` if it is one, or give the column a rule of "
+            "its own if it is a number"
+        )
+    nested = settings.numbers == "thresholds"
+    if (
+        settings.numbers == "auto"
+    ):  # few different numbers are counts or grades, which have an order
+        nested = len(np.unique(values)) <= settings.n_bins + 1
+    found = _cut(name, values, nested, settings)
+    return found or Dropped(name, f"always {values[0]:g}")
+
+
+def _cut(
+    name: str, values: NDArray[np.float64], nested: bool, settings: Settings
+) -> Numbers | None:
+    """At each number where they are few, else so that as many fall into each interval."""
+    distinct = np.unique(values)
+    if len(distinct) == 1:
+        return None
+    if len(distinct) <= settings.n_bins + nested:
+        return _numbers(name, values, distinct[1:], nested, exact=True)
+    shares = np.arange(1, settings.n_bins) / settings.n_bins
+    edges = np.quantile(values, shares, method="higher")
+    edges = _rounded(edges, float(distinct[-1] - distinct[0]))
+    edges = np.unique(edges[(edges > distinct[0]) & (edges <= distinct[-1])])
+    return _numbers(name, values, edges if len(edges) else distinct[1:2], nested)
+
+
+def _rounded(edges: NDArray[np.float64], spread: float) -> NDArray[np.float64]:
+    """Edges with as many digits as they need to be told apart: three of the spread."""
+    return np.round(edges, 2 - floor(log10(spread)))
+
+
+def _numbers(
+    name: str,
+    values: NDArray[np.float64],
+    edges: NDArray[np.float64],
+    nested: bool,
+    exact: bool = False,
+) -> Numbers:
+    at = np.searchsorted(edges, values, side="right")
+    inside = [np.sort(values[at == interval]) for interval in range(len(edges) + 1)]
+    bounds = [edges[0], *(edges[:-1] + edges[1:]) / 2, edges[-1]]
+    middle = [
+        float(part[(len(part) - 1) // 2]) if len(part) else float(bounds[interval])
+        for interval, part in enumerate(inside)
+    ]
+    return Numbers(name, tuple(float(edge) for edge in edges), nested, tuple(middle), exact)
+
+
+# ---------------------------------------------------------------- dates
+
+
+def _dates(name: str, dates: pl.Series, settings: Settings) -> Feature:
+    """The parts that differ from date to date."""
+    parts: list[tuple[str, Feature]] = []
+    for part in settings.parts:
+        cells = part_of(dates, part).alias(f"{name} {part}")
+        if cells.drop_nulls().n_unique() < 2:
+            continue
+        if part in ("year", "hour"):
+            values = cells.drop_nulls().to_numpy()
+            nested = (
+                settings.numbers != "bins" if part == "year" else settings.numbers == "thresholds"
+            )
+            feature: Feature | None = _cut(cells.name, values, nested, settings)
+        else:
+            feature = _category(cells, settings, asked=True)
+        if feature is not None:
+            parts.append((part, feature))
+    if not parts:
+        return Dropped(name, "all dates are alike")
+    return Dates(name, tuple(parts))

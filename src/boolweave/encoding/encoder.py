@@ -1,0 +1,345 @@
+"""The transformer that turns any table into named columns of zeros and ones."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from boolweave.data.convert import is_table
+from boolweave.data.words import Said, Words
+from boolweave.encoding.choosing import PARTS, SEPARATORS, Rule, Settings, choose
+from boolweave.encoding.features import Bits, Dropped, Feature
+from boolweave.encoding.rules import rules_of
+from boolweave.encoding.tables import columns_of, table_like, without_blanks
+
+
+class ColumnsLeftOutWarning(UserWarning):
+    """Some columns of a table have no place among zeros and ones, such as names and free text."""
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):
+    """Turn any table into named columns of zeros and ones, and back.
+
+    What a column is, its cells tell: zeros and ones, and words such as yes and no, stay one column;
+    categories get a column for each level; numbers are cut into intervals; dates fall into their
+    parts; cells that hold several choices get a column for each choice. What is missing stays
+    missing (NaN), as `BooleanMatrixFactorization` and `BooleanCompletion` expect it. Names, free
+    text and columns that never change are left out, and one warning says which.
+
+    Parameters
+    ----------
+    numbers : {"auto", "bins", "thresholds"} or dict, default="auto"
+        "thresholds" makes nested columns, "age ≥ 40" and "age ≥ 60"; "bins" makes one for each
+        interval, "40 ≤ age < 60"; "auto" takes thresholds for columns of at most ``n_bins + 1``
+        different numbers, as counts and grades are, and bins for others. A dictionary says it for
+        single columns, {column: "bins" or "thresholds"}.
+    n_bins : int, default=4
+        Number of intervals, each with about as many rows. Fewer different numbers than this are
+        kept apart.
+    bins : dict, optional
+        Where to cut, {column: increasing numbers}; each is the least of its interval.
+    dates : tuple of {"year", "month", "weekday", "hour"}, default=all
+        The parts of dates that get columns, if they differ from row to row.
+    separators : sequence of str, or dict, default=(";", "|", ",")
+        What may part several choices in one cell; a column is split if choices come again. A
+        dictionary says it for single columns, {column: separator}, which are split anyway.
+    categories : sequence of str, optional
+        Columns of numbers that are categories nevertheless, such as postal codes.
+    min_frequency : int or float, default=0.01
+        How often a level must come to get a column of its own: a number of rows, or a share of
+        those in which the column is known. Rarer ones are pooled as "other".
+    max_levels : int, default=30
+        Most levels of a column; the most frequent ones are kept and the others pooled.
+    ones, zeros, missing : cell or sequence of cells, optional
+        What ones, zeros and missing cells look like, as in `Observations.from_data`.
+
+    Attributes
+    ----------
+    kinds_ : list of str, length n_features_in_
+        What each column was taken for: "yes or no", "category", "number", "date", "several
+        choices" or "left out".
+    left_out_ : dict
+        The columns that were left out, and why.
+    n_features_in_ : int
+        Number of columns of the table.
+    feature_names_in_ : array of str, shape (n_features_in_,)
+        Their names, where they have some.
+
+    Examples
+    --------
+    >>> import polars
+    >>> from boolweave import TableEncoder
+    >>> people = polars.DataFrame(
+    ...     {
+    ...         "colour": ["red", "blue", "red", None],
+    ...         "age": [31, 47, 62, 58],
+    ...         "member": ["yes", "no", None, "yes"],
+    ...     }
+    ... )
+    >>> encoder = TableEncoder(bins={"age": [40, 60]}, numbers="thresholds")
+    >>> encoder.set_output(transform="polars").fit_transform(people).columns
+    ['colour = blue', 'colour = red', 'age ≥ 40', 'age ≥ 60', 'member']
+    >>> encoder.inverse_transform(encoder.transform(people)).rows()[1:3]
+    [('blue', '[40, 60)', 'no'), ('red', '≥ 60', None)]
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "numbers": [StrOptions({"auto", "bins", "thresholds"}), dict],
+        "n_bins": [Interval(Integral, 2, None, closed="left")],
+        "bins": [dict, None],
+        "dates": [tuple, list],
+        "separators": [tuple, list, dict],
+        "categories": [tuple, list, None],
+        "min_frequency": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Real, 0, 1, closed="left"),
+        ],
+        "max_levels": [Interval(Integral, 1, None, closed="left")],
+        "ones": "no_validation",
+        "zeros": "no_validation",
+        "missing": "no_validation",
+    }
+
+    def __init__(
+        self,
+        *,
+        numbers: Literal["auto", "bins", "thresholds"] | Mapping[str, str] = "auto",
+        n_bins: int = 4,
+        bins: Mapping[str, Any] | None = None,
+        dates: tuple[str, ...] = PARTS,
+        separators: tuple[str, ...] | Mapping[str, str] = SEPARATORS,
+        categories: tuple[str, ...] | None = None,
+        min_frequency: float = 0.01,
+        max_levels: int = 30,
+        ones: Said = None,
+        zeros: Said = None,
+        missing: Said = None,
+    ) -> None:
+        self.numbers = numbers
+        self.n_bins = n_bins
+        self.bins = bins
+        self.dates = dates
+        self.separators = separators
+        self.categories = categories
+        self.min_frequency = min_frequency
+        self.max_levels = max_levels
+        self.ones = ones
+        self.zeros = zeros
+        self.missing = missing
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Find out what each column is.
+
+        Parameters
+        ----------
+        X : table or array, shape (M, n_features_in_)
+            A table of pandas, polars or Arrow, or an array or nested lists of numbers, texts or
+            both. None, NaN and null are missing.
+        y : ignored
+
+        Returns
+        -------
+        self : TableEncoder
+        """
+        del y
+        X = self._checked(X, reset=True)
+        names, settings, plain = self._names(), self._settings(), Rule()
+        rules = rules_of(names, self.numbers, self.bins, self.separators, self.categories)
+        self._features: list[Feature] = [
+            choose(without_blanks(column, settings.words), rules.get(column.name, plain), settings)
+            for column in columns_of(X, names)
+        ]
+        self._words = settings.words
+        self.kinds_ = [feature.kind for feature in self._features]
+        self.left_out_ = {
+            feature.name: feature.reason
+            for feature in self._features
+            if isinstance(feature, Dropped)
+        }
+        if not self._n_out():
+            raise ValueError(
+                f"no column is left to encode in n_samples={len(X)} rows; left out: "
+                f"{_in_words(self.left_out_)}"
+            )
+        if surprising := {n: why for n, why in self.left_out_.items() if why != "as asked"}:
+            warnings.warn(f"left out: {_in_words(surprising)}", ColumnsLeftOutWarning, stacklevel=3)
+        return self
+
+    def transform(self, X: Any) -> Bits:
+        """Encode a table with the columns of `fit`.
+
+        Parameters
+        ----------
+        X : table or array, shape (M, n_features_in_)
+
+        Returns
+        -------
+        bits : array of float32, or a table as `set_output` has it, shape (M, n_features_out)
+            0, 1 and NaN. A level that `fit` did not see has a one among "other", where there is
+            such a column, and else none at all.
+        """
+        check_is_fitted(self)
+        X = self._checked(X, reset=False)
+        pieces = [
+            feature.encode(without_blanks(column, self._words))
+            for feature, column in zip(self._features, columns_of(X, self._names()), strict=True)
+        ]
+        return np.hstack(pieces)
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Tell what columns of zeros and ones say about the columns of `fit`.
+
+        Parameters
+        ----------
+        X : table or array, shape (M, n_features_out)
+            0, 1 and NaN.
+
+        Returns
+        -------
+        table : table as in `fit`, or array of objects, shape (M, n_features_in_)
+            Levels, numbers, yes or no; an interval such as "[40, 60)" where a number is known to
+            lie in it; dates by their parts, in words. A cell is missing where one of its columns
+            is, or where they contradict each other, and in columns that were left out.
+        """
+        check_is_fitted(self)
+        index = getattr(X, "index", None) if self._like == "pandas" else None
+        bits = self._checked_bits(X)
+        return table_like(
+            self._like, self._names(), [f.decode(b) for f, b in self._by_feature(bits)], index
+        )
+
+    def most_probable(self, probabilities: Any) -> Any:
+        """Tell the most likely cells, given the probability of each one.
+
+        Parameters
+        ----------
+        probabilities : array, shape (M, n_features_out)
+            P(1) of each encoded entry, such as a completion gives.
+
+        Returns
+        -------
+        table : table as in `fit`, or array of objects, shape (M, n_features_in_)
+            The likeliest level, choices, or number: the middle one of those that `fit` saw in the
+            likeliest interval.
+        """
+        check_is_fitted(self)
+        chances = self._checked_bits(probabilities).astype(np.float64)
+        cells = [feature.most_probable(part) for feature, part in self._by_feature(chances)]
+        return table_like(self._like, self._names(), cells, None)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the encoded columns, such as "colour = red".
+
+        Parameters
+        ----------
+        input_features : array of str, shape (n_features_in_,), optional
+            Checked against the names of `fit`; where that had none, names of the columns.
+
+        Returns
+        -------
+        names : array of str objects, shape (n_features_out,)
+        """
+        from sklearn.utils.validation import _check_feature_names_in
+
+        check_is_fitted(self)
+        given = [str(name) for name in _check_feature_names_in(self, input_features)]
+        names: list[str] = []
+        for feature, name in zip(self._features, given, strict=True):
+            names += [_renamed(out, feature.name, name) for out in feature.names]
+        return np.array(_distinct(names), dtype=object)
+
+    # ------------------------------------------------------------ checks
+
+    def _checked(self, X: Any, *, reset: bool) -> Any:
+        """A table or a two-dimensional array; raises for what is neither."""
+        if is_table(X) and not hasattr(X, "collect"):
+            if reset:
+                self._like = type(X).__module__.split(".")[0]
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            if not len(X):
+                raise ValueError("expected a table with rows, but got n_samples=0")
+            if not self.n_features_in_:
+                raise ValueError("expected a table with columns, but got 0 feature(s)")
+            return X
+        if reset:
+            self._like = "array"
+        checked = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False)
+        if checked.dtype.kind == "f" and np.isinf(checked).any():
+            raise ValueError("Input X contains infinity; put NaN where a number is not known")
+        return checked
+
+    def _checked_bits(self, X: Any) -> Bits:
+        n_out = self._n_out()
+        if is_table(X):
+            import narwhals.stable.v1 as nw
+
+            X = nw.from_native(X, eager_only=True).to_numpy()
+        bits: Bits = check_array(X, dtype=np.float32, ensure_all_finite="allow-nan")
+        if bits.shape[1] != n_out:
+            raise ValueError(
+                f"expected {n_out} columns, as get_feature_names_out names them, but got "
+                f"{bits.shape[1]}"
+            )
+        return bits
+
+    def _by_feature(self, bits: Any) -> list[tuple[Feature, Any]]:
+        ends = np.cumsum([len(feature.names) for feature in self._features])
+        return list(zip(self._features, np.split(bits, ends[:-1], axis=1), strict=True))
+
+    def _n_out(self) -> int:
+        return sum(len(feature.names) for feature in self._features)
+
+    def _names(self) -> list[str]:
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            return [f"x{j}" for j in range(self.n_features_in_)]
+        return [str(name) for name in names]
+
+    def _settings(self) -> Settings:
+        unknown = [part for part in self.dates if part not in PARTS]
+        if unknown:
+            raise ValueError(f"dates must be among {', '.join(PARTS)}, but got {unknown[0]!r}")
+        listed = SEPARATORS if isinstance(self.separators, Mapping) else tuple(self.separators)
+        return Settings(
+            "auto" if isinstance(self.numbers, Mapping) else self.numbers,  # type: ignore[arg-type]
+            int(self.n_bins),
+            tuple(self.dates),  # type: ignore[arg-type]
+            listed,
+            float(self.min_frequency),
+            int(self.max_levels),
+            Words.of(self.ones, self.zeros, self.missing),
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _in_words(left_out: dict[str, str]) -> str:
+    return ", ".join(f"{name} ({why})" for name, why in left_out.items())
+
+
+def _renamed(out: str, old: str, new: str) -> str:
+    return out if old == new else out.replace(old, new, 1)
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """The names, with a number behind one that is already there."""
+    seen: dict[str, int] = {}
+    distinct = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        distinct.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return distinct

@@ -1,0 +1,415 @@
+"""How one column becomes several of zeros and ones, and back: a class for each kind of column.
+
+`encode` takes a clean series (`tables.without_blanks`) and gives an array (M, n) of 0, 1 and NaN;
+`decode` takes such an array and gives M cells, None where it says nothing or contradicts itself;
+`most_probable` takes probabilities (M, n) and gives the M cells that they make most likely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boolweave.data.words import MISSING, WRONG, Words
+from boolweave.encoding.tables import as_dates, as_numbers
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Bits: TypeAlias = NDArray[np.float32]
+Cells: TypeAlias = list[object]
+
+OTHER = "other"
+MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September",
+    "October", "November", "December",
+)  # fmt: skip
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+class Feature(Protocol):
+    """What becomes of a column."""
+
+    @property
+    def name(self) -> str:
+        """Name of the column."""
+
+    @property
+    def kind(self) -> str:
+        """What it was taken for."""
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns that it becomes, n of them."""
+
+    def encode(self, column: pl.Series) -> Bits:
+        """The column, M cells, as (M, n)."""
+
+    def decode(self, bits: Bits) -> Cells:
+        """The M cells of (M, n)."""
+
+    def most_probable(self, chances: NDArray[np.float64]) -> Cells:
+        """The M cells that are most likely, given the probability of each one, (M, n)."""
+
+
+def number_text(number: float) -> str:
+    """A number as short as it can be told."""
+    return f"{number:.12g}"
+
+
+def _missing_rows(bits: Bits, column: pl.Series) -> Bits:
+    bits[column.is_null().to_numpy()] = np.nan
+    return bits
+
+
+def _pick(values: Sequence[object], bits: Bits) -> Cells:
+    """The value whose column is one, where that is exactly one and nothing is missing."""
+    certain = (bits == 1).sum(axis=1) == 1
+    certain &= ~np.isnan(bits).any(axis=1)
+    at = np.argmax(bits == 1, axis=1)
+    return [values[j] if known else None for j, known in zip(at, certain, strict=True)]
+
+
+# ---------------------------------------------------------------- kinds
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A column that is left out, and why."""
+
+    name: str
+    reason: str
+    kind: str = "left out"
+
+    @property
+    def names(self) -> list[str]:
+        """None."""
+        return []
+
+    def encode(self, column: pl.Series) -> Bits:
+        """No column."""
+        return np.empty((len(column), 0), dtype=np.float32)
+
+    def decode(self, bits: Bits) -> Cells:
+        """Nothing is known of it."""
+        return [None] * len(bits)
+
+    def most_probable(self, chances: NDArray[np.float64]) -> Cells:
+        """Nothing is known of it."""
+        return [None] * len(chances)
+
+
+@dataclass(frozen=True)
+class Boolean:
+    """A column of ones and zeros, in whatever spelling: it stays one column."""
+
+    name: str
+    words: Words
+    one: object = 1
+    zero: object = 0
+    kind: str = "yes or no"
+
+    @property
+    def names(self) -> list[str]:
+        """Its own name."""
+        return [self.name]
+
+    def encode(self, column: pl.Series) -> Bits:
+        """Ones and zeros by their spelling."""
+        bits = np.full((len(column), 1), np.nan, dtype=np.float32)
+        for cell in column.drop_nulls().unique().to_list():
+            code = self.words.code(int(cell) if isinstance(cell, bool) else cell)
+            if code == WRONG:
+                raise ValueError(
+                    f"expected 0/1 or yes/no in column {self.name!r}, as in fit, but got {cell!r}; "
+                    "correct it, or say which cells are `ones`, `zeros` and `missing`"
+                )
+            if code != MISSING:
+                bits[(column == cell).fill_null(False).to_numpy(), 0] = code
+        return bits
+
+    def decode(self, bits: Bits) -> Cells:
+        """The spellings that came most often."""
+        said = {1.0: self.one, 0.0: self.zero}
+        return [said.get(float(bit)) for bit in bits[:, 0]]
+
+    def most_probable(self, chances: NDArray[np.float64]) -> Cells:
+        """The likelier one."""
+        return [self.one if chance > 0.5 else self.zero for chance in chances[:, 0]]
+
+
+@dataclass(frozen=True)
+class Category:
+    """A column of levels: one column each, and perhaps one for all others."""
+
+    name: str
+    levels: tuple[object, ...]
+    pooled: str = ""  # what the rare levels are called together; nothing where there are none
+    kind: str = "category"
+
+    @property
+    def values(self) -> tuple[object, ...]:
+        """The levels, and what the others are called."""
+        return (*self.levels, self.pooled) if self.pooled else self.levels
+
+    @property
+    def names(self) -> list[str]:
+        """Such as "colour = red"."""
+        return [f"{self.name} = {_level_text(value)}" for value in self.values]
+
+    def encode(self, column: pl.Series) -> Bits:
+        """A one for the level of a cell; no one for a level that fit did not see."""
+        texts = level_texts(column)
+        number = {_level_text(level): float(j) for j, level in enumerate(self.levels)}
+        other = float(len(self.levels)) if self.pooled else -1.0
+        at = texts.replace_strict(number, default=other).to_numpy()
+        bits = (at[:, None] == np.arange(len(self.values))).astype(np.float32)
+        return _missing_rows(bits, column)
+
+    def decode(self, bits: Bits) -> Cells:
+        """The level whose column alone is one."""
+        return _pick(self.values, bits)
+
+    def most_probable(self, chances: NDArray[np.float64]) -> Cells:
+        """The likeliest level; all rare ones together only where there is no other."""
+        n = len(self.levels) or len(self.values)
+        return [self.values[j] for j in np.argmax(chances[:, :n], axis=1)]
+
+
+def _level_text(level: object) -> str:
+    return number_text(level) if isinstance(level, float) else str(level)
+
+
+def level_texts(column: pl.Series) -> pl.Series:
+    """The cells of a column as texts, by which levels are told apart."""
+    import polars as pl
+
+    if column.dtype == pl.String:
+        return column
+    texts = [None if cell is None else _level_text(cell) for cell in column.to_list()]
+    return pl.Series(column.name, texts, dtype=pl.String)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """A column of cells that hold several choices: one column for each choice."""
+
+    name: str
+    separator: str
+    choices: tuple[str, ...]
+    pooled: str = ""
+    kind: str = "several choices"
+
+    @property
+    def names(self) -> list[str]:
+        """Such as "hobby: chess"."""
+        more = [self.pooled] if self.pooled else []
+        return [f"{self.name}: {choice}" for choice in [*self.choices, *more]]
+
+    def encode(self, column: pl.Series) -> Bits:
+        """A one for each choice that a cell names."""
+        number = {choice: j for j, choice in enumerate(self.choices)}
+        bits = np.zeros((len(column), len(self.names)), dtype=np.float32)
+        for i, parts in enumerate(split_choices(column, self.separator).to_list()):
+            for part in parts or ():
+                at = number.get(part, len(self.choices) if self.pooled else None)
+                if at is not None:
+                    bits[i, at] = 1
+        return _missing_rows(bits, column)
+
+    def decode(self, bits: Bits) -> Cells:
+        """The choices whose columns are ones, with the separator between them."""
+        said = [*self.choices, *([self.pooled] if self.pooled else [])]
+        known = ~np.isnan(bits).any(axis=1) & (bits == 1).any(axis=1)
+        return [
+            self._joined([said[j] for j in np.flatnonzero(row == 1)]) if sure else None
+            for row, sure in zip(bits, known, strict=True)
+        ]
+
+    def most_probable(self, chances: NDArray[np.float64]) -> Cells:
+        """All choices that are likelier than not, or else the likeliest."""
+        n = len(self.choices) or len(self.names)
+        said = (*self.choices, self.pooled)
+        return [
+            self._joined([said[j] for j in np.flatnonzero(row > 0.5)] or [said[np.argmax(row)]])
+            for row in chances[:, :n]
+        ]
+
+    def _joined(self, choices: list[str]) -> str:
+        blank = "" if self.separator == "|" else " "
+        return f"{self.separator}{blank}".join(choices)
+
+
+def split_choices(column: pl.Series, separator: str) -> pl.Series:
+    """The choices in each cell, without blanks around them."""
+    import polars as pl
+
+    parts = column.cast(pl.String).str.split(separator)
+    return parts.list.eval(pl.element().str.strip_chars()).list.eval(
+        pl.element().filter(pl.element() != "")
+    )
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A column of numbers: nested thresholds, or an interval each.
+
+    Attributes
+    ----------
+    edges : tuple of float
+        Increasing; between them lie the intervals, each with its lower edge.
+    nested : bool
+        A column for each edge, "age ≥ 40"; else one for each interval, "40 ≤ age < 60".
+    values : tuple of float
+        One for each interval: the only one in it, or the middle one of those that fit saw there.
+    exact : bool
+        Whether each interval holds a single value.
+    """
+
+    name: str
+    edges: tuple[float, ...]
+    nested: bool
+    values: tuple[float, ...]
+    exact: bool
+    kind: str = "number"
+
+    @property
+    def names(self) -> list[str]:
+        """Such as "age ≥ 40"."""
+        if self.nested:
+            return [f"{self.name} ≥ {number_text(edge)}" for edge in self.edges]
+        if self.exact:
+            return [f"{self.name} = {number_text(value)}" for value in self.values]
+        inner = [
+            f"{number_text(low)} ≤ {self.name} < {number_text(high)}"
+            for low, high in pairwise(self.edges)
+        ]
+        low, high = number_text(self.edges[0]), number_text(self.edges[-1])
+        return [f"{self.name} < {low}", *inner, f"{self.name} ≥ {high}"]
+
+    def encode(self, column: pl.Series) -> Bits:
+        """Compare each number with the edges."""
+        numbers = as_numbers(column)
+        if numbers is None:
+            raise ValueError(
+                f"expected numbers in column {self.name!r}, as in fit, but got "
+                f"{_first_no_number(column)!r}; correct it, or say what is `missing`"
+            )
+        at = np.searchsorted(self.edges, numbers.fill_null(0.0).to_numpy(), side="right")
+        positions = np.arange(len(self.names))
+        bits = at[:, None] > positions if self.nested else at[:, None] == positions
+        return _missing_rows(bits.astype(np.float32), column)
+
+    def decode(self, bits: Bits) -> Cells:
+        """The interval, or the number where it holds a single one."""
+        said = self._in_words()
+        if not self.nested:
+            return _pick(said, bits)
+        known = [not np.isnan(row).any() and (np.diff(row) <= 0).all() for row in bits]
+        return [
+            said[int((row == 1).sum())] if sure else None
+            for row, sure in zip(bits, known, strict=True)
+        ]
+
+    def most_probable(self, chances: NDArray[np.float64]) -> Cells:
+        """The likeliest interval: its number, or the middle one of those seen in it."""
+        if self.nested:
+            at = (chances > 0.5).cumprod(axis=1).sum(axis=1)
+        else:
+            at = np.argmax(chances, axis=1)
+        return [_plain(self.values[n]) for n in at]
+
+    def _in_words(self) -> Cells:
+        if self.exact:
+            return [_plain(value) for value in self.values]
+        inner = [f"[{number_text(a)}, {number_text(b)})" for a, b in pairwise(self.edges)]
+        return [f"< {number_text(self.edges[0])}", *inner, f"≥ {number_text(self.edges[-1])}"]
+
+
+def _plain(number: float) -> float | int:
+    return int(number) if float(number).is_integer() else number
+
+
+def _first_no_number(column: pl.Series) -> object:
+    import polars as pl
+
+    for cell in column.drop_nulls().to_list():
+        if as_numbers(pl.Series([cell])) is None:
+            return cell
+    return column.dtype
+
+
+@dataclass(frozen=True)
+class Dates:
+    """A column of dates by its parts, each a feature of its own."""
+
+    name: str
+    parts: tuple[tuple[str, Feature], ...]
+    kind: str = field(default="date")
+
+    @property
+    def names(self) -> list[str]:
+        """Such as "born month = March"."""
+        return [name for _, feature in self.parts for name in feature.names]
+
+    def encode(self, column: pl.Series) -> Bits:
+        """Each part as its feature has it."""
+        dates = as_dates(column)
+        if dates is None:
+            raise ValueError(
+                f"expected dates such as 2024-12-31 in column {self.name!r}, as in fit; correct "
+                "them, or say what is `missing`"
+            )
+        return np.hstack([feature.encode(part_of(dates, part)) for part, feature in self.parts])
+
+    def decode(self, bits: Bits) -> Cells:
+        """The parts in words."""
+        pieces, start = [], 0
+        for part, feature in self.parts:
+            stop = start + len(feature.names)
+            pieces.append([_in_words(part, cell) for cell in feature.decode(bits[:, start:stop])])
+            start = stop
+        return _together(pieces)
+
+    def most_probable(self, chances: NDArray[np.float64]) -> Cells:
+        """The likeliest parts in words."""
+        pieces, start = [], 0
+        for part, feature in self.parts:
+            stop = start + len(feature.names)
+            found = feature.most_probable(chances[:, start:stop])
+            pieces.append([_in_words(part, cell) for cell in found])
+            start = stop
+        return _together(pieces)
+
+
+def _in_words(part: str, cell: object) -> str | None:
+    if cell is None:
+        return None
+    return str(cell) if part in ("month", "weekday") else f"{part} {cell}"
+
+
+def _together(pieces: list[list[str | None]]) -> Cells:
+    return [
+        None if any(piece is None for piece in row) else ", ".join(str(piece) for piece in row)
+        for row in zip(*pieces, strict=True)
+    ]
+
+
+def part_of(dates: pl.Series, part: str) -> pl.Series:
+    """A part of dates: year and hour as numbers, month and weekday as names."""
+    import polars as pl
+
+    if part == "year":
+        return dates.dt.year().cast(pl.Float64)
+    if part == "hour":
+        return dates.dt.hour().cast(pl.Float64)
+    number = dates.dt.month() if part == "month" else dates.dt.weekday()
+    names = MONTHS if part == "month" else WEEKDAYS
+    return number.cast(pl.Int64).replace_strict(
+        {j + 1: name for j, name in enumerate(names)}, default=None, return_dtype=pl.String
+    )

@@ -1,0 +1,141 @@
+"""Rules about single columns: as parameters of the encoder, and as a text on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from boolweave.encoding.choosing import Rule
+
+SYNTAX = (
+    "column=RULE;column=RULE, where RULE is category, bins, thresholds, drop, split:SEPARATOR or "
+    "numbers such as 40,60, perhaps after thresholds:"
+)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a text says about single columns: parameters of the encoder, and columns to leave out.
+
+    Attributes
+    ----------
+    parameters : dict
+        Of `boolweave.TableEncoder`.
+    dropped : tuple of str
+    """
+
+    parameters: dict[str, Any]
+    dropped: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns that the text speaks of."""
+        own = [name for said in self.parameters.values() for name in said]
+        return [*dict.fromkeys(own), *self.dropped]
+
+
+def parse_rules(text: str) -> Rules:
+    """The rules in a text such as ``"age=40,60;hobby=split:,;zip=category;name=drop"``.
+
+    Examples
+    --------
+    >>> parse_rules("age=40,60; hobby=split:,; name=drop").parameters
+    {'bins': {'age': [40.0, 60.0]}, 'separators': {'hobby': ','}}
+    """
+    numbers: dict[str, str] = {}
+    bins: dict[str, list[float]] = {}
+    separators: dict[str, str] = {}
+    categories: list[str] = []
+    dropped: list[str] = []
+    seen: set[str] = set()
+    for part in _parts(text):
+        column, equals, said = (piece.strip() for piece in part.partition("="))
+        if not equals or not column:
+            raise ValueError(f"expected {SYNTAX}, got {part.strip()!r}")
+        if column in seen:
+            raise ValueError(f"there are two rules for {column!r}; leave one of them out")
+        seen.add(column)
+        kind, _, edges = said.partition(":")
+        if said == "category":
+            categories.append(column)
+        elif said == "drop":
+            dropped.append(column)
+        elif kind == "split" and edges:
+            separators[column] = edges
+        elif said in ("bins", "thresholds"):
+            numbers[column] = said
+        else:
+            if kind in ("bins", "thresholds"):
+                numbers[column] = kind
+                said = edges
+            bins[column] = _numbers(said, part)
+    given = {"numbers": numbers, "bins": bins, "separators": separators, "categories": categories}
+    return Rules({name: value for name, value in given.items() if value}, tuple(dropped))
+
+
+def _parts(text: str) -> list[str]:
+    """The rules, parted by semicolons; ``split:;`` has one of its own."""
+    parts: list[str] = []
+    for piece in text.split(";"):
+        if parts and parts[-1].rstrip().endswith("split:"):
+            parts[-1] = parts[-1].rstrip() + ";"
+            if piece.strip():
+                parts.append(piece)
+        elif piece.strip():
+            parts.append(piece)
+    return parts
+
+
+def _numbers(said: str, part: str) -> list[float]:
+    try:
+        return [float(number) for number in said.split(",")]
+    except ValueError:
+        raise ValueError(f"expected {SYNTAX}, got {part.strip()!r}") from None
+
+
+def rules_of(
+    names: list[str],
+    numbers: str | Mapping[str, str],
+    bins: Mapping[str, object] | None,
+    separators: object,
+    categories: object,
+) -> dict[str, Rule]:
+    """The rules that the parameters of an encoder give to single columns."""
+    rules: dict[str, Rule] = {}
+    if isinstance(numbers, Mapping):
+        rules |= {name: Rule(_nested(kind)) for name, kind in numbers.items()}
+    for name, edges in (bins or {}).items():
+        kind = (
+            rules[name].kind
+            if name in rules
+            else ("thresholds" if numbers == "thresholds" else "bins")
+        )
+        rules[name] = Rule(_nested(kind), edges=_edges(name, edges))
+    if isinstance(separators, Mapping):
+        rules |= {name: Rule("split", separator=str(sep)) for name, sep in separators.items()}
+    for name in categories if isinstance(categories, list | tuple) else ():
+        rules[str(name)] = Rule("category")
+    unknown = [name for name in rules if name not in names]
+    if unknown:
+        known = ", ".join(map(repr, names[:10]))
+        raise ValueError(f"there is no column {unknown[0]!r} to encode; there are {known}")
+    return rules
+
+
+def _nested(kind: str) -> Literal["bins", "thresholds"]:
+    if kind not in ("bins", "thresholds"):
+        raise ValueError(f'numbers must be "bins" or "thresholds" for a column, but got {kind!r}')
+    return cast(Literal["bins"], kind)
+
+
+def _edges(name: str, edges: object) -> tuple[float, ...]:
+    try:
+        found = tuple(float(edge) for edge in edges)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        found = ()
+    if not found or any(edge != edge for edge in found):
+        raise ValueError(
+            f"bins must give numbers for {name!r}, such as [40, 60], but got {edges!r}"
+        )
+    return found

@@ -1,0 +1,94 @@
+"""What readers of tables hand on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from boolweave.io.files import FileError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from boolweave.data.words import Words
+    from boolweave.encoding import TableEncoder
+    from boolweave.io.cells import Seen
+    from boolweave.io.tables.origin import Origin, TextForm
+    from boolweave.runtime.types import Array
+
+
+class CellError(FileError):
+    """A cell that is neither 0, 1 nor missing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """A table whose columns became zeros and ones.
+
+    Attributes
+    ----------
+    encoder : TableEncoder
+        Fitted to the columns of `table` named in `columns`.
+    table : polars.DataFrame
+        All columns of the file.
+    columns : list of str
+        Those that were encoded or left out by the encoder, in the order of the file.
+    label : str, optional
+        The column that names the rows.
+    words : Words
+        What was said about ones, zeros and missing cells.
+    form : TextForm, optional
+        How the lines of a text table were written.
+    """
+
+    encoder: TableEncoder
+    table: pl.DataFrame
+    columns: list[str]
+    label: str | None
+    words: Words
+    form: TextForm | None = None
+
+    def in_words(self) -> tuple[str, str]:
+        """What became of the columns, in two lines."""
+        made = self.encoder.get_feature_names_out().tolist()
+        kinds = self.encoder.kinds_
+        used = [kind for kind in kinds if kind != "left out"]
+        parts = [f"{used.count(kind)} {_plural(kind, used.count(kind))}" for kind in _KINDS]
+        told = ", ".join(part for part in parts if not part.startswith("0 "))
+        some = [name for name in made if name not in self.columns][:3]
+        such = f", such as {', '.join(map(repr, some))}" if some else ""
+        left = [f"{name} ({why})" for name, why in self.encoder.left_out_.items()]
+        named = "" if self.label is None else f"; rows are named by {self.label!r}"
+        n = len(used)
+        return (
+            f"encoded {n} column{'' if n == 1 else 's'} ({told}) as {len(made)} of zeros and ones"
+            f"{such}",
+            f"left out: {_some(left) or 'nothing'}{named}",
+        )
+
+
+_KINDS = ("yes or no", "category", "number", "date", "several choices")
+
+
+def _plural(kind: str, n: int) -> str:
+    if kind == "several choices":
+        return "with several choices"
+    if n == 1 or kind == "yes or no":
+        return kind
+    return "categories" if kind == "category" else f"{kind}s"
+
+
+def _some(items: list[str], most: int = 6) -> str:
+    shown = ", ".join(items[:most])
+    return shown if len(items) <= most else f"{shown} and {len(items) - most} more"
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """What a file held, how it was read in words, and the times of its entries, if any."""
+
+    observations: Seen
+    guess: str
+    times: Array | None = None
+    encoded: Encoded | None = None
+    origin: Origin | None = None

@@ -1,0 +1,140 @@
+"""Tables whose columns are not all zeros and ones: which they are, and reading them encoded."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from boolweave.data.convert import from_codes
+from boolweave.data.observations import Observations
+from boolweave.data.words import MISSING, WRONG, Words, no_answer_codes
+from boolweave.io.cells import RATINGS, speaking_of
+from boolweave.io.dialect import Dialect, is_heading
+from boolweave.io.files import FileError
+from boolweave.io.tables.contents import Contents, Encoded
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from boolweave.io.options import Options
+    from boolweave.io.tables.origin import TextForm
+
+# A column in which at least so many of the known cells are 0/1 or yes/no was meant to be one.
+MEANT = 0.5
+
+
+def encode_frame(
+    frame: pl.DataFrame,
+    name: str,
+    dialect: Dialect,
+    options: Options,
+    told: str,
+    refused: FileError | None = None,
+    form: TextForm | None = None,
+) -> Contents:
+    """The observations of a wide table whose columns may hold anything.
+
+    `refused` is why it could not be read as zeros and ones, and is raised where it seems that it
+    was meant to hold these. `form` is how the lines of a text table were written, and `told` how
+    another one was read, in words.
+    """
+    import polars as pl
+
+    from boolweave.encoding import TableEncoder
+    from boolweave.encoding.encoder import ColumnsLeftOutWarning
+    from boolweave.encoding.rules import Rules, parse_rules
+    from boolweave.encoding.tables import without_blanks
+
+    rules = Rules({})
+    with speaking_of(name):
+        if options.encode not in ("auto", "always", "never"):
+            rules = parse_rules(options.encode)
+    dialect = replace(dialect, drop=(*dialect.drop, *rules.dropped))
+    for column in rules.columns:
+        dialect.position(column, name, "encode")
+    if dialect.labels is None and dialect.index is None and not dialect.use:
+        free = frame.width > 1 and dialect.names[0] not in rules.columns
+        free = free and 0 in replace(dialect, labels="no").cell_fields(name)
+        named = free and _holds_names(frame.to_series(0), dialect, options.words)
+        dialect = replace(dialect, labels="yes" if named else "no")
+    label, cells = dialect.label_field(name), dialect.cell_fields(name)
+    table = frame.select(pl.nth(cells))
+    words = options.words
+    clean = [without_blanks(column, words) for column in table.iter_columns()]
+    if refused is not None and all(_meant_as_boolean(column, words) for column in clean):
+        raise refused
+    encoder = TableEncoder(
+        **rules.parameters, ones=words.ones, zeros=words.zeros, missing=words.missing
+    )
+    with speaking_of(name), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColumnsLeftOutWarning)
+        bits = encoder.fit_transform(table)
+    if refused is not None and set(encoder.kinds_) <= {"yes or no", "left out"}:
+        raise refused
+    codes = np.where(np.isnan(bits), MISSING, bits).astype(np.uint8)
+    names = None
+    if label is not None:
+        keys = frame.to_series(label)
+        names = [str(key) for key in keys.fill_null("").to_list()]
+    with speaking_of(name):
+        seen = Observations(*from_codes(codes, names, encoder.get_feature_names_out()))
+    encoded = Encoded(
+        encoder, frame, table.columns, None if label is None else frame.columns[label], words, form
+    )
+    return Contents(seen, told or dialect.in_words(), encoded=encoded)
+
+
+def _holds_names(column: pl.Series, dialect: Dialect, words: Words) -> bool:
+    """Whether the first column names the rows: no two alike, and no measurement."""
+    import polars as pl
+
+    from boolweave.encoding.tables import as_numbers
+
+    cells = column.to_list()
+    if column.null_count() or len(set(cells)) < len(cells) or len(cells) < 2:
+        return False
+    if dialect.header is not False and is_heading(column.name):
+        return True
+    numbers = as_numbers(column)
+    if numbers is not None:
+        unnamed = column.name.strip() in ("", "column 1")
+        return unnamed or bool((np.diff(numbers.to_numpy()) == 1).all())
+    return column.dtype == pl.String and all(words.code(cell) == WRONG for cell in cells)
+
+
+def _meant_as_boolean(column: pl.Series, words: Words) -> bool:
+    """Whether so many cells of a clean column are ones and zeros that all should be."""
+    from boolweave.encoding.choosing import boolean_codes
+
+    known = column.drop_nulls()
+    codes = boolean_codes(known, words)
+    right = known.is_in([cell for cell, code in codes.items() if code != WRONG]).sum()
+    return right >= MEANT * len(known)
+
+
+def remedy_for(cell: object, column: pl.Series, words: Words) -> str:
+    """What to do about a cell that is no zero and no one; never what makes a one of no answer."""
+    number = _number(cell)
+    if number is None:
+        return "correct it, or say what it means with `ones`, `zeros` or `missing`"
+    cells = [other for other in column.drop_nulls().unique().to_list() if not words.is_blank(other)]
+    numbers = [n for other in cells if (n := _number(other)) is not None]
+    codes = no_answer_codes(numbers)
+    odd = {other for other in numbers if other not in (0, 1)}
+    if not codes and number.is_integer() and len(odd) == 1 and len(cells) > 1:
+        codes = [int(number)]
+    if not codes:
+        return RATINGS
+    said = ",".join(map(str, codes))
+    return f"if {said} stands for no answer, say `missing={said}`; else correct it"
+
+
+def _number(cell: object) -> float | None:
+    try:
+        number = float(str(cell))
+    except ValueError:
+        return None
+    return number if np.isfinite(number) else None

@@ -1,0 +1,83 @@
+"""Workbooks of Excel, through polars: the first sheet, in and out."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boolweave.io.files import FileError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from boolweave.io.options import Options
+
+INSTALL = "pip install 'boolweave[excel]'"
+# Behind the cells that were filled in.
+COLOUR = "#FFE699"
+MOST_ROWS = 1_048_575  # below the names
+
+
+def is_workbook(path: Path) -> bool:
+    """Whether a file is a workbook: a zip archive with sheets."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "xl/workbook.xml" in archive.namelist()
+    except (zipfile.BadZipFile, OSError, ValueError):
+        return False
+
+
+def read_sheet(path: Path, name: str, options: Options) -> pl.DataFrame:
+    """The first sheet as a typed table; its first row holds names, unless told otherwise."""
+    import polars as pl
+
+    if find_spec("fastexcel") is None:
+        raise ImportError(f"{name}: reading a workbook needs fastexcel: {INSTALL}")
+    try:
+        return pl.read_excel(
+            path,
+            engine="calamine",
+            has_header=options.dialect.header is not False,
+            infer_schema_length=None,
+            raise_if_empty=False,
+        )
+    except Exception as error:  # calamine's own errors have no class in common
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise FileError(name, f"expected a workbook, but it cannot be read ({first})") from None
+
+
+def check_writer() -> None:
+    """Raise where workbooks cannot be written, before the work is done."""
+    if find_spec("xlsxwriter") is None:
+        raise ValueError(f"a workbook needs xlsxwriter: {INSTALL}")
+
+
+def write_sheet(
+    frames: Iterable[tuple[pl.DataFrame, NDArray[np.bool_] | None]], file: BinaryIO
+) -> None:
+    """A table in pieces of rows as a workbook; marked cells have a colour behind them."""
+    import polars as pl
+    import xlsxwriter
+
+    pieces, marks = [], []
+    for frame, marked in frames:
+        pieces.append(frame)
+        marks.append(np.zeros(frame.shape, dtype=bool) if marked is None else marked)
+    table, filled = pl.concat(pieces), np.concatenate(marks)
+    if table.height > MOST_ROWS:
+        raise ValueError(
+            f"a sheet of Excel has at most {MOST_ROWS:,} rows below the names, got "
+            f"{table.height:,}; write .csv or .parquet"
+        )
+    with xlsxwriter.Workbook(file, {"in_memory": True}) as book:
+        sheet = book.add_worksheet("Sheet1")
+        table.write_excel(book, sheet, autofilter=False, table_style=None)
+        colour = book.add_format({"bg_color": COLOUR})
+        for i, j in np.argwhere(filled).tolist():
+            sheet.write(i + 1, j, table[i, j], colour)

@@ -1,0 +1,258 @@
+"""How a wide table looked when it came, so that it can be written again with its holes filled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from boolweave.data.words import Words
+from boolweave.io.dialect import MARK, Dialect, sampled
+from boolweave.io.tables.records import sep_line
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from boolweave.data.observations import Observations
+    from boolweave.io.tables.contents import Encoded
+
+# More spellings than this are not kept apart: the usual ones are written then.
+MOST_SPELLINGS = 255
+_PAIRS = {"yes": "no", "y": "n", "true": "false", "1": "0", "1.0": "0.0"}
+
+
+@dataclass(frozen=True, eq=False)
+class TextForm:
+    """How the lines of a text table were written.
+
+    Attributes
+    ----------
+    delimiter, line_end : str
+    header : tuple of str, optional
+        The first line, as it stood there.
+    preamble : bytes
+        What came before it: a byte order mark, a line such as ``sep=;``.
+    """
+
+    delimiter: str
+    line_end: str
+    header: tuple[str, ...] | None
+    preamble: bytes
+
+    @classmethod
+    def of(cls, path: Path, name: str, dialect: Dialect) -> TextForm:
+        """Look at the beginning of a file again."""
+        with path.open("rb") as file:
+            start = file.read(4096)
+        mark = b"\xef\xbb\xbf" if start.startswith(b"\xef\xbb\xbf") else b""
+        line_end = "\r\n" if b"\r\n" in start else "\n"
+        sep = sep_line(path)
+        header = tuple(sampled(path, name, dialect)[1][0]) if dialect.header else None
+        preamble = mark + (b"" if sep is None else f"sep={sep}{line_end}".encode())
+        return cls(dialect.delimiter or ",", line_end, header, preamble)
+
+
+@dataclass(frozen=True, eq=False)
+class Spellings:
+    """How each cell was spelled: numbers of texts, (M, N), and the texts."""
+
+    numbers: NDArray[np.uint8]
+    texts: tuple[str, ...]
+
+    def of_ones_and_zeros(self, words: Words) -> list[tuple[str, str]]:
+        """The usual spelling of zero and one in each column, or else in the table."""
+        codes = np.array([words.code(text) for text in self.texts], dtype=np.uint8)
+        n = len(self.texts)
+        counts = np.array([np.bincount(column, minlength=n) for column in self.numbers.T])
+        overall = self._most(counts.sum(axis=0), codes, {0: "0", 1: "1"})
+        by_column = [self._most(count, codes, overall) for count in counts]
+        return [(found[0], found[1]) for found in by_column]
+
+    def _most(
+        self, counts: NDArray[np.int64], codes: NDArray[np.uint8], usual: dict[int, str]
+    ) -> dict[int, str]:
+        found = {}
+        for code in (0, 1):
+            own = np.where(codes == code, counts, 0)
+            if own.any():
+                found[code] = self.texts[int(np.argmax(own))].strip()
+        if len(found) == 1:  # the other one of yes and no
+            ((code, text),) = found.items()
+            usual = usual | _partner(code, text)
+        return usual | found
+
+
+def _partner(code: int, text: str) -> dict[int, str]:
+    pairs = _PAIRS if code == 1 else {zero: one for one, zero in _PAIRS.items()}
+    other = pairs.get(text.lower())
+    if other is None:
+        return {}
+    other = other.upper() if text.isupper() else other.title() if text[:1].isupper() else other
+    return {1 - code: other}
+
+
+class Speller:
+    """Numbers the texts of cells, chunk by chunk."""
+
+    def __init__(self) -> None:
+        self._number: dict[str, int] = {}
+        self._parts: list[NDArray[np.uint8]] = []
+
+    def add(self, values: pl.DataFrame) -> None:
+        """Take the texts of a chunk, (some rows, N)."""
+        import polars as pl
+
+        part = np.zeros(values.shape, dtype=np.uint8)
+        for j, column in enumerate(values.iter_columns()):
+            texts = column.fill_null("")
+            for text in texts.unique().to_list():
+                self._number.setdefault(text, len(self._number))
+            if len(self._number) <= MOST_SPELLINGS:
+                part[:, j] = texts.replace_strict(self._number, return_dtype=pl.UInt8).to_numpy()
+        self._parts.append(part)
+
+    def spellings(self) -> Spellings | None:
+        """All of them; None where they are too many, or where there is none."""
+        if not self._parts or len(self._number) > MOST_SPELLINGS:
+            return None
+        return Spellings(np.concatenate(self._parts), tuple(self._number))
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """A wide table as it came, all but the values of its cells.
+
+    Attributes
+    ----------
+    names : list of str
+        Names of all columns; made up where the file has none.
+    cells : list of int
+        Positions of the columns that hold the matrix.
+    others : polars.DataFrame
+        The other columns, by their positions as text.
+    form : TextForm, optional
+        Of a text table.
+    spellings : Spellings, optional
+        Of texts other than 0 and 1.
+    dtypes : list, optional
+        The types of the cells in a typed table.
+    words : Words
+    """
+
+    names: list[str]
+    cells: list[int]
+    others: pl.DataFrame
+    words: Words
+    form: TextForm | None = None
+    spellings: Spellings | None = None
+    dtypes: list[Any] | None = None
+
+    def frames(
+        self, pieces: Iterable[NDArray[np.uint8]], seen: Observations
+    ) -> Iterator[tuple[pl.DataFrame, NDArray[np.bool_]]]:
+        """The table with values (some rows, N) at a time, and which of its cells changed."""
+        import polars as pl
+
+        start = 0
+        said = None if self.spellings is None else self.spellings.of_ones_and_zeros(self.words)
+        for piece in pieces:
+            rows = slice(start, start + len(piece))
+            changed = changed_cells(seen, piece, start)
+            columns = []
+            for i, name in enumerate(self.names):
+                if i in self.cells:
+                    j = self.cells.index(i)
+                    column = self._column(piece[:, j], changed[:, j], rows, j, said)
+                else:
+                    column = self.others[str(i)][rows.start : rows.stop]
+                columns.append(column.alias(name))
+            start = rows.stop
+            marked = np.zeros((len(piece), len(self.names)), dtype=bool)
+            marked[:, self.cells] = changed
+            yield pl.DataFrame(columns), marked
+
+    def _column(
+        self,
+        values: NDArray[np.uint8],
+        changed: NDArray[np.bool_],
+        rows: slice,
+        j: int,
+        said: list[tuple[str, str]] | None,
+    ) -> pl.Series:
+        import polars as pl
+
+        if self.spellings is None or said is None:
+            plain = pl.Series(values)
+            return plain if self.dtypes is None else plain.cast(self.dtypes[j])
+        texts = np.array(self.spellings.texts, dtype=object)
+        words = texts[self.spellings.numbers[rows, j]]
+        words = np.where(changed, np.array(said[j], dtype=object)[values], words)
+        return pl.Series(words.tolist(), dtype=pl.String)
+
+
+def changed_cells(seen: Observations, values: NDArray[np.uint8], start: int) -> NDArray[np.bool_]:
+    """Which values of a piece of rows were missing, or another one, (some rows, N)."""
+    stop = start + len(values)
+    per_row = np.diff(seen.indptr[start : stop + 1])
+    own = slice(seen.indptr[start], seen.indptr[stop])
+    changed = np.ones(values.shape, dtype=bool)
+    row, column = np.repeat(np.arange(len(per_row)), per_row), seen.indices[own]
+    changed[row, column] = values[row, column] != seen.values[own]
+    return changed
+
+
+def encoded_frames(
+    encoded: Encoded, chances: Iterable[NDArray[np.float64]]
+) -> Iterator[tuple[pl.DataFrame, NDArray[np.bool_]]]:
+    """A table whose columns were encoded, its holes filled with what is most likely.
+
+    `chances` are P(1) of the encoded columns, (some rows, N) at a time.
+    """
+    import polars as pl
+
+    from boolweave.encoding.tables import without_blanks
+
+    start = 0
+    for piece in chances:
+        table = encoded.table[start : start + len(piece)]
+        likely = encoded.encoder.most_probable(piece)
+        marked = np.zeros(table.shape, dtype=bool)
+        for name in encoded.columns:
+            if name in encoded.encoder.left_out_:
+                continue
+            column = table[name]
+            missing = without_blanks(column, encoded.words).is_null()
+            marked[:, table.columns.index(name)] = missing.to_numpy()
+            filled = [
+                cell if hole else old
+                for cell, hole, old in zip(
+                    likely[name].to_list(), missing, column.to_list(), strict=True
+                )
+            ]
+            if column.dtype == pl.String:
+                filled = [None if cell is None else str(cell) for cell in filled]
+            table = table.with_columns(pl.Series(name, filled, strict=False))
+        start += len(piece)
+        yield table, marked
+
+
+def with_mark(frame: pl.DataFrame, marked: NDArray[np.bool_]) -> pl.DataFrame:
+    """The table with one more column, that names what was filled in each row."""
+    import polars as pl
+
+    names = frame.columns
+    told = ["; ".join(names[j] for j in np.flatnonzero(row)) or None for row in marked]
+    return frame.with_columns(pl.Series(MARK, told, dtype=pl.String))
+
+
+def without_mark(
+    frame: pl.DataFrame, marked: NDArray[np.bool_]
+) -> tuple[pl.DataFrame, NDArray[np.bool_]]:
+    """The table without what an earlier run has filled in, as it said in the last column."""
+    if frame.columns[-1:] != [MARK] or marked[:, -1].any():
+        return frame, marked
+    return frame[:, :-1], marked[:, :-1]

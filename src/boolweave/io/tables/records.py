@@ -1,0 +1,74 @@
+"""Text tables as whole records: quoted fields over several lines, comments, the line ``sep=;``.
+
+What is no record is made an empty line, so that the numbers of lines stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from boolweave.io import files
+from boolweave.io.files import text_chunks
+
+# What Excel writes, and reads, above a table to name its delimiter.
+_SEP = re.compile(rb'"?sep=(.)"?\r?(?=\n)', re.IGNORECASE)
+# Bytes in which a quoted field must end; beyond them its quote mark was forgotten.
+LONGEST = 4 * files.CHUNK_BYTES
+
+
+def sep_line(path: Path) -> str | None:
+    """The delimiter that the first line names, as in ``sep=;``."""
+    with path.open("rb") as file:
+        start = file.read(64).removeprefix(b"\xef\xbb\xbf").replace(b"\r", b"\n")
+    found = _SEP.match(start)
+    return found[1].decode("ascii", "replace") if found else None
+
+
+def table_chunks(path: Path, name: str) -> Iterator[tuple[bytes, int]]:
+    """Whole records of a table and the number of lines before each piece."""
+    pending, before = b"", 0
+    for content, lines_before in text_chunks(path, name, "a table"):
+        if lines_before == 0 and (found := _SEP.match(content)):
+            content = content[found.end() :]
+        if not pending:
+            before = lines_before
+        pending += content
+        pending = without_comments(pending, lambda line: line.count(b'"') % 2 == 1)
+        if pending.count(b'"') % 2 and len(pending) < LONGEST:
+            continue
+        yield pending, before
+        pending = b""
+    if pending:
+        yield pending, before
+
+
+def without_comments(content: bytes, is_comment: Callable[[bytes], bool]) -> bytes:
+    """Empty lines in place of those that begin with # and are comments."""
+    if not (content.startswith(b"#") or b"\n#" in content):
+        return content
+    lines, inside = content.split(b"\n"), False
+    for i, line in enumerate(lines):
+        if not inside and line.startswith(b"#") and is_comment(line.rstrip(b"\r")):
+            lines[i] = b""
+        else:
+            inside ^= line.count(b'"') % 2 == 1
+    return b"\n".join(lines)
+
+
+def records(content: bytes) -> Iterator[tuple[bytes, int]]:
+    """The records in whole lines, without their ends, and the number of lines before each.
+
+    The last one may have a quoted field that does not end.
+    """
+    pending, start = b"", 0
+    for number, line in enumerate(content.split(b"\n")[:-1]):
+        if not pending:
+            start = number
+        pending += line + b"\n"
+        if pending.count(b'"') % 2 == 0:
+            yield pending.rstrip(b"\r\n"), start
+            pending = b""
+    if pending:
+        yield pending.rstrip(b"\r\n"), start

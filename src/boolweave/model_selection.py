@@ -1,0 +1,167 @@
+"""Scikit-learn's searches and cross-validation on tables with holes, entry by entry.
+
+Scikit-learn hides rows. A row that was never seen says nothing about the holes of a table, so what
+has to be hidden are single entries: `Entries` is a table as the list of its entries, `EntryKFold`
+parts this list, and `entry_scorer` judges predictions of the part that was hidden.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from sklearn.model_selection import BaseCrossValidator
+
+from boolweave.data.splits import Entries
+from boolweave.metrics import accuracy, expected_calibration_error, log_loss, roc_auc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    Positions = NDArray[np.intp]
+    Measure = Literal["accuracy", "neg_log_loss", "roc_auc", "neg_calibration_error"]
+
+__all__ = ["Entries", "EntryKFold", "entry_scorer"]
+
+# By name: the method whose answer is judged, what judges it, and whether more is better.
+MEASURES: dict[str, tuple[str, Callable[[Any, Any], float], bool]] = {
+    "accuracy": ("predict", accuracy, True),
+    "neg_log_loss": ("predict_proba", log_loss, False),
+    "roc_auc": ("predict_proba", roc_auc, True),
+    "neg_calibration_error": ("predict_proba", expected_calibration_error, False),
+}
+
+
+class EntryKFold(BaseCrossValidator):
+    """Folds of the observed entries of a table, each hidden in turn.
+
+    For `GridSearchCV`, `cross_val_score` and their like, in place of `KFold`. The table goes to
+    them as `Entries`. The folds are those of `Observations.folds`.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        Number of folds, from 2 to the number of observed entries; they differ in size by one entry
+        at most.
+    random_state : int, numpy Generator or None
+        Which entry falls into which fold. With None it is another one in each call.
+
+    See Also
+    --------
+    entry_scorer : measures other than the accuracy, which is what a search takes by default.
+
+    Notes
+    -----
+    ``search.predict`` has one argument, so that it cannot take pairs of rows and columns: ask
+    ``search.best_estimator_``, which is fitted to all entries. `cross_val_predict` needs the same
+    and does not work.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from boolweave import BooleanMatrixFactorization
+    >>> from boolweave.datasets import make_boolean
+    >>> from boolweave.model_selection import Entries, EntryKFold
+    >>> table = make_boolean(40, 30, 2, observed=0.8, random_state=0).observations
+    >>> search = GridSearchCV(
+    ...     BooleanMatrixFactorization(random_state=0),
+    ...     {"n_components": [1, 2]},
+    ...     cv=EntryKFold(3, random_state=0),
+    ... ).fit(Entries.from_data(table))
+    >>> search.best_params_
+    {'n_components': 2}
+    >>> search.best_estimator_.predict([0, 1], [5, 6]).shape
+    (2,)
+    """
+
+    def __init__(
+        self, n_splits: int = 5, *, random_state: int | np.random.Generator | None = None
+    ) -> None:
+        whole = isinstance(n_splits, int | np.integer) and not isinstance(n_splits, bool)
+        if not whole or n_splits < 2:
+            raise ValueError(f"n_splits must be a whole number >= 2, got {n_splits!r}")
+        self.n_splits = n_splits
+        self.random_state = random_state
+
+    def get_n_splits(self, X: object = None, y: object = None, groups: object = None) -> int:
+        """Return the number of folds."""
+        return int(self.n_splits)
+
+    def split(
+        self, X: Entries, y: object = None, groups: object = None
+    ) -> Iterator[tuple[Positions, Positions]]:
+        """Yield positions of the entries to train on and to test on, fold by fold.
+
+        Parameters
+        ----------
+        X : Entries, shape (M, N)
+        y, groups : ignored
+        """
+        if not isinstance(X, Entries):
+            raise TypeError(
+                "EntryKFold hides entries, but scikit-learn takes whole rows of a "
+                f"{type(X).__name__}: pass Entries.from_data(X) to the search instead of X"
+            )
+        if self.n_splits > len(X):
+            raise ValueError(
+                f"n_splits must be at most the number of observed entries, {len(X)}, got "
+                f"{self.n_splits}"
+            )
+        order = np.random.default_rng(self.random_state).permutation(len(X))
+        for fold in range(self.n_splits):
+            hidden = order % self.n_splits == fold
+            yield np.flatnonzero(~hidden), np.flatnonzero(hidden)
+
+
+def entry_scorer(measure: Measure = "accuracy") -> Callable[..., float]:
+    """A ``scoring=`` for scikit-learn that judges predictions of hidden entries.
+
+    Parameters
+    ----------
+    measure : {"accuracy", "neg_log_loss", "roc_auc", "neg_calibration_error"}
+        Those that begin with "neg" are negative, so that more is better, as scikit-learn wants it.
+
+    Returns
+    -------
+    callable of an estimator and `Entries`
+        For any estimator with ``predict(rows, cols)`` and ``predict_proba(rows, cols)``, the
+        baselines included.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from boolweave.baselines import BiasModel
+    >>> from boolweave.datasets import load_zoo
+    >>> from boolweave.model_selection import Entries, EntryKFold, entry_scorer
+    >>> zoo = Entries.from_data(load_zoo().observations)
+    >>> folds = EntryKFold(4, random_state=0)
+    >>> cross_val_score(BiasModel(), zoo, cv=folds, scoring=entry_scorer("neg_log_loss")).shape
+    (4,)
+    """
+    if measure not in MEASURES:
+        raise ValueError(f"measure must be among {', '.join(MEASURES)}; got {measure!r}")
+    return EntryScorer(measure)
+
+
+class EntryScorer:
+    """What `entry_scorer` returns; a class, so that it can go to other processes."""
+
+    def __init__(self, measure: str) -> None:
+        self.measure = measure
+
+    def __repr__(self) -> str:
+        return f"entry_scorer({self.measure!r})"
+
+    def __call__(self, estimator: Any, X: Entries, y: object = None) -> float:
+        """Judge the predictions of the entries X."""
+        if not isinstance(X, Entries):
+            raise TypeError(
+                f"{self!r} judges entries, got a {type(X).__name__}: pass Entries.from_data(X) to "
+                "the search, with cv=EntryKFold()"
+            )
+        method, of, more_is_better = MEASURES[self.measure]
+        answer = getattr(estimator, method)(X.rows_of_entries(), X.indices)
+        found = float(of(X.values, np.asarray(answer).ravel()))
+        return found if more_is_better else -found

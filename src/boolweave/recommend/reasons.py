@@ -1,0 +1,203 @@
+"""Why an entry of a factorization is what it is: the factors responsible, and their evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from boolweave.data.frames import Frame, html_table
+from boolweave.data.labels import name_of, positions
+from boolweave.recommend.members import members_of, surest
+from boolweave.recommend.words import NEUTRAL, Words, evidence, evidence_in_words, percent
+
+if TYPE_CHECKING:
+    from boolweave.data.observed import ObservedEntries
+    from boolweave.engine.result import Result
+    from boolweave.recommend.members import Fitted
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One factor's part in an entry.
+
+    Attributes
+    ----------
+    factor : int
+        Its number, from 1.
+    probability : float
+        That both the row and the column belong to it.
+    contribution : float
+        Its share of the reasons, all of which add up to 1.
+    rows, columns : tuples of str
+        Names of its members, the surest first.
+    evidence : tuple of str
+        Those of its other columns in which a 1 was observed in this row.
+    n_observed : int
+        How many of its other columns were observed in this row.
+    sentence : str
+    """
+
+    factor: int
+    probability: float
+    contribution: float
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    evidence: tuple[str, ...]
+    n_observed: int
+    sentence: str
+
+
+@dataclass(frozen=True, repr=False)
+class Explanation:
+    """Why an entry is what it is.
+
+    Attributes
+    ----------
+    row, column : str
+        Names.
+    value : int
+        What the factors say, 0 or 1.
+    probability : float
+        P(o = 1), that a 1 would be observed.
+    observed : int or None
+        What was observed, if anything.
+    reasons : tuple of Reason
+        The factors responsible, the strongest first; none where the value is 0.
+    sentence : str
+    """
+
+    row: str
+    column: str
+    value: int
+    probability: float
+    observed: int | None
+    reasons: tuple[Reason, ...]
+    sentence: str
+    _frame: ClassVar[Frame] = Frame("polars")
+
+    def reason(self) -> str:
+        """In one line, why the value is what it is."""
+        if self.value and self.reasons:
+            return "; ".join(reason.sentence for reason in self.reasons)
+        if self.reasons:  # an even number of factors under XOR
+            return f"because its {len(self.reasons)} factors cancel out"
+        return f"because no factor has both {self.row} and {self.column}"
+
+    @property
+    def table(self) -> Any:
+        """A line for each factor responsible: of the library of the fitted table, or of polars."""
+        return self._frame.table(self._lines())
+
+    def _lines(self) -> dict[str, Any]:
+        reasons = self.reasons
+        return {
+            "factor": np.array([reason.factor for reason in reasons], dtype=np.int64),
+            "contribution": np.array([reason.contribution for reason in reasons], dtype=float),
+            "probability": np.array([reason.probability for reason in reasons], dtype=float),
+            "rows": np.array([len(reason.rows) for reason in reasons], dtype=np.int64),
+            "columns": np.array([len(reason.columns) for reason in reasons], dtype=np.int64),
+            "because": [reason.sentence for reason in reasons],
+        }
+
+    def __repr__(self) -> str:
+        return f"Explanation({self.sentence})"
+
+    def _repr_html_(self) -> str:
+        lines = self._lines()
+        shown = [
+            [str(factor), f"{share:.0%}", percent(chance), str(rows), str(columns), why]
+            for factor, share, chance, rows, columns, why in zip(*lines.values(), strict=True)
+        ]
+        return html_table(list(lines), shown, self.sentence)
+
+
+def explain(model: Fitted, row: Any, column: Any, words: Words = NEUTRAL) -> Explanation:
+    """Which factors make an entry a one, with their members by name.
+
+    With the OR product a factor's contribution is its share of −log P(z = 0) = −Σ log(1 − p_k),
+    where p_k is the probability that row and column both belong to factor k. With XOR it is its
+    share of Σ p_k.
+
+    Parameters
+    ----------
+    model : BooleanMatrixFactorization
+        Fitted.
+    row, column : position or label
+    words : Words
+        What reasons call a one, rows and columns.
+
+    Examples
+    --------
+    >>> from numpy import nan
+    >>> from boolweave import BooleanMatrixFactorization
+    >>> from boolweave.recommend import Words, explain
+    >>> likes = [[1, 1, 0], [1, nan, 0], [0, 0, 0]]
+    >>> model = BooleanMatrixFactorization(n_components=1, random_state=0).fit(likes)
+    >>> print(explain(model, 1, 1, Words("likes", "guests", "drinks")).reason())
+    because factor 1: row 2 likes column 1, the only other one of its 2 drinks that was observed
+    """
+    return FactorExplainer(model.result_, words).explain(row, column)
+
+
+@dataclass(frozen=True, eq=False)
+class FactorExplainer:
+    """Explains the entries of a factorization by position.
+
+    Attributes
+    ----------
+    result : Result
+        Of the rows that are explained.
+    words : Words
+    trained : Result, optional
+        That of the fit, whose rows are the members of factors, if `result` is of new rows.
+    """
+
+    result: Result
+    words: Words = NEUTRAL
+    trained: Result | None = None
+
+    @property
+    def observations(self) -> ObservedEntries:
+        """What was seen, with labels if there are any."""
+        return self.result.observations
+
+    def explain(self, row: Any, column: Any) -> Explanation:
+        """Explain an entry, given by position or label."""
+        m = positions(row, self.observations, "row")
+        n = positions(column, self.observations, "column")
+        if len(m) != 1 or len(n) != 1:
+            raise ValueError(f"expected one row and one column, got {len(m)} and {len(n)}")
+        return self.at(int(m[0]), int(n[0]))
+
+    def at(self, row: int, column: int) -> Explanation:
+        """Explain the entry at a position."""
+        result, seen = self.result, self.result.observations
+        pair = np.array([row]), np.array([column])
+        value, chance = int(result.predict(*pair)[0]), float(result.predict_proba(*pair)[0])
+        both, shares = result.contributions(row, column)
+        own = seen.take_rows([row])
+        reasons = tuple(
+            self._reason(int(k), row, column, float(both[k]), float(shares[k]), own)
+            for k in np.argsort(-shares, kind="stable")
+            if shares[k] > 0
+        )
+        observed = int(own.values[own.indices == column][0]) if column in own.indices else None
+        names = name_of(seen, row, "row"), name_of(seen, column, "column")
+        found = Explanation(*names, value, chance, observed, reasons, "")
+        what = f"{names[0]}, {names[1]}: 1 with a probability of {percent(chance)}"
+        return replace(found, sentence=f"{what}, {found.reason()}")
+
+    def _reason(self, k: int, row: int, column: int, both: float, share: float, own: Any) -> Reason:
+        result, seen = self.result, self.result.observations
+        inside = surest(result.column_log_odds[k])
+        others, n_observed = evidence(inside[inside != column], own.indices, own.values)
+        names = tuple(name_of(seen, int(i), "column") for i in others)
+        size = len(inside)
+        told = evidence_in_words(
+            name_of(seen, row, "row"), names, n_observed, size, f"factor {k + 1}", self.words
+        )
+        fitted = self.trained or result
+        members = members_of(fitted, k, "row"), members_of(fitted, k, "column")
+        return Reason(k + 1, both, share, *members, names, n_observed, f"because {told}")

@@ -1,0 +1,225 @@
+"""The most probable columns that rows have not seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from boolweave.data.frames import ROWS_SHOWN, html_table, names_of, polars_table
+from boolweave.data.labels import name_of, positions
+from boolweave.data.ones import SparseObservations
+from boolweave.recommend.reasons import FactorExplainer
+from boolweave.recommend.words import NEUTRAL, Words, percent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import NDArray
+
+    from boolweave.data.frames import Frame
+    from boolweave.data.observed import ObservedEntries
+    from boolweave.recommend.members import Fitted
+    from boolweave.runtime.types import Integers
+
+# Rows of recommendations that a text shows, and columns of each.
+TEXT_ROWS, TEXT_COLUMNS = 5, 3
+
+
+class Why(Protocol):
+    """What has a reason in one line: an explanation."""
+
+    def reason(self) -> str:
+        """In one line, why the value is what it is."""
+        ...
+
+
+class Explains(Protocol):
+    """What explains pairs by position, and knows their names."""
+
+    @property
+    def observations(self) -> ObservedEntries:
+        """What was seen, with labels if there are any."""
+        ...
+
+    def at(self, row: int, column: int) -> Why:
+        """Explain the entry at a position."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Recommendations:
+    """The best unseen columns of some rows, and why.
+
+    Attributes
+    ----------
+    rows : array of shape (R,)
+        The rows asked for.
+    columns : array of shape (R, n)
+        Columns, the most probable first; −1 where a row has fewer than n unseen ones.
+    probabilities : array of shape (R, n)
+        P(o = 1); NaN beside a −1.
+    reasons : tuple of R tuples of n texts
+        One line each, empty beside a −1. They are worked out when they are first asked for.
+    table : polars.DataFrame
+        A line for each recommendation, by name: row, rank, column, probability.
+    """
+
+    rows: NDArray[np.intp]
+    columns: NDArray[np.intp]
+    probabilities: NDArray[np.float64]
+    explainer: Explains = field(repr=False)
+
+    def explain(self, i: int, j: int) -> Any:
+        """Explain the j-th recommendation of the i-th row asked for, both from 0."""
+        return self.explainer.at(int(self.rows[i]), int(self.columns[i, j]))
+
+    @cached_property
+    def reasons(self) -> tuple[tuple[str, ...], ...]:
+        """Why each column is recommended."""
+        return tuple(
+            tuple(
+                self.explain(i, j).reason() if column >= 0 else ""
+                for j, column in enumerate(columns)
+            )
+            for i, columns in enumerate(self.columns)
+        )
+
+    @property
+    def table(self) -> Any:
+        """A line for each recommendation, by name, as a polars table."""
+        return polars_table(self._lines(None, why=False))
+
+    def in_form_of(self, frame: Frame, *, why: bool = False) -> Any:
+        """The same as a table of another library, with reasons if asked for."""
+        return frame.table(self._lines(frame, why=why))
+
+    def _lines(self, frame: Frame | None, *, why: bool) -> dict[str, Any]:
+        """Columns of the table."""
+        i, j = np.nonzero(self.columns >= 0)
+        seen, at = self.explainer.observations, (self.rows[i], self.columns[i, j])
+        names: Any = names_of if frame is None else frame.names
+        lines = {
+            "row": names(seen, "row", at[0]),
+            "rank": j + 1,
+            "column": names(seen, "column", at[1]),
+            "probability": self.probabilities[i, j],
+        }
+        if why:
+            lines["why"] = [self.reasons[a][b] for a, b in zip(i, j, strict=True)]
+        return lines
+
+    def __repr__(self) -> str:
+        n = len(self.rows)
+        lines = [f"Recommendations for {n:,} row{'' if n == 1 else 's'}"]
+        seen = self.explainer.observations
+        for row, columns, chances in zip(
+            self.rows[:TEXT_ROWS], self.columns, self.probabilities, strict=False
+        ):
+            own = columns[columns >= 0]
+            told = [
+                f"{name_of(seen, int(column), 'column')} {percent(chance)}"
+                for column, chance in zip(own[:TEXT_COLUMNS], chances, strict=False)
+            ]
+            more = f" and {len(own) - TEXT_COLUMNS} more" if len(own) > TEXT_COLUMNS else ""
+            what = ", ".join(told) or "nothing, as no column is unseen"
+            lines.append(f"  {name_of(seen, int(row), 'row')}: {what}{more}")
+        if n > TEXT_ROWS:
+            lines.append(f"  and {n - TEXT_ROWS:,} more rows")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        lines = self._lines(None, why=False)
+        shown = [
+            [str(row), str(rank), str(column), percent(chance)]
+            for row, rank, column, chance in zip(
+                *(values[:ROWS_SHOWN] for values in lines.values()), strict=True
+            )
+        ]
+        n = len(lines["rank"])
+        more = f", the first {ROWS_SHOWN} shown" if n > ROWS_SHOWN else ""
+        return html_table(list(lines), shown, f"{n:,} recommendations{more}")
+
+
+def recommend(model: Fitted, rows: Any, n: int = 10, words: Words = NEUTRAL) -> Recommendations:
+    """The n columns of each row that were not observed and are most probably 1.
+
+    Where all zeros of a row were treated at once (zeros="collective"), nothing but the ones counts
+    as observed here: a zero is what may become a one.
+
+    Parameters
+    ----------
+    model : BooleanMatrixFactorization
+        Fitted.
+    rows : positions or labels, shape (R,)
+    n : int
+        How many, at least 1.
+    words : Words
+        What reasons call a one, rows and columns.
+
+    Examples
+    --------
+    >>> from boolweave import BooleanMatrixFactorization
+    >>> from boolweave.recommend import recommend
+    >>> nan = float("nan")
+    >>> likes = [[1, 1, 1, 0], [1, 1, nan, nan], [1, 1, 1, 0], [0, 0, 0, 0]]
+    >>> model = BooleanMatrixFactorization(n_components=1, random_state=0).fit(likes)
+    >>> recommend(model, [1], n=1).columns
+    array([[2]])
+    """
+    wanted = positions(rows, model.result_.observations, "row")
+    return recommend_at(FactorExplainer(model.result_, words), wanted, n)
+
+
+def recommend_at(explainer: FactorExplainer, rows: NDArray[np.intp], n: int) -> Recommendations:
+    """`recommend` for rows by position, with reasons by an explainer."""
+    if n < 1:
+        raise ValueError(f"n must be at least 1, got {n}")
+    found = best_unseen(explainer.result.predict_proba_rows, explainer.observations, rows, n)
+    return Recommendations(rows, *found, explainer)
+
+
+def best_unseen(
+    predict: Callable[[NDArray[np.intp]], Iterable[tuple[slice, NDArray[np.float64]]]],
+    seen: ObservedEntries,
+    wanted: NDArray[np.intp],
+    n: int,
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Columns (R, n) and probabilities (R, n) of `Recommendations` for R wanted rows.
+
+    `predict` gives the probabilities of rows at all columns, some rows at a time: which of them,
+    and an array (some, N), which is overwritten.
+    """
+    rows, place = np.unique(wanted, return_inverse=True)
+    columns = np.full((len(rows), n), -1, dtype=np.intp)
+    probabilities = np.full((len(rows), n), np.nan)
+    for some, chances in predict(rows):
+        chances[known_cells(seen, rows[some])] = -1  # below all that may be recommended
+        for i, chance in enumerate(chances, some.start):
+            best = largest(chance, n)
+            best = best[chance[best] >= 0]
+            columns[i, : len(best)] = best
+            probabilities[i, : len(best)] = chance[best]
+    return columns[place], probabilities[place]
+
+
+def known_cells(seen: ObservedEntries, rows: Integers) -> tuple[Integers, Integers]:
+    """Positions among some rows, and columns, of what is not to be recommended.
+
+    That is what was observed; where zeros are not listed, the ones.
+    """
+    if isinstance(seen, SparseObservations):
+        ones = seen.ones.take_rows(rows)
+        return ones.rows(), ones.columns
+    own = seen.take_rows(rows)
+    return own.rows_of_entries(), own.indices
+
+
+def largest(values: NDArray[np.float64], n: int) -> NDArray[np.intp]:
+    """Where the n largest values are: by value, then by position, so that ties are no accident."""
+    places = np.arange(len(values))
+    if n < len(values):
+        places = np.flatnonzero(values >= -np.partition(-values, n - 1)[n - 1])
+    return places[np.argsort(-values[places], kind="stable")[:n]]

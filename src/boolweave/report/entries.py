@@ -1,0 +1,201 @@
+"""Lists of single entries: holes and what they were filled with, and observed ones to doubt.
+
+Both are complete where a table has up to a million cells. Of a larger one, entries are judged that
+are spread evenly over it, and M × N numbers are never formed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from boolweave.data.cells import MISSING
+from boolweave.data.ones import SparseObservations
+from boolweave.report.grid import entries_of, packed_array
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from boolweave.report.grid import Bits, Grid, Predict, Seen
+    from boolweave.report.lines import Lines
+    from boolweave.runtime.types import Floats, Integers
+
+    Pairs = tuple[Integers, Integers]
+
+# Entries that are judged at most, and columns of a sample of them.
+MOST_JUDGED = 1 << 20
+SAMPLED_COLUMNS = 1 << 12
+
+# Entries that a list has at most, and that a list of doubtful ones has at least.
+MOST_LISTED = 5000
+LEAST_DOUBTFUL = 200
+
+# Pairs that are predicted at a time.
+CHUNK = 1 << 15
+
+# Stands for the value of what was not observed.
+NOT_OBSERVED = 255
+
+
+@dataclass(frozen=True, eq=False)
+class EntryList:
+    """Entries of a list, the first of them first.
+
+    Attributes
+    ----------
+    kind : {"holes", "doubtful", "missed", "false"}
+    rows, columns : arrays of shape (n,)
+        Positions in the table.
+    observed : array of shape (n,), uint8
+        What was observed, 255 where nothing was.
+    chances : array of shape (n,)
+        P(o = 1), that a one would be observed.
+    n_all : int
+        How many such entries the table has; of doubtful ones, how many were observed.
+    is_sample : bool
+        Whether only some of them were looked at.
+    """
+
+    kind: str
+    rows: Integers
+    columns: Integers
+    observed: Bits
+    chances: Floats
+    n_all: int
+    is_sample: bool
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def packed(self, rows: Lines, columns: Lines) -> dict[str, object]:
+        """For JSON: numbers of lines, values and probabilities as deflated base64."""
+        return {
+            "kind": self.kind,
+            "n": len(self),
+            "rows": packed_array(rows.numbers(self.rows)),
+            "columns": packed_array(columns.numbers(self.columns)),
+            "observed": packed_array(self.observed),
+            "chances": packed_array(self.chances.astype(np.float32)),
+        }
+
+
+def holes(seen: Seen, predict: Predict) -> EntryList | None:
+    """What was not observed, the most probable ones first; None if everything was."""
+    n_holes = seen.n_rows * seen.n_columns - seen.n_observed
+    if not n_holes:
+        return None
+    rows, columns = _some_holes(seen)
+    chances = predicted(predict, rows, columns)
+    order = np.argsort(-chances, kind="stable")[:MOST_LISTED]
+    return EntryList(
+        "holes", rows[order], columns[order], np.full(len(order), NOT_OBSERVED, dtype=np.uint8),
+        chances[order], n_holes, len(rows) < n_holes,
+    )  # fmt: skip
+
+
+def _some_holes(seen: Seen) -> Pairs:
+    """Rows and columns of holes, in the order of the table: all of them, or those in a sample."""
+    if isinstance(seen, SparseObservations):
+        at = spread(len(seen.holes), MOST_JUDGED)
+        rows = np.searchsorted(seen.holes.indptr, at, side="right") - 1
+        return rows, seen.holes.columns[at].astype(np.intp)
+    n_rows, n_columns = seen.shape
+    if n_rows * n_columns <= MOST_JUDGED:
+        chosen = np.arange(n_rows), np.arange(n_columns)
+    else:
+        columns = spread(n_columns, SAMPLED_COLUMNS)
+        chosen = spread(n_rows, MOST_JUDGED // len(columns)), columns
+    own = seen.take_rows(chosen[0])
+    place = np.full(n_columns, -1, dtype=np.int64)
+    place[chosen[1]] = np.arange(len(chosen[1]))
+    missing = np.ones((len(chosen[0]), len(chosen[1])), dtype=bool)
+    known = place[own.indices] >= 0
+    missing[own.rows_of_entries()[known], place[own.indices[known]]] = False
+    m, n = np.nonzero(missing)
+    return chosen[0][m], chosen[1][n]
+
+
+def doubtful(seen: Seen, predict: Predict, grid: Grid) -> EntryList:
+    """Observed entries that the model finds least probable, those first.
+
+    All that it would have guessed wrong, and some more where these are few. Of a matrix that
+    lists its ones alone, the ones, and the zeros that are drawn.
+    """
+    step = max(1, -(-_n_listed(seen) // MOST_JUDGED))
+    rows, columns, values, chances, doubts = (
+        np.zeros(0, dtype=kind) for kind in (np.int64, np.int64, np.uint8, float, float)
+    )
+    for row, column, value in _observed(seen, grid, step):
+        chance = predicted(predict, row, column)
+        rows, columns = np.concatenate([rows, row]), np.concatenate([columns, column])
+        values, chances = np.concatenate([values, value]), np.concatenate([chances, chance])
+        doubts = np.concatenate([doubts, np.where(value == 1, 1 - chance, chance)])
+        best = np.argsort(-doubts, kind="stable")[:MOST_LISTED]
+        rows, columns, values, chances, doubts = (
+            array[best] for array in (rows, columns, values, chances, doubts)
+        )
+    n = max(int(np.count_nonzero(doubts > 0.5)), LEAST_DOUBTFUL)
+    sparse = isinstance(seen, SparseObservations)
+    return EntryList(
+        "doubtful", rows[:n], columns[:n], values[:n], chances[:n], seen.n_observed,
+        step > 1 or sparse,
+    )  # fmt: skip
+
+
+def _n_listed(seen: Seen) -> int:
+    return seen.n_ones if isinstance(seen, SparseObservations) else seen.n_observed
+
+
+def _observed(seen: Seen, grid: Grid, step: int) -> Iterator[tuple[Integers, Integers, Bits]]:
+    """Every `step`-th of the listed entries, and where zeros are not listed some of them."""
+    begin = 0
+    for row, column, value in entries_of(seen):
+        if value.max(initial=0) == MISSING:  # of a matrix that lists its ones
+            continue
+        chosen = slice((-begin) % step, None, step)
+        begin += len(row)
+        yield row[chosen], column[chosen].astype(np.intp), value[chosen]
+    if isinstance(seen, SparseObservations):
+        yield _drawn_zeros(seen, grid)
+
+
+def _drawn_zeros(seen: SparseObservations, grid: Grid) -> tuple[Integers, Integers, Bits]:
+    """The zeros among the rows and columns that are drawn."""
+    rows = grid.row_order[:SAMPLED_COLUMNS]
+    columns = grid.column_order[: max(1, MOST_JUDGED // max(1, len(rows)))]
+    place = np.full(seen.n_columns, -1, dtype=np.int64)
+    place[columns] = np.arange(len(columns))
+    zero = np.ones((len(rows), len(columns)), dtype=bool)
+    for cells in (seen.ones, seen.holes):
+        own = cells.take_rows(rows)
+        drawn = place[own.columns] >= 0
+        zero[own.rows()[drawn], place[own.columns[drawn]]] = False
+    m, n = np.nonzero(zero)
+    return rows[m], columns[n], np.zeros(len(m), dtype=np.uint8)
+
+
+def listed(
+    kind: str, pairs: NDArray[np.int64], value: int, predict: Predict, n_all: int
+) -> EntryList:
+    """A list of pairs, (n, 2), that are known, all with one observed value."""
+    rows, columns = pairs[:MOST_LISTED].T
+    observed = np.full(len(rows), value, dtype=np.uint8)
+    return EntryList(kind, rows, columns, observed, predicted(predict, rows, columns), n_all, False)
+
+
+def predicted(predict: Predict, rows: Integers, columns: Integers) -> Floats:
+    """Probabilities at pairs, (n,), some at a time."""
+    out = np.empty(len(rows))
+    for start in range(0, len(rows), CHUNK):
+        some = slice(start, start + CHUNK)
+        out[some] = predict(rows[some], columns[some])
+    return out
+
+
+def spread(n: int, most: int) -> NDArray[np.intp]:
+    """Up to `most` positions among n, evenly spread."""
+    return np.arange(n) if n <= most else np.linspace(0, n - 1, max(1, most)).astype(np.intp)

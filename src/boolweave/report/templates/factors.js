@@ -1,0 +1,59 @@
+// Cards of factors: to select, to rename, to export.
+const cards = [...document.querySelectorAll(".card")];
+
+function select(k) {
+  if (chosen.has(k)) chosen.delete(k); else chosen.add(k);
+  showSelection();
+}
+
+function selectNone() {
+  chosen.clear();
+  showSelection();
+}
+
+function showSelection() {
+  cards.forEach((card, k) => {
+    const on = chosen.has(k), button = card.querySelector(".pick");
+    card.classList.toggle("chosen", on);
+    button.setAttribute("aria-pressed", String(on));
+    button.textContent = on ? "Selected" : "Select";
+  });
+  byId("let-go").disabled = !chosen.size;
+  const whom = chosen.size ? `${whole(chosen.size)} selected` : "all will be exported";
+  byId("selected").textContent = whom + (document.querySelector(".card em") && !knowsAll ? ", with the members that the cards list" : "");
+  drawMatrix();
+}
+
+// Members of a factor: all, where the page knows all rows and columns; otherwise those on its card.
+const knowsAll = !data.grid.labels && !data.grid.sampled && rowLines.factors;
+function membersOf(k) {
+  if (knowsAll) return [["row", rowLines], ["column", columnLines]].flatMap(([axis, lines]) => lines.names.filter((_, at) => lines.factors[at].includes(k)).map((name) => [axis, name]));
+  return [...cards[k].querySelectorAll(".members")].flatMap((list) => [...list.querySelectorAll(".names span")].map((name) => [list.dataset.axis, name.textContent]));
+}
+
+function exportFactors() {
+  const which = chosen.size ? [...chosen].sort((a, b) => a - b) : cards.map((_, k) => k);
+  const word = data.word.toLowerCase();
+  exportCsv(`${word}s.csv`, [[word, "name", "axis", "label"], ...which.flatMap((k) => membersOf(k).map(([axis, name]) => [k + 1, nameOf(k), axis, name]))]);
+}
+
+function startFactors() {
+  cards.forEach((card, k) => {
+    const input = card.querySelector(".name"), button = card.querySelector(".pick");
+    card.style.setProperty("--factor", colourOf(k));
+    input.value = nameOf(k);
+    input.addEventListener("change", () => { rename(k, input.value); input.value = nameOf(k); });
+    input.addEventListener("keydown", (event) => { if (event.key === "Enter") input.blur(); });
+    button.addEventListener("click", () => select(k));
+  });
+  if (!cards.length) return;
+  showSelection();
+  byId("export-factors").addEventListener("click", exportFactors);
+  byId("let-go").addEventListener("click", selectNone);
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") selectNone();
+    const at = cards.findIndex((card) => card.querySelector(".pick") === document.activeElement);
+    const next = cards[at + ({ ArrowRight: 1, ArrowLeft: -1 }[event.key] || 0)];
+    if (at >= 0 && next && next !== cards[at]) { next.querySelector(".pick").focus(); event.preventDefault(); }
+  });
+}

@@ -1,0 +1,54 @@
+// Why an entry is what it is: in words, and for a completion as parts of its log-odds.
+const known = new Map((data.reasons || []).map((one) => [`${one.row} ${one.column}`, one]));
+const together = (i, j) => {
+  if (!rowLines.factors) return [];
+  const columns = new Set(columnLines.factors[j]);
+  return rowLines.factors[i].filter((k) => columns.has(k));
+};
+
+// Of the entries that were observed where a line meets a factor, how many are ones; null if not all are drawn.
+function onesInFactor(k, number, isRow) {
+  if (data.grid.summarised || data.grid.sampled) return null;
+  const [height, width] = data.grid.shape, runs = data.grid.tiles[k][isRow ? "columns" : "rows"];
+  if (number >= (isRow ? height : width)) return null;
+  let ones = 0, seen = 0;
+  for (const [first, last] of runs) for (let at = first; at <= last; at++) {
+    const value = matrix.observed[isRow ? number * width + at : at * width + number];
+    if (value !== NOTHING) { seen++; ones += value === FULL; }
+  }
+  return [ones, seen];
+}
+
+function factorSentences(i, j) {
+  const both = together(i, j), sentences = [];
+  for (const k of both) {
+    const f = data.factors[k];
+    sentences.push(`Both belong to ${nameOf(k)}: ${several(f.n_rows, "row")} (${some(f.rows, f.n_rows)}) with ${several(f.n_columns, "column")} (${some(f.columns, f.n_columns)}).`);
+    const own = onesInFactor(k, i, true), other = onesInFactor(k, j, false);
+    if (own && other) sentences.push(`There ${rowLines.names[i]} has ${whole(own[0])} ones in ${several(own[1], "observed entry").replace("entrys", "entries")}, and ${columnLines.names[j]} has ${whole(other[0])} in ${whole(other[1])}.`);
+  }
+  if (!both.length) sentences.push(`No ${data.word.toLowerCase()} has both the row and the column.`);
+  if (data.xor && both.length > 1) sentences.push(both.length % 2 ? "Their number is odd, which makes a 1." : "Their number is even: they cancel out.");
+  return sentences;
+}
+
+function offsetSentences(i, j) {
+  const one = (lines, at, axis) => `${lines.names[at]}: offset ${lines.offsets[at].toFixed(2)}, so that ones are ${lines.offsets[at] > 0 ? "more" : "less"} common in this ${axis} than in an average one.`;
+  return [one(rowLines, i, "row"), one(columnLines, j, "column"), "What else adds to the probability is on this page for the first and last entries of the lists; boolweave explain tells it of any entry."];
+}
+
+// An element that tells the reasons of row i and column j, numbers of lines; `seen` is 0, 1 or NOTHING.
+function reasons(i, j, seen, chance) {
+  const title = `${rowLines.names[i]} × ${columnLines.names[j]}`;
+  const value = seen === NOTHING ? "not observed" : `observed ${seen}`;
+  const place = make("div", { class: "why" }, make("p", {}, make("b", {}, title), `: ${value}, ${saysText(...chance)}`));
+  const found = known.get(`${i} ${j}`);
+  if (found) {
+    const bars = make("div", { class: "chart" });
+    place.append(make("p", {}, "Log-odds of a 1, and what adds up to them:"), bars);
+    chart(bars, (where) => amountChart(where, found, "Parts of the log-odds"));
+  }
+  const sentences = found ? found.sentences : data.kind === "completion" ? offsetSentences(i, j) : factorSentences(i, j);
+  place.append(make("ul", {}, ...sentences.map((text) => make("li", {}, text))));
+  return place;
+}

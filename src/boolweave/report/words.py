@@ -1,0 +1,275 @@
+"""What a page says first: what was found, how sure that is, and what did not work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from boolweave.cautions import FLICKER, share_changing
+from boolweave.engine.result import Ending
+from boolweave.metrics import Agreement, agreement
+
+if TYPE_CHECKING:
+    from boolweave.completion import BooleanCompletion
+    from boolweave.covering.result import Cover
+    from boolweave.data.observed import ObservedEntries
+    from boolweave.estimator import BooleanMatrixFactorization
+    from boolweave.report.contents import HeldOut
+
+# A factor was found again if at least this share of the searches found it.
+AGAIN = 0.5
+
+# A blend whose log-loss is lower by less than this says no more than offsets do.
+SAME_LOSS = 0.001
+
+
+# What words among the figures of a page mean; a figure is explained if its name has the word.
+GLOSSARY = {
+    "ones covered": "share of the observed ones where the model says 1, too",
+    "zeros made ones": "observed zeros where the model says 1: false ones",
+    "false ones": "observed zeros where the model says 1",
+    "entries right": "share of the entries where the model says what was observed; behind it, what "
+    "a table of nothing but zeros, or ones, would have",
+    "wrong entries": "ones that the model misses, and zeros that it makes ones",
+    "least possible error": "no factors of this number can have a smaller error, which is proven",
+    "noise": "how often what is seen is taken to be the opposite of what is true",
+    "held-out": "of entries that were kept aside and not shown to the model",
+    "held out in turns": "of entries that were hidden from one of several fits each",
+    "log-loss": "whether probabilities can be trusted: being sure and wrong costs most; 0 is "
+    "perfect, 0.69 is what tossing a coin gets",
+    "area under the curve": "how often a one gets a higher probability than a zero",
+    "calibration error": "mean gap between a probability and how often it comes true",
+    "offsets": "how much more common ones are in a row or column than in others, or less",
+    "models averaged": "the probability is the mean over so many models, each drawn at random",
+    "fewest possible": "no cover that does what was asked for has fewer roles",
+}
+
+
+def explained(names: list[str]) -> dict[str, str]:
+    """Words that are in the names of figures, and what they mean."""
+    return {word: what for word, what in GLOSSARY.items() if any(word in name for name in names)}
+
+
+@dataclass(frozen=True)
+class InShort:
+    """A paragraph: sentences on what was found and how sure it is, and on what did not work."""
+
+    found: list[str]
+    sure: list[str] = field(default_factory=list)
+    trouble: list[str] = field(default_factory=list)
+
+
+# Numbers that begin a sentence are written out up to here.
+WRITTEN = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
+
+
+def count_first(n: int, what: str) -> str:
+    """A number of things at the beginning of a sentence."""
+    number = WRITTEN[n] if n < len(WRITTEN) else f"{n:,}"
+    return f"{number} {what if n == 1 else what + 's'}"
+
+
+def count(n: int, what: str, many: str | None = None) -> str:
+    """A number of things."""
+    return f"{n:,} {what if n == 1 else many or what + 's'}"
+
+
+def table_in_words(seen: ObservedEntries) -> str:
+    """Its size, and how much of it was observed."""
+    size = f"{count(seen.n_rows, 'row')} and {count(seen.n_columns, 'column')}"
+    if seen.is_complete:
+        return f"a table of {size} without holes"
+    share = seen.n_observed / (seen.n_rows * seen.n_columns)
+    return f"a table of {size}, of which {share:.1%} of the entries were observed"
+
+
+# ---------------------------------------------------------------- factors
+
+
+def of_factors(model: BooleanMatrixFactorization, held_out: HeldOut | None) -> InShort:
+    """The paragraph about a factorization."""
+    result, seen = model.result_, model.observations_
+    K = len(model.components_)
+    right = Agreement.of_counts(result.counts(seen))
+    explain = "explains" if K == 1 else "explain"
+    found = [f"{count_first(K, 'factor')} {explain} {table_in_words(seen)}."]
+    if right.n_entries:
+        found.append(_explained(right, K))
+    if model.rank_selection_ is not None:
+        tried = model.rank_selection_.ranks
+        found.append(f"How many factors there are was chosen among {tried.min()} to {tried.max()}.")
+    sure, trouble = _how_sure(model)
+    if held_out is not None and len(held_out[2]):
+        sure.append(_on_held_out(model, held_out))
+    return InShort(found, sure, trouble + _factor_troubles(model, right))
+
+
+def _explained(right: Agreement, K: int) -> str:
+    if right.ones_covered is None:
+        ones = "There were no ones to cover"
+    else:
+        whom = "It covers" if K == 1 else "Together they cover"
+        ones = f"{whom} {right.ones_covered:.1%} of the observed ones"
+    constant = "1" if right.constant else "0"
+    false = count(right.false_ones, "false one") if right.false_ones else "no false ones"
+    return (
+        f"{ones}, with {false} where a zero was observed; "
+        f"{right.accuracy:.1%} of the observed entries are right, and {right.constant_accuracy:.1%}"
+        f" would be if everything were called {constant}."
+    )
+
+
+def _how_sure(model: BooleanMatrixFactorization) -> tuple[list[str], list[str]]:
+    """What is known about other searches, and about better answers."""
+    sure: list[str] = []
+    trouble: list[str] = []
+    K, stability = len(model.components_), model.factor_stability_
+    if is_single_search(model) or stability is None:
+        sure.append("There was one search only, which does not tell whether another would agree.")
+    else:
+        n_again = int(np.count_nonzero(stability >= AGAIN))
+        if (stability == 1).all():
+            what = "it" if K == 1 else "each of them"
+            sure.append(f"Every search, from different starts, found {what} again.")
+        elif n_again == K:
+            what = "It was" if K == 1 else "All of them were"
+            sure.append(f"{what} found again by at least half of the searches.")
+        else:
+            only = "none" if n_again == 0 else f"only {n_again:,}"
+            trouble.append(
+                f"{only.capitalize()} of {count(K, 'factor')} {'was' if n_again == 1 else 'were'} "
+                "found again by at least half of the searches: others explain the table as well."
+            )
+    if model.error_ is not None:
+        bound = model.error_bound_ or 0.0
+        if bound == model.error_:
+            sure.append(f"It is proven that no {count(K, 'factor')} have fewer errors.")
+        elif bound > 0:
+            sure.append(
+                f"It is proven that {count(K, 'factor')} have an error of at least {bound:,.10g}; "
+                f"here it is {model.error_:,.10g}."
+            )
+    return sure, trouble
+
+
+def is_single_search(model: BooleanMatrixFactorization) -> bool:
+    """Whether there was one start, so that nothing could be found again."""
+    if model.error_ is not None:
+        return False
+    if model.n_init == "auto":
+        return model.method == "max-sum" or model.result_.zeros == "collective"
+    return model.n_init == 1
+
+
+def _factor_troubles(model: BooleanMatrixFactorization, right: Agreement) -> list[str]:
+    result, trouble = model.result_, []
+    K = len(model.components_)
+    n_empty = K - int((result.X.any(0) & result.Y.any(1)).sum())
+    if n_empty:
+        trouble.append(f"{count_first(n_empty, 'factor')} {_is_are(n_empty)} empty.")
+    if right.n_entries and (right.accuracy or 0) <= (right.constant_accuracy or 0) < 1:
+        trouble.append("A constant has as many entries right: the factors explain nothing more.")
+    if result.ending is Ending.INTERRUPTED:
+        trouble.append("The run was interrupted: this is the best answer until then.")
+    elif result.ending is Ending.OUT_OF_TIME:
+        trouble.append("The time ran out: this is the best answer until then.")
+    elif model.error_ is None and not result.converged and share_changing(result) > FLICKER:
+        trouble.append(
+            f"The messages did not converge: {share_changing(result):.1%} of the ones of the "
+            "factors still changed in each iteration. More iterations or fewer factors may help."
+        )
+    if model.redundancy_ is not None and K > 1:
+        n_useless = int(np.count_nonzero(model.redundancy_ <= 0)) - n_empty
+        if n_useless > 0:
+            trouble.append(
+                f"{count_first(n_useless, 'factor')} could be left out without more errors."
+            )
+    return trouble
+
+
+def _is_are(n: int) -> str:
+    return "is" if n == 1 else "are"
+
+
+def _has(n: int) -> str:
+    return "has" if n == 1 else "have"
+
+
+def _on_held_out(model: BooleanMatrixFactorization | BooleanCompletion, held_out: HeldOut) -> str:
+    rows, columns, values = held_out
+    aside = agreement(values, np.asarray(model.predict(rows, columns)))
+    constant = "1" if aside.constant else "0"
+    return (
+        f"Of {count(len(values), 'entry', 'entries')} kept aside, {aside.accuracy:.1%} were "
+        f"predicted right; calling all of them {constant} would have {aside.constant_accuracy:.1%}."
+    )
+
+
+# ---------------------------------------------------------------- completions and covers
+
+
+def of_completion(model: BooleanCompletion, held_out: HeldOut | None) -> InShort:
+    """The paragraph about a completion."""
+    seen = model.observations_
+    n_holes = seen.n_rows * seen.n_columns - seen.n_observed
+    if n_holes:
+        were = "was" if n_holes == 1 else "were"
+        found = [f"{count_first(n_holes, 'hole')} {were} filled in {table_in_words(seen)}."]
+    else:
+        found = [f"Every entry of {table_in_words(seen)} got a probability."]
+    found.append(f"The model is {model.ensemble_.name}.")
+    sure, trouble = [], []
+    judged = {row["model"]: row for row in model.selection_}
+    if judged:
+        blend, offsets = judged["blend"], judged["offsets"]
+        sure.append(
+            f"Of entries held out in turns {blend['accuracy']:.1%} were predicted right, with a "
+            f"log-loss of {blend['log_loss']:.3f}; offsets of rows and columns alone have "
+            f"{offsets['accuracy']:.1%} and {offsets['log_loss']:.3f}."
+        )
+        if blend["log_loss"] > offsets["log_loss"] - SAME_LOSS:
+            trouble.append("Nothing beyond these offsets helped to predict what was held out.")
+    else:
+        trouble.append("There are too few entries to hold some out: nothing tells how good it is.")
+    if held_out is not None and len(held_out[2]):
+        sure.append(_on_held_out(model, held_out))
+    for name, per_line in zip(("row", "column"), seen.observed_per_line(), strict=True):
+        if n_empty := int((per_line == 0).sum()):
+            trouble.append(
+                f"{count_first(n_empty, name)} {_has(n_empty)} no entries, and got what an average "
+                f"{name} would have."
+            )
+    if model.interrupted_:
+        trouble.append("The run was interrupted: fewer models are averaged than was asked for.")
+    return InShort(found, sure, trouble)
+
+
+def of_cover(found: Cover) -> InShort:
+    """The paragraph about a cover."""
+    K, bound, n_false = int(found.cost or 0), int(found.bound or 0), len(found.false_ones)
+    M, N = found.observations.shape
+    said = [
+        f"{count_first(K, 'role')} cover{'s' if K == 1 else ''} {found.coverage:.1%} of "
+        f"the {count(found.n_ones, 'one')} of a table of {count(M, 'row')} and "
+        f"{count(N, 'column')}, and {count(n_false, 'zero') if n_false else 'no zeros'}."
+    ]
+    if found.n_fixed:
+        said.append(f"The first {count(found.n_fixed, 'role')} {_is_are(found.n_fixed)} given.")
+    sure, trouble = [], []
+    if bound == K:
+        sure.append("It is proven that no cover has fewer roles.")
+    elif bound > K:
+        trouble.append(
+            f"What was asked for takes at least {bound:,} roles: as many ones as possible are "
+            "covered."
+        )
+    elif bound > 1:
+        sure.append(f"It is proven that no cover has fewer than {bound:,} roles.")
+    if len(found.missed):
+        n_missed = len(found.missed)
+        trouble.append(f"{count_first(n_missed, 'one')} {_is_are(n_missed)} not covered.")
+    if found.interrupted:
+        trouble.append("The search was interrupted: this is the best cover until then.")
+    return InShort(said, sure, trouble)

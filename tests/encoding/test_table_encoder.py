@@ -1,0 +1,289 @@
+"""Any table as named columns of zeros and ones, and back."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.pipeline import Pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from boolweave import BooleanMatrixFactorization, Observations, TableEncoder
+from boolweave.encoding.encoder import ColumnsLeftOutWarning
+
+NAN = np.nan
+PEOPLE = {
+    "colour": ["red", "blue", None, "red", "blue", "red"],
+    "age": [31, 47, 62, None, 20, 55],
+    "visits": [0, 1, 2, 2, 1, 0],
+    "hobby": ["chess;tea", "tea", "chess; rum", "rum;tea", None, "tea"],
+    "joined": [datetime.date(2020 + i % 2, 1 + i % 3, 5) for i in range(5)] + [None],
+    "member": ["yes", "no", "Yes", None, "no", "yes"],
+    "paid": [True, False, None, True, True, False],
+}
+
+
+@parametrize_with_checks([TableEncoder(), TableEncoder(numbers="thresholds", n_bins=2)])
+def test_checks_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(params=["pandas", "polars", "array"])
+def people(request):
+    if request.param == "pandas":
+        return pd.DataFrame(PEOPLE, index=list("uvwxyz"))
+    if request.param == "polars":
+        return pl.DataFrame(PEOPLE)
+    return np.array([list(row) for row in zip(*PEOPLE.values(), strict=True)], dtype=object)
+
+
+def twin():
+    """The encoding written out: a function of the cell for each column."""
+    yes = {"yes": 1, "Yes": 1, "no": 0}
+    return {
+        "colour = blue": ("colour", lambda c: c == "blue"),
+        "colour = red": ("colour", lambda c: c == "red"),
+        "age < 31": ("age", lambda c: c < 31),
+        "31 ≤ age < 47": ("age", lambda c: 31 <= c < 47),
+        "47 ≤ age < 55": ("age", lambda c: 47 <= c < 55),
+        "age ≥ 55": ("age", lambda c: c >= 55),
+        "visits ≥ 1": ("visits", lambda c: c >= 1),
+        "visits ≥ 2": ("visits", lambda c: c >= 2),
+        "hobby: chess": ("hobby", lambda c: "chess" in c),
+        "hobby: rum": ("hobby", lambda c: "rum" in c),
+        "hobby: tea": ("hobby", lambda c: "tea" in c),
+        "joined year ≥ 2021": ("joined", lambda c: c.year >= 2021),
+        "joined month = January": ("joined", lambda c: c.month == 1),
+        "joined month = February": ("joined", lambda c: c.month == 2),
+        "joined month = March": ("joined", lambda c: c.month == 3),
+        **{
+            f"joined weekday = {day}": ("joined", lambda c, day=day: f"{c:%A}" == day)
+            for day in (
+                "Monday",
+                "Tuesday",
+                "Wednesday",
+                "Thursday",
+                "Friday",
+                "Saturday",
+                "Sunday",
+            )
+            if day in {f"{date:%A}" for date in PEOPLE["joined"][:5]}
+        },
+        "member": ("member", yes.get),
+        "paid": ("paid", int),
+    }
+
+
+def test_each_kind_of_column(people):
+    age = "x1" if isinstance(people, np.ndarray) else "age"
+    encoder = TableEncoder(n_bins=4, numbers={age: "bins"}).fit(people)
+    bits, names = encoder.transform(people), encoder.get_feature_names_out(list(PEOPLE)).tolist()
+    expected = twin()
+    assert names == list(expected)
+    for j, name in enumerate(names):
+        column, function = expected[name]
+        cells = [NAN if cell is None else float(function(cell)) for cell in PEOPLE[column]]
+        np.testing.assert_array_equal(bits[:, j], cells, err_msg=name)
+    assert encoder.kinds_ == [
+        "category", "number", "number", "several choices", "date", "yes or no", "yes or no"
+    ]  # fmt: skip
+
+
+def test_back_again(people):
+    encoder = TableEncoder(n_bins=6).fit(people)
+    back = encoder.inverse_transform(encoder.transform(people))
+    assert type(back) is type(people)
+    if isinstance(back, pd.DataFrame):
+        rows = back.astype(object).where(back.notna(), None).values.tolist()
+    else:
+        rows = back.rows() if isinstance(back, pl.DataFrame) else back.tolist()
+    for i, row in enumerate(rows):
+        found = dict(zip(PEOPLE, row, strict=True))
+        assert found["colour"] == PEOPLE["colour"][i]
+        assert found["age"] == PEOPLE["age"][i] and found["visits"] == PEOPLE["visits"][i]
+        if PEOPLE["hobby"][i] is not None:
+            split = [part.strip() for part in PEOPLE["hobby"][i].split(";")]
+            assert set(found["hobby"].split("; ")) == set(split)
+        assert found["member"] == (PEOPLE["member"][i] or "").lower() or not found["member"]
+        assert found["paid"] == PEOPLE["paid"][i]
+        if PEOPLE["joined"][i] is not None:
+            assert f"year {PEOPLE['joined'][i].year}, {PEOPLE['joined'][i]:%B}" in found["joined"]
+
+
+def test_contradictions_are_missing():
+    table = pl.DataFrame({"colour": ["red", "blue", "red"], "age": [1.5, 47, 62]})
+    encoder = TableEncoder(bins={"age": [40, 60]}, numbers="thresholds").fit(table)
+    assert encoder.get_feature_names_out().tolist() == [
+        "colour = blue", "colour = red", "age ≥ 40", "age ≥ 60"
+    ]  # fmt: skip
+    bits = [[1, 1, 0, 1], [0, 0, NAN, 1], [NAN, 1, 1, NAN], [0, 1, 1, 1], [1, 0, 1, 0]]
+    assert encoder.inverse_transform(bits).rows() == [
+        (None, None), (None, None), (None, None), ("red", "≥ 60"), ("blue", "[40, 60)")
+    ]  # fmt: skip
+    assert encoder.inverse_transform([[0, 1, 0, 0]]).rows() == [("red", "< 40")]
+    bins = TableEncoder(bins={"age": [40, 60]}).fit(table)
+    assert bins.get_feature_names_out().tolist()[2:] == ["age < 40", "40 ≤ age < 60", "age ≥ 60"]
+    assert bins.inverse_transform([[0, 1, 0, 1, 0], [0, 1, 1, 1, 0]])["age"].to_list() == [
+        "[40, 60)", None,
+    ]  # fmt: skip
+
+
+@given(
+    st.lists(st.one_of(st.none(), st.integers(-50, 50)), min_size=4, max_size=40),
+    st.sampled_from(["bins", "thresholds"]),
+    st.integers(2, 6),
+)
+def test_a_number_lies_in_its_interval(numbers, kind, n_bins):
+    known = {n for n in numbers if n is not None}
+    if len(known) < 2:
+        return
+    table = pl.DataFrame({"n": pl.Series(numbers, dtype=pl.Int64)})
+    encoder = TableEncoder(numbers={"n": kind}, n_bins=n_bins).fit(table)
+    bits = encoder.transform(table)
+    assert bits.shape[1] <= n_bins + 1
+    if kind == "bins":
+        assert set(np.nansum(bits, axis=1)[[n is not None for n in numbers]]) == {1.0}
+    for number, said in zip(numbers, encoder.inverse_transform(bits)["n"].to_list(), strict=True):
+        if number is None:
+            assert said is None
+        elif str(said).startswith("["):
+            low, high = map(float, said.strip("[)").split(","))
+            assert low <= number < high
+        elif str(said).startswith(("<", "≥")):
+            edge = float(said[2:])
+            assert number < edge if said[0] == "<" else number >= edge
+        else:
+            assert float(said) == number
+    likely = encoder.most_probable(np.nan_to_num(bits, nan=0.4))["n"].to_list()
+    assert all(isinstance(value, int | float) for value in likely)
+
+
+def test_rare_levels_are_pooled():
+    levels = ["a"] * 50 + ["b"] * 40 + ["c"] * 6 + ["d"] * 3 + ["other"]
+    table = pl.DataFrame({"x": levels})
+    encoder = TableEncoder(min_frequency=5).fit(table)
+    names = ["x = a", "x = b", "x = c", "x = any other"]
+    assert encoder.get_feature_names_out().tolist() == names
+    np.testing.assert_array_equal(encoder.transform(table).sum(axis=0), [50, 40, 6, 4])
+    few = TableEncoder(max_levels=1, min_frequency=1).fit(table)
+    assert few.get_feature_names_out().tolist() == ["x = a", "x = any other"]
+    assert encoder.inverse_transform([[0, 0, 0, 1]])["x"].to_list() == ["any other"]
+    assert encoder.most_probable([[0.1, 0.2, 0.1, 0.9]])["x"].to_list() == ["b"]
+
+
+def test_levels_that_fit_did_not_see():
+    fit, new = pl.DataFrame({"x": list("abab")}), pl.DataFrame({"x": ["a", "z", None]})
+    encoder = TableEncoder().fit(fit)
+    np.testing.assert_array_equal(encoder.transform(new), [[1, 0], [0, 0], [NAN, NAN]])
+    assert encoder.inverse_transform(encoder.transform(new))["x"].to_list() == ["a", None, None]
+
+
+def test_what_is_left_out_is_said_once():
+    table = pl.DataFrame(
+        {
+            "name": ["Ann", "Bo", "Cy", "Di"],
+            "number": [7, 8, 9, 10],
+            "same": ["x"] * 4,
+            "nothing": [None, "", "NA", "?"],
+            "colour": ["red", "red", "blue", "blue"],
+        }
+    )
+    with pytest.warns(ColumnsLeftOutWarning) as said:
+        encoder = TableEncoder().fit(table)
+    assert len(said) == 1
+    assert encoder.left_out_ == {
+        "name": "every value differs",
+        "number": "it counts the rows",
+        "same": "always 'x'",
+        "nothing": "no value is known",
+    }
+    for name, why in encoder.left_out_.items():
+        assert f"{name} ({why})" in str(said[0].message)
+    assert encoder.transform(table).shape == (4, 2)
+    with pytest.raises(ValueError, match="no column is left to encode"):
+        TableEncoder().fit(table[["name", "same"]])
+
+
+@pytest.mark.parametrize("codes", [[9], [99], [98, 99], [-9], [-99, -1], [8, 9]])
+def test_codes_for_no_answer_are_refused(codes):
+    answers = [1, 2, 3, 4, 5] * 4 + codes
+    table = pl.DataFrame(
+        {"q": answers, "colour": ["red", "blue", "red"] * 7 + ["red"] * (len(codes) - 1)}
+    )
+    with pytest.raises(ValueError, match=rf"'q': {codes[0]}.*no answer do; say `missing="):
+        TableEncoder().fit(table)
+    encoder = TableEncoder(missing=codes).fit(table)
+    assert np.isnan(encoder.transform(table)[20:, 0]).all()
+    assert "q ≥ 5" in encoder.get_feature_names_out().tolist()
+    told = TableEncoder(numbers={"q": "bins"}).fit(table)  # a rule of its own: it is a number
+    assert not np.isnan(told.transform(table)).any()
+
+
+def test_words_for_ones_and_zeros():
+    table = pd.DataFrame({"a": ["ja", "nein", "-", "JA"], "b": [1, 2, 99, 2]})
+    encoder = TableEncoder(ones=["ja", 1], zeros=["nein", 2], missing=["-", 99])
+    bits = encoder.fit_transform(table)
+    np.testing.assert_array_equal(bits, [[1, 1], [0, 0], [NAN, NAN], [1, 0]])
+    assert encoder.inverse_transform(bits)["a"].to_list()[:2] == ["ja", "nein"]
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_in_a_pipeline(kind):
+    rng = np.random.default_rng(0)
+    old = rng.random(60) < 0.5
+    table = pl.DataFrame({"age": np.where(old, 70, 20) + rng.integers(0, 9, 60), "tea": old})
+    table = table.to_pandas() if kind == "pandas" else table
+    steps = [
+        ("encode", TableEncoder(n_bins=2)),
+        ("factors", BooleanMatrixFactorization(2, random_state=0)),
+    ]
+    pipeline = Pipeline(steps).set_output(transform=kind)
+    found = pipeline.fit(table)["factors"]
+    assert found.observations_.column_labels[-1] == "tea"
+    assert "age ≥ " in found.observations_.column_labels[1]
+    assert np.asarray(pipeline.transform(table)).shape == (60, 2)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_set_output(kind):
+    table = pd.DataFrame({"x": list("abab")}, index=list("pqrs"))
+    made = TableEncoder().set_output(transform=kind).fit_transform(table)
+    assert list(made.columns) == ["x = a", "x = b"]
+    assert type(made).__module__.startswith(kind)
+    if kind == "pandas":
+        assert Observations.from_data(made).row_labels.tolist() == list("pqrs")
+
+
+@pytest.mark.parametrize(
+    ("options", "table", "words"),
+    [
+        ({"bins": {"agee": [1]}}, {"age": [1, 2]}, "no column 'agee'"),
+        ({"bins": {"age": "x"}}, {"age": [1, 2]}, "bins must give numbers for 'age'"),
+        ({"bins": {"c": [1]}}, {"c": ["a", "b"]}, "does not hold numbers alone"),
+        ({"numbers": {"age": "log"}}, {"age": [1, 2]}, '"bins" or "thresholds"'),
+        ({"numbers": "log"}, {"age": [1, 2]}, "numbers"),
+        ({"n_bins": 1}, {"age": [1, 2]}, "n_bins"),
+        ({"dates": ("century",)}, {"age": [1, 2]}, "century"),
+        ({"ones": "x", "zeros": "X"}, {"age": [1, 2]}, "means one thing"),
+        ({}, {"age": []}, "n_samples=0"),
+    ],
+)
+def test_one_clear_error(options, table, words):
+    with pytest.raises(ValueError, match=words):
+        TableEncoder(**options).fit(pl.DataFrame(table))
+
+
+def test_new_tables_must_fit():
+    table = pl.DataFrame({"n": [1.0, 2.0, 3.5, 1.0], "b": ["y", "n", "y", "n"]})
+    encoder = TableEncoder().fit(table)
+    with pytest.raises(ValueError, match=r"expected numbers in column 'n'.*'many'"):
+        encoder.transform(pl.DataFrame({"n": ["1", "many"], "b": ["y", "n"]}))
+    with pytest.raises(ValueError, match=r"expected 0/1 or yes/no in column 'b'.*'so'"):
+        encoder.transform(pl.DataFrame({"n": ["1", "2"], "b": ["y", "so"]}))
+    with pytest.raises(ValueError, match="feature names"):
+        encoder.transform(pl.DataFrame({"n": ["1"], "c": ["y"]}))
+    with pytest.raises(ValueError, match=r"expected .* columns, as get_feature_names_out"):
+        encoder.inverse_transform([[1]])
