@@ -93,8 +93,8 @@ def add_clipped(
 
     Values are clipped to 0 … bound; bound is 255 at most, and −bound the lowest of the others, who
     add nothing then: `alive` has the rest. Where these are few beside the vectors of all, they are
-    taken one by one. indptr (rows + 1,), columns (cells,); own (rows, stride), others (N, stride) int16; sums (rows, stride)
-    int32; scratch (2 · stride,) int16.
+    taken one by one. indptr (rows + 1,), columns (cells,); own (rows, stride), others (N, stride)
+    int16; sums (rows, stride) int32; scratch (2 · stride,) int16.
     """
     stride = own.shape[1]
     zero, top = splat(_i16(0)), splat(_i16(bound))
