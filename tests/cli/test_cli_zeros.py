@@ -68,7 +68,7 @@ def test_factorize_info_and_the_model(baskets, tmp_path):
     np.testing.assert_array_equal(kept.result_.Z, bought)
     assert page.stat().st_size > 1000
     told = json.loads(run("info", model, "--json").stdout)
-    assert (told["zeros"], told["observed share"], told["empty rows"]) == ("collective", 1.0, 0)
+    assert (told["zeros"], told["observed_share"], told["empty_rows"]) == ("collective", 1.0, 0)
     assert json.loads(run("info", folder / "baskets.fimi", "--json").stdout)["zeros"] == "exact"
     shown = run("recommend", model, "1", "-n", 2)
     assert shown.exit_code == 0 and len(shown.stdout.splitlines()) == 3

@@ -40,8 +40,10 @@ MOST_PARTED = 4000
 MOST_WORK = 4e9
 WORK_AT_ONCE = 5e7
 
-# Rounds end when so many have brought nothing, and as many as it took to come so far.
+# Rounds end when so many have brought nothing, and as many as it took to come so far; or so much
+# work.
 PATIENCE = 10000
+IDLE_WORK = 2e9
 
 # The most words that the reductions look at, and the counting of neighbours: a nanosecond each or
 # less.
@@ -216,7 +218,7 @@ class _Search:
         memory = no_cliques(self.merged.shape, n_cliques)
         state = self.random.integers(1, 2**63, size=1, dtype=np.uint64)
         per_round = self._work_of_round(len(order), n_cliques)
-        done, last = 0, 0
+        done, last, last_work = 0, 0, self.work
         best = clique.copy()
         try:
             while n_cliques > bound and self.work < self.most_work:
@@ -227,9 +229,9 @@ class _Search:
                 self.work += n_rounds * per_round
                 done += n_rounds
                 if now < n_cliques:
-                    n_cliques, last = now, done
+                    n_cliques, last, last_work = now, done, self.work
                     best[:] = clique
-                if done - last > max(PATIENCE, last):
+                if done - last > max(PATIENCE, last) or self.work - last_work > IDLE_WORK:
                     break
         except KeyboardInterrupt:
             self.interrupted, self.most_work = True, 0.0

@@ -331,6 +331,8 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         hidden once: the row is folded in with the rest, and the hidden entries are predicted as
         `predict` does. So no entry is judged that helped to predict itself, and more factors do
         not raise the score by themselves. A row with a single entry is predicted from the prior.
+        Where zeros are not listed (``zeros="collective"``), missing cells are dealt, too, and of
+        the zeros only those are looked at that factors may cover.
 
         If X is `boolweave.model_selection.Entries`, which a search by scikit-learn kept aside, they
         are predicted as entries of the fitted table.
