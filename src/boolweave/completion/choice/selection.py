@@ -184,7 +184,8 @@ class Selection:
         losses = {s.n_directions: loss for s, loss in zip(structures, found, strict=True)}
         most = max(losses)
         gain = min((loss for n, loss in losses.items() if n < most), default=0.0) - losses[most]
-        more = wanted is None and smaller > MORE_DIRECTIONS
+        few = self.folds[0].table.n_entries < FEW
+        more = wanted is None and smaller > MORE_DIRECTIONS and not few
         if more and gain * len(self.values) > LEAST_GAIN:
             self._try("directions", [Structure(MORE_DIRECTIONS)], try_directions, n_starts)
 
