@@ -156,3 +156,44 @@ def test_memory_is_known_beforehand(monkeypatch):
         fitting.check_memory(table, wanted, len(members))
     monkeypatch.setattr(fitting, "free_memory", lambda: needed)
     fitting.check_memory(table, wanted, len(members))
+
+
+def test_the_mean_of_many_chains_gets_the_weight_that_it_deserves():
+    """A regression on the mean of three noisy chains is too flat for the mean of sixteen."""
+    from boolweave.completion.chain import Structure
+    from boolweave.completion.choice.selection import Candidate
+
+    rng = np.random.default_rng(0)
+    truth = rng.normal(size=50_000) * 1.5
+    values = (rng.random(len(truth)) < sigmoid(truth)).astype(np.uint8)
+    chains = truth + rng.normal(size=(16, len(truth)))
+    few, many = chains[:3].mean(axis=0), chains.mean(axis=0)
+    spread = float(chains[:3].var(axis=0, ddof=1).mean())
+    tried = Candidate("", "directions", Structure(), few, 0.0, [], 3, spread)
+    weight, wanted = (blend(odds[:, None], values)[1] for odds in (few, many))
+    assert wanted > 1.05 * weight
+    assert tried.steeper(16) * weight == pytest.approx(wanted, rel=0.03)
+    assert tried.steeper(3) == tried.steeper(2) == 1.0
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_members_are_shared_out(monkeypatch, large):
+    """In turns between the families; many entries: two of each chain, and all are different."""
+    from boolweave.completion import fitting
+
+    monkeypatch.setattr(fitting, "LARGE", 10 if large else 10_000)
+    table = table_of(12, 10)
+    plans = [fitting.Plan(fitting.Structure(n), 0.5, []) for n in (0, 1)]
+    begun = []
+    monkeypatch.setattr(
+        fitting,
+        "make_members",
+        lambda task, make=fitting.make_members: begun.append(1) or make(task),
+    )
+    families, stopped = fitting.make_families(
+        table, plans, 7, np.random.default_rng(0), Runner(None), lambda text: None
+    )
+    assert not stopped and [len(family.members) for family in families] == [4, 3]
+    assert len(begun) == (4 if large else 7)
+    for family in families:
+        assert len({member.rows.tobytes() for member in family.members}) == len(family.members)

@@ -8,6 +8,7 @@ out.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -93,7 +94,12 @@ class Candidate:
         least = variance - self.spread / self.n_starts  # of the mean of infinitely many
         if self.n_starts >= n_members or least < variance / 2:
             return 1.0
-        return variance / (least + self.spread / n_members)
+
+        def slope(n_chains: int) -> float:
+            share = least / (least + self.spread / n_chains)
+            return share / math.sqrt(1 + math.pi / 8 * least * (1 - share))
+
+        return slope(n_members) / slope(self.n_starts)
 
 
 @dataclass(frozen=True, eq=False)
