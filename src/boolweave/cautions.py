@@ -34,7 +34,7 @@ class DegenerateDataWarning(UserWarning):
 
 def share_changing(result: Result) -> float:
     """Entries of X and Y that still changed in each of the last iterations, beside their ones."""
-    changes = result.history["changes"][-LATE:]
+    changes = result.history.get("changes", np.zeros(0))[-LATE:]  # unknown in files of old models
     n_ones = np.count_nonzero(result.row_log_odds > 0) + np.count_nonzero(
         result.column_log_odds > 0
     )

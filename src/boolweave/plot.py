@@ -303,8 +303,9 @@ def plot_bars(
 
 
 def text_curve(
-    numbers: NDArray[np.int64], values: NDArray[np.float64], best: int, title: str, what: str
-) -> list[str]:
+    numbers: NDArray[np.int64], values: NDArray[np.float64], best: int, title: str, what: str,
+    mark: str = "best",
+) -> list[str]:  # fmt: skip
     r"""A chart of values in text: a bar for each number, from the least value up.
 
     Examples
@@ -325,6 +326,6 @@ def text_curve(
     lines = [f"{what}: {title}"]
     for number, value, figure in zip(numbers.tolist(), values.tolist(), figures, strict=True):
         bar = "#" * round(BAR * (value - low) / ((high - low) or 1.0))
-        mark = "  <- best" if number == best else ""
-        lines.append(f"{number:>{width}} {figure:>{space + 2}}  {bar}{mark}".rstrip())
+        marked = f"  <- {mark}" if number == best else ""
+        lines.append(f"{number:>{width}} {figure:>{space + 2}}  {bar}{marked}".rstrip())
     return lines

@@ -302,7 +302,8 @@ def test_compare(shop):
     headings = [line.split() for line in lines if "method" in line]
     assert headings[0][1:5] == ["accuracy", "log-loss", "AUC", "ECE"]
     assert headings[1] == ["method", "precision@3", "recall@3", "nDCG@3", "MAP@3"]
-    assert len(lines) == 2 * 4 + 3 and max(map(len, lines)) <= 140
+    assert len(lines) == 2 * 4 + 3 + 3 and max(map(len, lines)) <= 140
+    assert sum("by log-loss" in line for line in lines) == 1, lines
     assert (shop / "c.svg").read_text(encoding="utf-8").lstrip().startswith("<?xml")
     (shop / "c.svg").unlink()
 

@@ -97,7 +97,8 @@ def test_the_choice_is_told(done, folder):
 
 def test_a_page_of_the_fit_and_of_the_model(done, folder):
     page = (folder / "fit.html").read_text(encoding="utf-8")
-    facts = dict(re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>", page))
+    told = re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>", page)
+    facts = dict(reversed(told))  # figures first, then what their words mean
     found = json.loads(done.stdout)
     assert facts["held-out log-loss"] == f"{found['held_out_log_loss']:.4f}"
     assert facts["models averaged"] == str(found["n_members"])
@@ -138,7 +139,7 @@ def test_explain_in_words_and_numbers(folder):
     text = answer("explain", "m.npz", "u5", "i0", cwd=folder)
     assert text.startswith("u5, i0: ") and "u5 has no entries" in text and "column offset" in text
     parts = re.findall(r"^    ([+-]\d+\.\d\d) ", text, re.M)
-    (total,) = re.findall(r"log-odds ([+-]\d+\.\d\d), the sum of", text)
+    (total,) = re.findall(r"in log-odds, together ([+-]\d+\.\d\d):", text)
     assert sum(map(float, parts)) == pytest.approx(float(total), abs=0.005 * (len(parts) + 1))
     found = json.loads(answer("explain", "m.npz", "u5", "i0", "--json", cwd=folder))
     assert sum(part["log_odds"] for part in found["parts"]) == pytest.approx(found["log_odds"])
@@ -150,7 +151,7 @@ def test_explain_in_words_and_numbers(folder):
     [
         (["--layers", "2", "--method", "max-sum"], "--method is an option of a Boolean"),
         (["--layers", "many"], "--n-layers: expected a whole number or auto"),
-        (["--layers", "-1"], "n_layers"),
+        (["--layers", "-1"], "--n-layers: expected a whole number in [0, inf)"),
     ],
 )
 def test_bad_options_are_one_line(folder, options, words):

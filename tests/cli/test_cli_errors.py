@@ -56,11 +56,12 @@ def test_the_wrong_entries_are_told(folder):
     assert told in done.stderr
     assert re.search(r"^stability: \d of 2 factors came back in every search", done.stderr, re.M)
     page = (folder / "t.html").read_text(encoding="utf-8")
-    facts = dict(re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>", page))
+    listed = re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>", page)
+    facts = dict(reversed(listed))  # figures first, then what their words mean
     assert facts["wrong entries"] == f"{missed + false} = {missed} missed + {false} false"
     assert facts["least possible error"].startswith(f"at least {model.error_bound_:g}")
     assert facts["objective"] == "errors"
-    assert page.count("<dt>worth</dt>") == 2
+    assert page.count("<dt>worth</dt>") == 2 + 1  # of each factor, and what it means
 
 
 def test_optimal_is_said_where_it_is(folder):
@@ -105,8 +106,8 @@ def test_complete_is_for_what_is_not_seen(folder):
     [
         (["--objective", "errors", "--tol", "0.1"], "--objective errors counts .* has no --tol"),
         (["--false-one-weight", "2", "--noise", "0.1"], "--objective posterior does not count"),
-        (["--false-one-weight", "0"], "false_one_weight"),
-        (["--max-time", "-1"], "max_time"),
+        (["--false-one-weight", "0"], "--false-one-weight: expected a number in"),
+        (["--max-time", "-1"], "--max-time: expected a number in"),
         (["--max-memory", "10"], "fewest errors of 20 rows.*set --objective posterior"),
         (["--objective", "errors", "--local-cluster", "1"], "runs on one machine"),
         (["--objective", "most"], "objective"),
@@ -168,9 +169,12 @@ def test_the_curve_of_errors(folder):
     os.close(terminal)
     assert process.returncode == 0
     first, *lines = re.sub(r"\x1b\[[\d;]*m", "", shown.decode()).strip("\r\n").splitlines()
-    assert first.split()[0] == "rank" and "less is better" in first
-    assert len(lines) == 4 and lines[0].count("#") == 30
-    assert sum("<- best" in line for line in lines) == 1
+    assert first == "factors: description length in bits, lower is better"
+    assert [line.split()[0] for line in lines[:4]] == ["1", "2", "3", "4"]
+    assert sum("<- best" in line for line in lines[:4]) == 1
+    assert sum("<- chosen" in line for line in lines[5:]) == 1
+    assert lines[5] == "factors: fewest errors found, lower is better"
+    assert [int(line.split()[1].replace(",", "")) for line in lines[6:]] == costs
 
 
 def test_held_out_entries_do_not_choose_among_explanations(folder):

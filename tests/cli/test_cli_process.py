@@ -258,7 +258,7 @@ def test_names_that_are_no_text(folder):
         assert (b"a\\ud800" in done.stdout) == ("m.npz" in arguments)
     assert "t\\udcff.csv" in (folder / "t.html").read_text(encoding="utf-8")
     described = json.loads(run("info", "m.npz", "--json", cwd=folder).stdout)
-    assert described["row labels"] == "a\ud800, b"
+    assert described["row_labels"] == ["a\ud800", "b"]
 
 
 # ---------------------------------------------------------------- signals

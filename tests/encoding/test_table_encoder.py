@@ -28,7 +28,8 @@ PEOPLE = {
 
 @parametrize_with_checks([TableEncoder(), TableEncoder(numbers="thresholds", n_bins=2)])
 def test_checks_of_scikit_learn(estimator, check):
-    check(estimator)
+    if check.func.__name__ != "check_array_api_input":  # an option of SciPy that is not set here
+        check(estimator)
 
 
 @pytest.fixture(params=["pandas", "polars", "array"])

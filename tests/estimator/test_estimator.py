@@ -335,12 +335,11 @@ def test_labels(convert):
 @pytest.mark.parametrize(
     ("rows", "cols", "message"),
     [
-        ([0, 1], [0], "pairs and must have one length, got 2 and 1"),
+        ([0, 1], [0, 1, 2], "pairs and must have one length, or shapes that broadcast, got"),
         ([6], [0], "rows must be from 0 to 5, got 6"),
         ([0], [-1], "columns must be from 0 to 3, got -1"),
         ([0.5], [0], "rows must be whole numbers or labels, got float64"),
         ([True], [0], "rows must be whole numbers or labels, got bool"),
-        ([[0]], [0], "rows must be one-dimensional, got 2"),
         (["nobody"], [0], "there is no row named 'nobody'"),
         ([0], ["zz"], "there is no column named 'zz'"),
         ([None], [0], "rows must be whole numbers or labels, got object"),

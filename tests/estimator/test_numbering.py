@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from boolweave import BooleanMatrixFactorization, Observations, load
-from boolweave.cli.output import factor_table
 from boolweave.engine.ordering import factor_order
 from boolweave.engine.result import Result, numbered
 from boolweave.functions import factorize
@@ -95,7 +94,7 @@ def test_one_number_everywhere(table, tmp_path):
     model.save(tmp_path / "model.npz")
     for one in (model, load(tmp_path / "model.npz")):
         rows = one.row_log_odds_ > 0
-        listed = factor_table(one, full=False).to_dicts()
+        listed = one.members().to_dicts()
         grid = factor_grid(one.result_)
         frame = one.set_output(transform="pandas").transform(table)
         for k, (height, width) in enumerate(sorted(SIZES, reverse=True)):

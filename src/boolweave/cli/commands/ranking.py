@@ -114,5 +114,5 @@ def _curve(found: RankSelection) -> list[str]:
     lines = text_curve(found.ranks, found.scores, found.best, SCORES[found.criterion][1], "factors")
     if found.costs is not None:
         title = "fewest errors found, lower is better"
-        lines += ["", *text_curve(found.ranks, found.costs, found.best, title, "factors")]
+        lines += ["", *text_curve(found.ranks, found.costs, found.best, title, "factors", "chosen")]
     return lines
