@@ -58,7 +58,9 @@ def factor_sentences(model: BooleanMatrixFactorization, nouns: Nouns) -> Iterato
     alone = int((model.row_factors_.sum(axis=1) == 0).sum())
     apart = int((model.components_.sum(axis=0) == 0).sum())
     if alone or apart:
-        told = [f"{n:,} {name}" for n, name in ((alone, nouns.rows), (apart, nouns.columns)) if n]
+        M, N = len(model.row_factors_), model.components_.shape[1]
+        sides = ((alone, M, nouns.rows), (apart, N, nouns.columns))
+        told = [f"{n:,} of {size:,} {name}" for n, size, name in sides if n]
         yield f"In no factor: {' and '.join(told)}."
 
 
