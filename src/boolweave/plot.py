@@ -13,7 +13,9 @@ import numpy as np
 from boolweave.engine.ordering import factor_order, tile_order
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+    from typing import Any
 
     from matplotlib.figure import Figure
     from numpy.typing import ArrayLike, NDArray
@@ -32,6 +34,9 @@ STRIP_INCHES = 0.11
 
 # Names beside a picture: more could not be read.
 NAMES_DRAWN = 120
+
+# Cells of a matrix that a picture can show.
+MOST_CELLS = 50_000_000
 
 # The most characters of a bar in a chart of text.
 BAR = 40
@@ -299,6 +304,18 @@ def plot_bars(
     axes.set_yticks(at, [shortened(name, 60) for name in names], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlabel(label)
+    return figure
+
+
+def draw_kind(
+    kinds: Mapping[str, Callable[[Any], Figure]], model: Any, what: str, path: str | Path | None
+) -> Figure:
+    """Draw a fitted model in one of several ways, and save it where `path` says."""
+    if what not in kinds:
+        raise ValueError(f"what must be one of {', '.join(kinds)}, got {what!r}")
+    figure = kinds[what](model)
+    if path is not None:
+        figure.savefig(path)
     return figure
 
 

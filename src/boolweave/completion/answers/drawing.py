@@ -18,26 +18,17 @@ if TYPE_CHECKING:
 
     from boolweave.completion.answers.fitted import FittedCompletion
 
-KINDS = ("matrix", "factors", "curve")
-
-# Cells of a matrix that a picture can show.
-MOST_CELLS = 50_000_000
-
 
 def draw(model: FittedCompletion, what: str, path: str | Path | None = None) -> Figure:
     """Draw the matrix, the factors or the curve, and save it where `path` says."""
-    if what not in KINDS:
-        raise ValueError(f"what must be one of {', '.join(KINDS)}, got {what!r}")
-    figure = {"matrix": _matrix, "factors": _factors, "curve": _curve}[what](model)
-    if path is not None:
-        figure.savefig(path)
-    return figure
+    kinds = {"matrix": _matrix, "factors": _factors, "curve": _curve}
+    return plot.draw_kind(kinds, model, what, path)
 
 
 def _matrix(model: FittedCompletion) -> Figure:
     """The table, and the table with its holes filled, lines with many ones first."""
     seen = model.observations_
-    if seen.n_rows * seen.n_columns > MOST_CELLS:
+    if seen.n_rows * seen.n_columns > plot.MOST_CELLS:
         raise ValueError(
             f"a picture of {seen.n_rows:,} × {seen.n_columns:,} cells is too large: draw some rows "
             "with boolweave.plot.plot_tiles"
