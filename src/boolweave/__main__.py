@@ -1,7 +1,7 @@
 """The command `boolweave`, also as ``python -m boolweave``.
 
-Loading the command line takes a moment, in which there is nothing to clean up and nobody to catch
-an interruption: until a command begins, Ctrl-C ends the process at once.
+Loading the command line takes a moment, during which there is nothing to clean up and nothing
+catches an interruption. Until a command begins, Ctrl-C therefore ends the process at once.
 """
 
 import os
@@ -33,5 +33,5 @@ def main() -> None:
         raise
 
 
-if __name__ == "__main__":  # workers of a local cluster import this module, too
+if __name__ == "__main__":  # the workers of a local cluster import this module, too
     main()

@@ -172,7 +172,7 @@ def test_no_scheduler(frame, tmp_path):
     text = refused("complete", "all.parquet", "--scheduler", "nonsense://x", cwd=tmp_path)
     assert "--scheduler: no answer from nonsense://x" in text
     both = ("--scheduler", address, "--local-cluster", "2")
-    assert "exclude each other" in refused("complete", "all.parquet", *both, cwd=tmp_path)
+    assert "cannot be combined" in refused("complete", "all.parquet", *both, cwd=tmp_path)
 
 
 def test_no_dask(monkeypatch):

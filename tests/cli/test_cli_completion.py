@@ -86,8 +86,8 @@ def test_the_choice_is_told(done, folder):
     losses = {row["model"]: row["log_loss"] for row in found["selection"]}
     assert losses["blend"] <= min(losses.values()) + 0.01
     line, aside = done.stderr.splitlines()[-2:]
-    expected = f"held out in turns {losses['blend']:.4f}, by offsets alone {losses['offsets']:.4f}"
-    assert line == f"chosen: {found['model']}; log-loss of entries {expected}"
+    expected = f"{losses['blend']:.4f}, with offsets alone {losses['offsets']:.4f}"
+    assert line == f"chosen: {found['model']}; cross-validated log-loss {expected}"
     loss = found["held_out_log_loss"]
     assert re.match(r"held out: .* entries right", aside) and f"log-loss {loss:.3f}" in aside
     model = boolweave.load(folder / "m.npz")
@@ -139,7 +139,7 @@ def test_explain_in_words_and_numbers(folder):
     text = answer("explain", "m.npz", "u5", "i0", cwd=folder)
     assert text.startswith("u5, i0: ") and "u5 has no entries" in text and "column offset" in text
     parts = re.findall(r"^    ([+-]\d+\.\d\d) ", text, re.M)
-    (total,) = re.findall(r"in log-odds, together ([+-]\d+\.\d\d):", text)
+    (total,) = re.findall(r"log-odds for a 1 .* in total ([+-]\d+\.\d\d):", text)
     assert sum(map(float, parts)) == pytest.approx(float(total), abs=0.005 * (len(parts) + 1))
     found = json.loads(answer("explain", "m.npz", "u5", "i0", "--json", cwd=folder))
     assert sum(part["log_odds"] for part in found["parts"]) == pytest.approx(found["log_odds"])

@@ -54,7 +54,7 @@ def test_the_wrong_entries_are_told(folder):
     ones = "one" if false == 1 else "ones"
     told = f"{missed + false} wrong entries = {missed} missed + {false} false {ones}"
     assert told in done.stderr
-    assert re.search(r"^stability: \d of 2 factors came back in every search", done.stderr, re.M)
+    assert re.search(r"^stability: \d of 2 factors were found in every search", done.stderr, re.M)
     page = (folder / "t.html").read_text(encoding="utf-8")
     listed = re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>", page)
     facts = dict(reversed(listed))  # figures first, then what their words mean
@@ -66,7 +66,7 @@ def test_the_wrong_entries_are_told(folder):
 
 def test_optimal_is_said_where_it_is(folder):
     done = run("factorize", "exact.csv", *FEW, "-o", "f.csv", "--report", "e.html", cwd=folder)
-    said = "0 wrong entries = 0 missed + 0 false ones; optimal, as no 2 factors can have less"
+    said = "0 wrong entries = 0 missed + 0 false ones; optimal: no 2 factors can do better"
     assert said in done.stderr
     assert "at least 0 (optimal)" in (folder / "e.html").read_text(encoding="utf-8")
 

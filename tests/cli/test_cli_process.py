@@ -235,7 +235,7 @@ boolweave.io.read = read if sys.argv.pop() == "panic" else warn
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ("panic", "boolweave: t.csv: the file is damaged and cannot be read; make it again\n"),
+        ("panic", "boolweave: t.csv: the file is damaged and cannot be read; recreate it\n"),
         ("warn", "a library warns\nboolweave: no\n"),
     ],
 )
@@ -397,7 +397,7 @@ def test_the_model_is_kept(on_a_full_disk, command):
         command, *(["--members", "1", "--layers", "0"] if command == "complete" else [])
     )
     kept = folder / "model.npz"
-    assert f"the answer could not be written; the fitted model is kept in {kept}\n" in said
+    assert f"the answer could not be written; the fitted model is saved in {kept}\n" in said
     model = load(kept)
     assert model.n_components == 2 and model.observations_.shape == (20, 15)
 
@@ -421,5 +421,5 @@ def test_short_fits_leave_nothing(on_a_full_disk):
 def test_a_folder_without_the_right_to_write(tmp_path, monkeypatch):
     output.check_folder(tmp_path / "answer.csv")
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.raises(ValueError, match=r"--output: the folder .* does not allow writing"):
+    with pytest.raises(ValueError, match=r"--output: the folder .* is not writable"):
         output.check_folder(tmp_path / "answer.csv")

@@ -84,7 +84,7 @@ def test_the_report_says_the_same(folder):
     Z = model.predict(table.rows_of_entries(), table.indices)
     covered = Z[table.values == 1].mean()
     assert facts["observed ones covered"] == f"{covered:.1%}"
-    assert facts["observed zeros made ones"] == "0"
+    assert facts["observed zeros predicted as ones"] == "0"
     right, zeros = (table.values == Z).mean(), 1 - table.share_of_ones
     assert facts["observed entries right"] == f"{right:.1%} (all zeros: {zeros:.1%})"
 
@@ -176,9 +176,9 @@ def test_a_command_does_not_give_away_who_logs_in(monkeypatch):
 @pytest.mark.parametrize(
     ("message", "said"),
     [
-        ("say which are ones with `above` mean", "say which are ones with --above mean"),
-        ('remove one, or pass `duplicates="majority"`', "remove one, or say --duplicates majority"),
-        ("or say `header=False` if", "or say --no-header if"),
+        ("choose which are ones with `above` mean", "choose which are ones with --above mean"),
+        ('remove one, or pass `duplicates="majority"`', "remove one, or use --duplicates majority"),
+        ("or pass `header=False` if", "or use --no-header if"),
         ("allow files with `max_memory`", "allow files with --max-memory"),
         ("with `data > 0` or `.astype(float)`", "with `data > 0` or `.astype(float)`"),
     ],

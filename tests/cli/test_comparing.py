@@ -51,9 +51,9 @@ def test_periods(shop):
     ("options", "words"),
     [
         (["--split", "last"], "--split last needs the column of times"),
-        (["--times", "date"], "--times is for --split last"),
+        (["--times", "date"], "--times needs --split last"),
         (["--split", "last", "--times", "date", "--folds", "2"], "leave out --folds"),
-        (["--per-row", "2"], "--per-row is for --split last"),
+        (["--per-row", "2"], "--per-row needs --split last"),
         (["--split", "time", "--times", "day"], "--times: there is no column 'day'"),
         (["--split", "time", "--times", "date", "--folds", "150"], "ask for fewer folds"),
         (["--split", "last", "--times", "date", "--per-row", "99"], "per_row must be less"),

@@ -31,7 +31,7 @@ def test_hidden_votes_are_completed_better_than_by_simple_rules(tmp_path):
     majority, means, factors, ours = zip(*[iter(shares(done.stdout)[:8])] * 2, strict=True)
     assert majority[0] < means[0] < factors[0] < ours[0]
     assert factors[0] > 88 and ours[0] > 90
-    gain = re.search(r"completion has (\d+\.\d) points more", done.stdout).group(1)
+    gain = re.search(r"completion gets (\d+\.\d) percentage points more", done.stdout).group(1)
     assert float(gain) == pytest.approx(ours[0] - means[0], abs=0.11)
     assert majority[1] == 100 and "15,081" in done.stdout  # all yeas, and all nays as well
     assert means[1] < ours[1]

@@ -1,8 +1,9 @@
 """The command `boolweave`: arguments, messages and exit codes.
 
-What a shell needs belongs here: options, progress, signals, exit codes; nothing that a Python user
-would miss does. Only typer is imported here, and every command imports what it needs when it runs,
-so that ``--help`` and a mistyped option are answered at once. Start with `commands/fitting.py`.
+This package holds what a shell needs: options, progress, signals and exit codes. Nothing that a
+Python user would miss belongs here. This module imports only typer, and every command imports what
+it needs when it runs, so that ``--help`` and a mistyped option are answered at once. Start with
+`commands/fitting.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from boolweave.cli.options import as_options, grouped
 from boolweave.io.files import shortened
 
 app = typer.Typer(
-    help="Find the Boolean structure behind a 0/1 table: factors, missing entries, reasons.",
+    help="Find the Boolean structure of a 0/1 table: factors, missing entries and explanations.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
@@ -42,7 +43,8 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show version.")
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     pass
@@ -59,7 +61,8 @@ for _command in (
 def main() -> None:
     """Run the command line.
 
-    The exit code is 2 with one line for bad input, 1 for a bug in boolweave, 130 after Ctrl-C.
+    The exit code is 2 after bad input, which is reported in one line, 1 after a bug in boolweave,
+    and 130 after Ctrl-C.
     """
     process.open_streams()
     process.end_on_signals()
@@ -72,7 +75,7 @@ def main() -> None:
         _say(_one_line(error))
         code = process.BAD_INPUT
     except Exception as error:
-        if hasattr(error, "format_message"):  # of the argument parser, whose class typer hides
+        if hasattr(error, "format_message"):  # from the argument parser; typer hides its class
             if message := error.format_message():
                 told = _with_suggestion(error, message)
                 stop = "" if told[-1] in ".?!" else "."
@@ -81,7 +84,7 @@ def main() -> None:
         else:
             _say(
                 f"internal error: {type(error).__name__}: {_one_line(error)}. This is a bug in "
-                "boolweave: please report it, with what the same command says if --debug is added"
+                "boolweave: please report it, with the output of the same command with --debug"
             )
             code = process.FAILED
     sys.exit(code if isinstance(code, int) else 0)
@@ -93,7 +96,7 @@ def _say(message: str) -> None:
 
 
 def _with_suggestion(error: Exception, message: str) -> str:
-    """What the parser complains of, and options that may be meant."""
+    """Return the complaint of the parser, with the options that may have been meant."""
     wrong, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
     if context is None or not hasattr(error, "possibilities") or not isinstance(wrong, str):
         return message
@@ -106,7 +109,7 @@ def _with_suggestion(error: Exception, message: str) -> str:
 
 
 def _help_of(error: Exception) -> str:
-    """The help of the command that was called."""
+    """Return the command that shows the help of the command that was called."""
     context = getattr(error, "ctx", None)
     return f"{'boolweave' if context is None else _path_of(context)} --help"
 
@@ -121,5 +124,5 @@ def _one_line(error: BaseException) -> str:
         name = f"{shortened(str(error.filename), 300)}: " if error.filename else ""
         return f"{name}{error.strerror[0].lower()}{error.strerror[1:]}"
     if isinstance(error, MemoryError) and not str(error):
-        return "there is not enough memory; allow less of it with --max-memory, or use less data"
+        return "there is not enough memory; set a lower limit with --max-memory, or use less data"
     return shortened(as_options(" ".join(str(error).split())))

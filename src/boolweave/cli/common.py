@@ -1,4 +1,4 @@
-"""What the commands share: reading, clusters, fitting, models, rows and columns by name."""
+"""Code that commands share: reading, clusters, fitting, models, rows and columns by name."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
 
     Model: TypeAlias = BooleanMatrixFactorization | BooleanCompletion
 
-# Seconds: a fit that took so long is not given up because its answer cannot be written.
+# Seconds. The model of a fit that took this long is kept even if the answer cannot be written.
 WORTH_KEEPING = 60.0
-# Seconds until a scheduler must have answered.
+# Seconds within which a scheduler must answer.
 PATIENCE = 10.0
 
-# What can be done about how columns were encoded.
+# How a user can change the way in which columns were encoded.
 ENCODING = (
-    "--encode 'COLUMN=RULE' says it otherwise, --use and --drop pick columns, --missing names "
-    "codes for no answer; --encode never refuses such tables"
+    "change this with --encode 'COLUMN=RULE', pick columns with --use and --drop, list the codes "
+    "for missing values with --missing, or refuse such tables with --encode never"
 )
 
 DELIMITERS = {"\\t": "\t", "tab": "\t", "space": " ", "comma": ","}
 
 
 def command_line() -> str:
-    """The command as it was given; who logs in where an option holds a URL is left out."""
+    """Return the command as it was typed, without the credentials of URLs in its options."""
     import shlex
 
     words = [re.sub(r"(\w://)[^/@]*@", r"\1", word) for word in sys.argv[1:]]
@@ -56,7 +56,7 @@ def read_input(
     max_memory: str | None = None, times: str | None = None, zeros: Zeros = "exact",
     keep: bool = False,
 ) -> Reading:  # fmt: skip
-    """Read the input and say how it was understood."""
+    """Read the input and report how it was understood."""
     from boolweave import io
     from boolweave.fit.memory import in_bytes
     from boolweave.io.dialect import Dialect
@@ -100,20 +100,20 @@ def _names(text: str | None) -> tuple[str, ...]:
 
 
 def _check_rules(encode: str) -> None:
-    """Find mistakes in --encode before the file is read."""
+    """Check --encode before the file is read."""
     if encode not in ("auto", "never", "always"):
         from boolweave.encoding.rules import parse_rules
 
         try:
             parse_rules(encode)
         except ValueError as error:
-            raise ValueError(f"--encode: expected auto, never or rules: {error}") from None
+            raise ValueError(f"--encode: expected auto, never or valid rules: {error}") from None
 
 
 def zeros_of(
     fitting: Fitting, where: Cluster | None, objective: Literal["errors", "posterior"]
 ) -> Zeros:
-    """Whether zeros are to be listed; `objective` is that where no option says another."""
+    """Decide whether zeros are listed; `objective` is the default where no option sets it."""
     from boolweave.estimator.parameters import with_objective
 
     chosen = with_objective(fitting.parameters(), objective)
@@ -126,7 +126,10 @@ def zeros_of(
 
 @contextmanager
 def local_file(source: str | Path) -> Iterator[Path]:
-    """A file on disk of what may be packed or come through a pipe; errors speak of `source`."""
+    """Provide `source`, which may be compressed or a pipe, as a file on disk.
+
+    Error messages name `source`.
+    """
     from boolweave.io.files import local_copy
 
     with local_copy(source) as (path, name):
@@ -158,12 +161,12 @@ def _above(text: str | None) -> str | float | None:
 
 @contextmanager
 def client_of(where: Cluster, quiet: bool) -> Iterator[Client | None]:
-    """A Dask client, or None where no cluster is asked for; says where its dashboard is."""
+    """Provide a Dask client and print its dashboard address; None if no cluster is asked for."""
     if where.scheduler is None and where.local_cluster is None:
         yield None
         return
     if where.scheduler is not None and where.local_cluster is not None:
-        raise ValueError("--scheduler and --local-cluster exclude each other: give one of them")
+        raise ValueError("--scheduler and --local-cluster cannot be combined: give one of them")
     option = "--scheduler" if where.scheduler is not None else "--local-cluster"
     try:
         from distributed import Client, LocalCluster
@@ -196,7 +199,7 @@ def client_of(where: Cluster, quiet: bool) -> Iterator[Client | None]:
 def check_factor_options(
     how: Fitting, objective: Literal["errors", "posterior"], where: Cluster | None = None
 ) -> dict[str, Any]:
-    """The parameters of a factorization, found to be right before a file is read."""
+    """Check the parameters of a factorization before a file is read, and return them."""
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.estimator.parameters import with_objective
 
@@ -213,7 +216,7 @@ def check_factor_options(
 
 
 def check_completion_options(how: Fitting, more: Completing) -> None:
-    """Find wrong parameters of a completion before a file is read."""
+    """Check the parameters of a completion before a file is read."""
     from boolweave.completion import BooleanCompletion
 
     with parameters_as_options():
@@ -252,7 +255,7 @@ def fit_factors(
 ) -> BooleanMatrixFactorization:  # fmt: skip
     """Fit factors, with progress on a terminal.
 
-    The `objective` is that of one machine, where no option says another.
+    On a single machine, `objective` is the default where no option sets it.
     """
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.estimator.parameters import with_objective
@@ -266,7 +269,7 @@ def fit_factors(
             from boolweave.distributed import DaskBooleanMatrixFactorization
 
             distributed = DaskBooleanMatrixFactorization(client=client, **chosen)
-            model = distributed.fit(observations).to_local()  # what follows needs no cluster
+            model = distributed.fit(observations).to_local()  # the cluster is not needed any more
     _say_if_interrupted(model, quiet)
     return model
 
@@ -280,7 +283,7 @@ def fit_completion(
     chosen = how.parameters() | more.parameters() | {"verbose": 0 if quiet else 1}
     with client_of(where, quiet) as client, warnings_as_lines(quiet):
         model = BooleanCompletion(client=client, **chosen).fit(observations.to_local())
-    model.client = None  # what follows needs no cluster
+    model.client = None  # the cluster is not needed any more
     _say_if_interrupted(model, quiet)
     return model
 
@@ -292,7 +295,7 @@ def _say_if_interrupted(model: Model, quiet: bool) -> None:
 
 @contextmanager
 def warnings_as_lines(quiet: bool) -> Iterator[None]:
-    """Turn the warnings of a fit into lines on standard error, each said once."""
+    """Turn the warnings of a fit into lines on standard error, each printed once."""
     import warnings
 
     with warnings.catch_warnings(record=True) as caught:
@@ -304,7 +307,7 @@ def warnings_as_lines(quiet: bool) -> Iterator[None]:
 
 
 def _for_the_shell(text: str) -> str:
-    """A warning in one line, the parameters that it names as options of the command line."""
+    """Return a warning as one line, with parameters replaced by command-line options."""
     names = [
         field.name for group in (Fitting, Completing, ReadingOptions) for field in fields(group)
     ]
@@ -319,15 +322,15 @@ def _for_the_shell(text: str) -> str:
 
 @contextmanager
 def not_lost(fitted: Model, began: float, model: Path | None) -> Iterator[None]:
-    """Keep the model where writing the answer fails after a long fit, so that it is not lost.
+    """Save the model if the answer cannot be written after a long fit, so that it is not lost.
 
-    `began` is when the fit began, and `model` where the model is to be written.
+    `began` is the time at which the fit began, and `model` the file to which the model is written.
     """
     import tempfile
 
     try:
         yield
-    except BrokenPipeError:  # who read the answer has enough of it
+    except BrokenPipeError:  # the reader of the answer does not want more of it
         raise
     except Exception:
         written = model is not None and model.is_file() and model.stat().st_mtime >= began
@@ -338,16 +341,16 @@ def not_lost(fitted: Model, began: float, model: Path | None) -> Iterator[None]:
             except OSError:
                 kept.parent.rmdir()
             else:
-                talk(f"the answer could not be written; the fitted model is kept in {kept}", False)
+                talk(f"the answer could not be written; the fitted model is saved in {kept}", False)
         raise
 
 
 def load_model(path: Path) -> Model:
-    """A saved model, also through a pipe; damage and absence are one line each."""
+    """Load a saved model, from a file or a pipe; a bad or absent file gives a one-line error."""
     from boolweave import load
 
     if str(path) != "-" and not path.exists():
-        raise ValueError(f"{path}: there is no such file; write a model with factorize --model")
+        raise ValueError(f"{path}: there is no such file; factorize --model writes one")
     with local_file(path) as local:
         return load(local)
 
@@ -356,9 +359,9 @@ def find_positions(
     seen: ObservedEntries, wanted: Sequence[str], axis: Literal["row", "column"],
     source: str | None = None,
 ) -> Positions:  # fmt: skip
-    """Positions of rows or columns by label, or by number from 1 where there are no labels.
+    """Find rows or columns by label, or by number (from 1) if there are no labels.
 
-    Errors speak of `source`, the file in which the names are.
+    Error messages name `source`, the file that holds the names.
     """
     import numpy as np
 
@@ -377,16 +380,16 @@ def find_positions(
     for name, number in zip(wanted, numbers, strict=True):
         if not number.isdecimal() or not 1 <= int(number) <= size:
             raise ValueError(
-                f"{place}expected the number of a {axis}, 1 to {size}, as the data had no labels; "
-                f"got {name!r}"
+                f"{place}expected the number of a {axis}, 1 to {size}, because the data had no "
+                f"labels; got {name!r}"
             )
     return np.array([int(number) - 1 for number in numbers], dtype=np.intp)
 
 
 def read_new_rows(model: Model, source: str, how: ReadingOptions, quiet: bool) -> Observations:
-    """New rows from a file, their columns in the order of the model, by name where both have names.
+    """Read new rows from a file and put their columns into the order of the model.
 
-    What the file does not have is missing.
+    Columns are matched by name if both have names; columns that the file lacks are missing.
     """
     import numpy as np
 
@@ -400,8 +403,8 @@ def read_new_rows(model: Model, source: str, how: ReadingOptions, quiet: bool) -
     if expected is None or given is None:
         if new.n_columns != fitted.n_columns:
             raise ValueError(
-                f"{source}: expected {fitted.n_columns} columns, as the model has, got "
-                f"{new.n_columns}; give columns names to match them by"
+                f"{source}: expected {fitted.n_columns} columns, as in the model, got "
+                f"{new.n_columns}; give the columns names so that they can be matched"
             )
         place = np.arange(new.n_columns)
     else:
@@ -415,7 +418,7 @@ def read_new_rows(model: Model, source: str, how: ReadingOptions, quiet: bool) -
         absent = np.setdiff1d(np.arange(fitted.n_columns), place)
         if len(absent):
             names = listed(expected[absent].tolist(), 4)
-            talk(f"{source}: missing columns of the model ({len(absent)}): {names}", quiet)
+            talk(f"{source}: lacks columns of the model ({len(absent)}): {names}", quiet)
     return Observations.from_triples(
         new.rows_of_entries(), place[new.indices], new.values,
         shape=(new.n_rows, fitted.n_columns), row_labels=new.row_labels, column_labels=expected,

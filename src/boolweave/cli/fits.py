@@ -1,4 +1,4 @@
-"""A fit by a command: what is written and said of it."""
+"""The fit of a command: what is written and reported about it."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from boolweave.metrics import Agreement
     from boolweave.report.contents import HeldOut
 
-# Factors whose stability is said one by one.
+# Number of factors whose stability is reported one by one.
 NAMED = 8
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A fitted model, and the entries that were kept aside to test it."""
+    """A fitted model, and the entries that were held out to test it."""
 
     model: Any
     held_out: HeldOut | None
 
     def on_held_out(self) -> Agreement | None:
-        """How well the entries kept aside are predicted."""
+        """Measure how well the held-out entries are predicted."""
         from boolweave.metrics import agreement
 
         if self.held_out is None:
@@ -53,7 +53,7 @@ class Fit:
         raise NotImplementedError
 
     def say(self) -> None:
-        """Say the same in words."""
+        """Print the same figures in words."""
         raise NotImplementedError
 
 
@@ -64,13 +64,13 @@ class FactorFit(Fit):
     model: BooleanMatrixFactorization
 
     def on_observed(self) -> Agreement:
-        """How well the observed entries are explained."""
+        """Measure how well the observed entries are explained."""
         from boolweave.metrics import Agreement
 
         return Agreement.of_counts(self.model.result_.counts(self.model.observations_))
 
     def n_empty(self) -> int:
-        """How many factors have no row, or no column."""
+        """Count the factors without any row or without any column."""
         full = (self.model.row_log_odds_ > 0).any(0) & self.model.components_.any(1)
         return len(self.model.components_) - int(full.sum())
 
@@ -101,7 +101,7 @@ class FactorFit(Fit):
         return summary
 
     def say(self) -> None:
-        """Say the same in words."""
+        """Print the same figures in words."""
         n, n_empty = len(self.model.components_), self.n_empty()
         empty = f", {n_empty} empty" if n_empty else ""
         words = self.on_observed().sentence("observed entries")
@@ -115,7 +115,7 @@ class FactorFit(Fit):
             talk(f"held out: {aside.sentence()}", False)
 
     def _errors_in_words(self) -> str:
-        """The wrong entries, and what is known of the fewest possible."""
+        """Describe the wrong entries, and what is known about the smallest possible number."""
         model, seen = self.model, self.on_observed()
         missed, false = seen.n_ones - seen.n_covered, seen.false_ones
         words = (
@@ -128,15 +128,15 @@ class FactorFit(Fit):
             )
         which = f"{_count(len(model.components_), 'factor')}"
         if model.error_bound_ == model.error_:
-            words += f"; optimal, as no {which} can have less"
+            words += f"; optimal: no {which} can do better"
         elif model.error_bound_ > 0:
-            words += f"; {which} cannot have less than {model.error_bound_:,.10g}"
+            words += f"; {which} cannot do better than {model.error_bound_:,.10g}"
         return words
 
 
 @dataclass(frozen=True, eq=False)
 class CompletionFit(Fit):
-    """Probabilities of what was not seen."""
+    """A fitted completion: probabilities of the entries that were not observed."""
 
     model: BooleanCompletion
 
@@ -159,7 +159,7 @@ class CompletionFit(Fit):
         return summary
 
     def say(self) -> None:
-        """Say the same in words."""
+        """Print the same figures in words."""
         talk(f"chosen: {self.model.ensemble_.name}; {self.judged()}", False)
         aside = self.on_held_out()
         if aside is not None:
@@ -170,15 +170,15 @@ class CompletionFit(Fit):
             )
 
     def judged(self) -> str:
-        """What the choice between models was made by."""
+        """Describe the losses by which the model was chosen."""
         losses = {row["model"]: row["log_loss"] for row in self.model.selection_}
         if not losses:
-            return "no entries could be held out to choose another one"
-        words = f"log-loss of entries held out in turns {losses['blend']:.4f}"
-        return f"{words}, by offsets alone {losses['offsets']:.4f}"
+            return "no entries could be held out to compare it with other models"
+        words = f"cross-validated log-loss {losses['blend']:.4f}"
+        return f"{words}, with offsets alone {losses['offsets']:.4f}"
 
     def _scores(self) -> dict[str, float]:
-        """Log-loss and calibration error of the entries kept aside."""
+        """Compute log-loss and calibration error of the held-out entries."""
         from boolweave.metrics import expected_calibration_error, log_loss
 
         assert self.held_out is not None
@@ -191,10 +191,10 @@ class CompletionFit(Fit):
 
 
 def _stability_in_words(stability: NDArray[np.float64]) -> str:
-    """Which factors came back in every search, and in how many the others did."""
+    """Describe which factors every search found, and how often the others were found."""
     changing = [k for k, share in enumerate(stability) if share < 1]
     words = f"stability: {len(stability) - len(changing)} of {_count(len(stability), 'factor')} "
-    words += "came back in every search"
+    words += "were found in every search"
     if changing:
         named = [f"factor {k + 1} in {stability[k]:.0%}" for k in changing[:NAMED]]
         words += f"; {', '.join(named)}"
@@ -208,12 +208,12 @@ def _count(n: int, what: str, many: str | None = None) -> str:
 
 
 def number_of(by_factor: NDArray[np.float64] | None, k: int) -> float | None:
-    """A number that there may be for each factor."""
+    """Return the number of one factor, or None if there are no such numbers."""
     return None if by_factor is None else float(by_factor[k])
 
 
 def check_kept(keeping: Keeping) -> None:
-    """Find mistakes in the names of model and report before the work is done."""
+    """Check the file names of the model and the report before the work begins."""
     from boolweave.runtime.atomic import is_stream
 
     model = keeping.model
@@ -229,9 +229,9 @@ def fitted(
     contents: Reading, absent: Absent, keeping: Keeping, seed: int, quiet: bool,
     fit: Callable[[Seen], Model],
 ) -> Iterator[Fit]:  # fmt: skip
-    """Fit and write the model and the report; at the end, say how good it is.
+    """Fit, write the model and the report, and finally print how good the fit is.
 
-    While the answer is written, the model is not lost.
+    The model is not lost if the answer cannot be written.
     """
     from boolweave.estimator import BooleanMatrixFactorization
 
@@ -256,7 +256,7 @@ def fitted(
 
 
 def _keep(found: Fit, keeping: Keeping, title: str, quiet: bool) -> None:
-    """Write the model and the report, if asked to."""
+    """Write the model and the report if the options ask for them."""
     if keeping.model is not None:
         found.model.save(keeping.model)
         talk(f"model: {keeping.model}", quiet)
@@ -268,6 +268,6 @@ def _keep(found: Fit, keeping: Keeping, title: str, quiet: bool) -> None:
 
 
 def end(interrupted: bool) -> None:
-    """End with the exit code 130 where Ctrl-C ended the run, after everything is written."""
+    """End with exit code 130 if Ctrl-C ended the run, once everything is written."""
     if interrupted:
         raise typer.Exit(INTERRUPTED)

@@ -1,7 +1,7 @@
 """Groups of options that several commands share.
 
-A command takes a group as one argument, a frozen dataclass; `grouped` shows typer the fields of the
-dataclass as the command's own options.
+A command takes a group as one argument, a frozen dataclass; `grouped` presents the fields of the
+dataclass to typer as the command's own options.
 """
 
 from __future__ import annotations
@@ -25,58 +25,72 @@ if TYPE_CHECKING:
     from boolweave.data.cells import Words
 
 Source = Annotated[
-    str, typer.Argument(metavar="INPUT", help="The file; - is standard input.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="INPUT", help="The input file, or - for standard input.", show_default=False
+    ),
 ]
 Sources = Annotated[
     list[str],
     typer.Argument(
         metavar="INPUT...", show_default=False,
-        help="The file; - is standard input. Or several Parquet files of triples.",
+        help="The input file, or - for standard input; or several Parquet files of triples.",
     ),
 ]  # fmt: skip
 ModelFile = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A model that factorize or complete wrote (.npz).")
+    Path,
+    typer.Argument(metavar="MODEL", help="A model file (.npz) written by factorize or complete."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="For machines.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing.")]
-Jobs = Annotated[int, typer.Option("--jobs", "--n-jobs", "-j", help="Threads; -1 for all cores.")]
+Json = Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no messages.")]
+Jobs = Annotated[
+    int, typer.Option("--jobs", "--n-jobs", "-j", help="Number of threads; -1 uses all cores.")
+]
 
 NounsOption = Annotated[
     str | None,
-    typer.Option("--nouns", metavar="ROWS,COLUMNS", help="What these are, such as users,films."),
+    typer.Option(
+        "--nouns",
+        metavar="ROWS,COLUMNS",
+        help="What the rows and the columns are called, for example users,films.",
+    ),
 ]
 VerbOption = Annotated[
     str,
-    typer.Option("--verb", help="What a row does to the columns where it has ones: liked, owns."),
+    typer.Option(
+        "--verb", help="The verb between a row and a column where there is a one: liked, owns."
+    ),
 ]
 NewRows = Annotated[
     str | None,
-    typer.Option("--new", metavar="FILE", help="A table of new rows, in place of those fitted."),
+    typer.Option(
+        "--new", metavar="FILE", help="A table of new rows to use instead of the fitted rows."
+    ),
 ]
 
 
 def _option(panel: str, help: str, *names: str, default: object = None, **more: Any) -> Any:
-    """A field of a group: what `typer.Option` takes, and the panel of the help it stands in."""
+    """Make a field of a group from the arguments of `typer.Option` and a panel of the help."""
     option = typer.Option(*names, help=help, rich_help_panel=panel, **more)
     return dataclasses.field(default=default, metadata={"option": option})
 
 
 _read = functools.partial(_option, "How the input is read")
 _fit = functools.partial(_option, "How the factors are found")
-_complete = functools.partial(_option, "How holes are filled")
-_where = functools.partial(_option, "Where the factors are found")
+_complete = functools.partial(_option, "How missing entries are filled in")
+_where = functools.partial(_option, "Where the computation runs")
 _write = functools.partial(_option, "Output")
 
 
 def as_options(message: str) -> str:
-    """A message about a file, the parameters that it names in backticks as options."""
+    """Return a message with the parameters that it names in backticks turned into options."""
 
     def option(found: re.Match[str]) -> str:
         verb, name, value = found.groups()
         words = [f"--{name.replace('_', '-')}", *([value.replace(" ", "")] if value else [])]
         if (name, value) == ("header", "False"):
             words = ["--no-header"]
-        return " ".join([*(["say"] if verb else []), *words])
+        return " ".join([*(["use"] if verb else []), *words])
 
     groups = ReadingOptions, Fitting, Completing
     fields = [field.name for group in groups for field in dataclasses.fields(group)]
@@ -84,13 +98,14 @@ def as_options(message: str) -> str:
     return re.sub(rf'(pass )?`({names})(?:="?\[?([\w.,+ -]+)\]?"?)?`', option, message)
 
 
-# How zeros of sparse input can be treated: what --zeros says, if it does not say how they look.
+# The values of --zeros that say how zeros of sparse input are treated; others are words for zeros.
 TREATMENTS = ("auto", "exact", "collective")
 
-# An option of two groups: of the reader, and of the fit.
+# This option belongs to two groups: to the reader, and to the fit.
 _zeros = _read(
-    "What zeros look like beside 0, false, no and n, such as nein,-. Of sparse input: exact treats "
-    "each zero by itself, collective all zeros of a row at once, for large matrices; auto chooses.",
+    "More words for 0, in addition to 0, false, no and n: for example nein,-. Or, for sparse "
+    "input: exact treats each zero separately, collective treats all zeros of a row at once, for "
+    "large matrices, and auto chooses between them.",
     metavar="WORD,WORD|auto|exact|collective",
 )
 
@@ -100,50 +115,56 @@ class ReadingOptions:
     """How a file is read."""
 
     input_format: str | None = _read(
-        "csv, parquet, arrow, xlsx, mtx, npz, fimi, movielens or png; else the file tells."
+        "csv, parquet, arrow, xlsx, mtx, npz, fimi, movielens or png; by default, the format is "
+        "recognized from the file."
     )
     layout: Literal["wide", "triples", "pairs"] | None = _read(
-        "wide: a line per row; triples: row, column, value; pairs: row, column of ones."
+        "wide: one line per row; triples: row, column, value; pairs: the row and column of each "
+        "one."
     )
-    delimiter: str | None = _read("What parts the fields of a line.")
+    delimiter: str | None = _read("The field separator: one character, tab, space or ::.")
     header: bool | None = _read(
-        "Whether the first line holds names.", "--header/--no-header", show_default=False
+        "Whether the first line is a header.", "--header/--no-header", show_default=False
     )
     labels: Literal["yes", "no", "ignore"] | None = _read(
-        "Whether the first column holds names; ignore leaves it out."
+        "Whether the first column holds row labels; ignore leaves that column out."
     )
     columns: str | None = _read(
-        "Which columns hold the triples, by name or by number from 1.",
+        "The columns that hold the triples, by name or by number (from 1).",
         metavar="ROW,COLUMN,VALUE",
     )
     above: str | None = _read(
-        "The values are ratings; those above it are ones. The mean is that of all values.",
+        "Treat the values as ratings: those above this number, or above the mean or median of all "
+        "values, are ones.",
         metavar="mean|median|NUMBER",
     )
     absent: Literal["zero", "missing"] | None = _read(
-        "What entries are that sparse files, pairs, triples or transactions do not name."
+        "How to treat entries that sparse files, pairs, triples or transactions do not list."
     )
     duplicates: Literal["error", "majority"] = _read(
-        "Where one entry is given as both 0 and 1.", default="error"
+        "What to do if an entry is given as both 0 and 1.", default="error"
     )
     ones: str | None = _read(
-        "What ones look like beside 1, true, yes and y, such as ja,x.", metavar="WORD,WORD"
+        "More words for 1, in addition to 1, true, yes and y: for example ja,x.",
+        metavar="WORD,WORD",
     )
     zeros: str | None = _zeros
     missing: str | None = _read(
-        "What missing cells look like beside empty ones, NA and ?, such as -,.,99.",
+        "More words for a missing value, in addition to empty cells, NA and ?: for example -,.,99.",
         metavar="WORD,WORD",
     )
     use: str | None = _read(
-        "The columns of a wide table that are used, by name or by number from 1.",
+        "The columns of a wide table to use, by name or by number (from 1).",
         metavar="COLUMN,COLUMN",
     )
-    drop: str | None = _read("Its columns that are left out.", metavar="COLUMN,COLUMN")
-    index: str | None = _read("The column that holds the names of its rows.", metavar="COLUMN")
+    drop: str | None = _read("The columns of a wide table to leave out.", metavar="COLUMN,COLUMN")
+    index: str | None = _read(
+        "The column of a wide table that holds the row labels.", metavar="COLUMN"
+    )
     encode: str = _read(
-        "Columns that are no 0/1: auto turns categories, numbers and dates into such columns; "
-        "never refuses them; rules such as 'age=40,60;hobby=split:,;zip=category' are about "
-        "single ones.",
+        "How to treat columns that do not hold 0/1 values: auto turns categories, numbers and "
+        "dates into 0/1 columns; never refuses them; rules such as "
+        "'age=40,60;hobby=split:,;zip=category' set the encoding of single columns.",
         metavar="auto|never|RULES", default="auto",
     )  # fmt: skip
 
@@ -164,74 +185,84 @@ def _words(text: str | None) -> list[str] | None:
 
 @dataclass(frozen=True)
 class Completing:
-    """Parameters that a completion alone has."""
+    """Parameters that only a completion has."""
 
     n_layers: str | None = _complete(
         "Number of Boolean layers.", "--layers", "--n-layers", metavar="N|auto",
         show_default="auto",
     )  # fmt: skip
     n_directions: str | None = _complete(
-        "Number of real directions in which rows and columns differ.", "--directions",
+        "Number of real-valued directions in which rows and columns differ.", "--directions",
         "--n-directions", metavar="N|auto", show_default="auto",
     )  # fmt: skip
     n_members: int | None = _complete(
-        "Models whose probabilities are averaged.", "--members", "--n-members", metavar="N", min=1,
-        show_default="16",
+        "Number of models whose probabilities are averaged.", "--members", "--n-members",
+        metavar="N", min=1, show_default="16",
     )  # fmt: skip
 
     def parameters(self) -> dict[str, Any]:
-        """Those that were given."""
+        """Return the parameters that were given."""
         return _given(self)
 
 
 @dataclass(frozen=True)
 class Fitting:
-    """Parameters of the estimator, under their own names."""
+    """Parameters of the estimator, under the names that they have in Python."""
 
     n_components: str = _fit(
         "Number of factors.", "--n-components", "-k", metavar="K|auto", default="auto"
     )
     objective: Literal["errors", "posterior"] | None = _fit(
-        "errors: fewest wrong entries, for what is seen; posterior: probabilities, for what is not."
+        "errors: fewest wrong entries, to describe observed entries; posterior: probabilities, to "
+        "predict unobserved ones."
     )
     false_one_weight: float | None = _fit(
-        "With errors: what a false one costs beside a missed one; inf allows none.",
+        "With --objective errors: the cost of a false one relative to a missed one; inf allows no "
+        "false ones.",
         metavar="W|inf",
     )
-    product: Literal["or", "xor"] | None = _fit("How factors are joined.")
+    product: Literal["or", "xor"] | None = _fit("How the factors are combined.")
     method: Literal["auto", "max-sum", "sum-product"] | None = _fit(
-        "The kind of message passing; this and others of its options choose posterior."
+        "The message-passing algorithm. This option and the other options of message passing "
+        "imply --objective posterior."
     )
-    noise: str | None = _fit("Probability of a flip.", metavar="P|learn")
-    row_prior: str | None = _fit("P(a row has a factor).", metavar="P|learn")
-    column_prior: str | None = _fit("P(a column has a factor).", metavar="P|learn")
-    damping: float | None = _fit("Share of the new message in each step.")
-    max_iter: int | None = _fit("Most iterations of one start.")
-    tol: float | None = _fit("When messages have settled.")
-    n_init: str | None = _fit("Number of starts.", metavar="N|auto")
+    noise: str | None = _fit("Probability that an observed entry is flipped.", metavar="P|learn")
+    row_prior: str | None = _fit("Prior probability that a row has a factor.", metavar="P|learn")
+    column_prior: str | None = _fit(
+        "Prior probability that a column has a factor.", metavar="P|learn"
+    )
+    damping: float | None = _fit("Weight of the new message in each update.")
+    max_iter: int | None = _fit("Maximum number of iterations per start.")
+    tol: float | None = _fit("Convergence tolerance of the messages.")
+    n_init: str | None = _fit("Number of random starts.", metavar="N|auto")
     messages: Literal["auto", "uint8", "float32"] | None = _fit("How messages are stored.")
-    decimation: float | None = _fit("Share of the entries to fix at a time.")
+    decimation: float | None = _fit("Fraction of the factor entries that is fixed in each round.")
     zeros: str | None = _zeros
     checkpoint: str | None = _fit(
-        "Where a long run keeps what it needs to go on after a crash.", metavar="DIRECTORY|URL"
+        "Where a long run saves its state, so that it can continue after a crash.",
+        metavar="DIRECTORY|URL",
     )
     max_memory: str | None = _fit(
-        "Such as 2GiB: what a run may take; messages beyond it are kept in files.",
+        "Memory limit of a run, for example 2GiB; messages that exceed it are kept in files.",
         metavar="SIZE",
     )
-    max_time: float | None = _fit("Seconds after which the best answer so far is written.")
-    random_state: int = _fit("Seed of the starts.", "--seed", "--random-state", default=0)
-    n_jobs: int = _fit("Threads; -1 for all cores.", "--jobs", "--n-jobs", "-j", default=-1)
+    max_time: float | None = _fit(
+        "Time limit in seconds, after which the best answer so far is written."
+    )
+    random_state: int = _fit("Random seed.", "--seed", "--random-state", default=0)
+    n_jobs: int = _fit(
+        "Number of threads; -1 uses all cores.", "--jobs", "--n-jobs", "-j", default=-1
+    )
 
     def parameters(self) -> dict[str, Any]:
-        """The estimator's parameters; those not given keep its defaults."""
+        """Return the parameters of the estimator; those not given keep their defaults."""
         given = _given(self)
-        if self.zeros not in TREATMENTS:  # it says how zeros look
+        if self.zeros not in TREATMENTS:  # it holds words for zeros
             given.pop("zeros", None)
         return given
 
 
-# Parameters that are a number, or a word in its place.
+# Parameters that take a number, or a word instead.
 NUMBER_OR_WORD: dict[str, tuple[type[int] | type[float], str]] = {
     "n_components": (int, "auto"),
     "n_layers": (int, "auto"),
@@ -245,7 +276,7 @@ NUMBER_OR_WORD: dict[str, tuple[type[int] | type[float], str]] = {
 
 
 def _given(group: Completing | Fitting) -> dict[str, Any]:
-    """The options that were given, numbers as numbers."""
+    """Return the options that were given, with numbers converted from text."""
     given = {name: value for name, value in vars(group).items() if value is not None}
     return {
         name: number_or_word(name, value) if name in NUMBER_OR_WORD else value
@@ -254,7 +285,7 @@ def _given(group: Completing | Fitting) -> dict[str, Any]:
 
 
 def number_or_word(name: str, text: str) -> float | str:
-    """The value of a parameter of `NUMBER_OR_WORD`."""
+    """Convert the text of one of the parameters in `NUMBER_OR_WORD`."""
     kind, word = NUMBER_OR_WORD[name]
     if text == word:
         return text
@@ -267,22 +298,26 @@ def number_or_word(name: str, text: str) -> float | str:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where the factors are found, if not here."""
+    """Where the computation runs, if not in this process."""
 
-    scheduler: str | None = _where("A Dask cluster, such as tcp://host:8786.", metavar="ADDRESS")
+    scheduler: str | None = _where(
+        "Use the Dask cluster of this scheduler, for example tcp://host:8786.", metavar="ADDRESS"
+    )
     local_cluster: int | None = _where(
-        "A Dask cluster of N processes on this machine.", metavar="N", min=1
+        "Start a Dask cluster of N processes on this machine.", metavar="N", min=1
     )
 
 
 @dataclass(frozen=True)
 class Keeping:
-    """What else `factorize` and `complete` write, and what they test the model on."""
+    """Files that `factorize` and `complete` also write, and the entries that they hold out."""
 
-    model: Path | None = _write("Write the model here (.npz), for predict and others.")
-    report: Path | None = _write("Write a report here (.html).")
+    model: Path | None = _write(
+        "Save the model to this file (.npz), for predict and other commands."
+    )
+    report: Path | None = _write("Write a report to this file (.html).")
     hold_out: float = _fit(
-        "Share of the entries kept aside to test the probabilities.",
+        "Fraction of the entries to hold out, to test the probabilities.",
         default=0.0, min=0.0, max=0.9,
     )  # fmt: skip
 
@@ -291,23 +326,26 @@ class Keeping:
 class Writing:
     """Where the answer goes."""
 
-    output: Path | None = _write("A file instead of standard output.", "--output", "-o")
-    format: str | None = _write("csv, tsv, parquet, arrow, json, xlsx; else by suffix.")
-    json: bool = _write("For machines, to standard output.", "--json", default=False)
-    quiet: bool = _write("Say nothing.", "--quiet", "-q", default=False)
+    output: Path | None = _write("Write to this file instead of standard output.", "--output", "-o")
+    format: str | None = _write(
+        "csv, tsv, parquet, arrow, json or xlsx; by default, the suffix of the file decides."
+    )
+    json: bool = _write("Write JSON to standard output.", "--json", default=False)
+    quiet: bool = _write("Print no messages.", "--quiet", "-q", default=False)
 
 
 @dataclass(frozen=True)
 class Debugging:
-    """What every command can do besides."""
+    """The option that every command has in addition."""
 
-    debug: bool = _write("Show the traceback of an error.", "--debug", default=False)
+    debug: bool = _write("Show the traceback if there is an error.", "--debug", default=False)
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """Spread arguments that are option groups into single options, for typer to see.
+    """Expand the arguments that are option groups into single options that typer can see.
 
-    Every command also gets the option --debug, which shows where an error comes from.
+    Every command also gets the option --debug, which shows where an error comes from. The lines of
+    each paragraph of the help are joined, so that typer fits them to the width of the terminal.
     """
     options: dict[str, inspect.Parameter] = {}
     groups: dict[str, type] = {}
@@ -325,14 +363,14 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         debug = given.pop("debug")
         fields = {name: _options_of(group) for name, group in groups.items()}
         made = {name: groups[name](**{f: given[f] for f in own}) for name, own in fields.items()}
-        shared = {field for own in fields.values() for field in own}  # some by two groups
+        shared = {field for own in fields.values() for field in own}  # groups may share a field
         given = {name: value for name, value in given.items() if name not in shared} | made
         catch_interruptions()
         try:
             command(**given)
-        except BrokenPipeError:  # the reader of our output went away, as `head` does
+        except BrokenPipeError:  # the reader of our output has ended, as `head` does
             ignore_output()
-        except KeyboardInterrupt:  # typer would end without a word
+        except KeyboardInterrupt:  # typer would end without a message
             typer.echo("boolweave: interrupted", err=True)
             raise typer.Exit(INTERRUPTED) from None
         except Exception:
@@ -342,6 +380,8 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
     run.__signature__ = inspect.Signature(list(options.values()))  # type: ignore[attr-defined]
     run.__annotations__ = {name: option.annotation for name, option in options.items()}
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    run.__doc__ = "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
     return run
 
 

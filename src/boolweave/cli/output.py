@@ -1,4 +1,4 @@
-"""What commands say and write: lines to standard error, tables, JSON, pictures."""
+"""The output of commands: messages on standard error, tables, JSON, pictures."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _BY_SUFFIX = {
 
 
 def talk(message: str, quiet: bool) -> None:
-    """Write a line to standard error, where the answer does not go."""
+    """Write a line to standard error, which is separate from the answer."""
     if not quiet:
         typer.echo(message, err=True)
 
 
 def in_words(writing: Writing) -> bool:
-    """Whether somebody reads the answer: on a terminal, and where no file or format is named."""
+    """Decide whether a person reads the answer: on a terminal, with no file or format named."""
     plain = (writing.output, writing.format, writing.json) == (None, None, False)
     return plain and sys.stdout.isatty()
 
 
 def put_json(answer: object) -> None:
-    """Write one JSON document to standard output; NaN has no place in JSON and becomes null."""
+    """Write one JSON document to standard output; NaN, which JSON does not have, becomes null."""
     typer.echo(json.dumps(_without_nan(answer), ensure_ascii=False))
 
 
@@ -55,7 +55,7 @@ def _without_nan(answer: object) -> object:
 
 
 def check_output(writing: Writing, formats: tuple[str, ...] | None = None) -> str:
-    """Find mistakes in how the answer is to be written before the work is done; its format."""
+    """Check the output options before the work begins, and return the output format."""
     from boolweave.io.write import TABLE_FORMATS
 
     kind = output_format(writing.output, writing.format, formats or TABLE_FORMATS)
@@ -74,7 +74,7 @@ def check_output(writing: Writing, formats: tuple[str, ...] | None = None) -> st
 def output_format(
     output: Path | None, asked: str | None, known: tuple[str, ...], option: str = "--output"
 ) -> str:
-    """The format asked for, or that of the suffix, or CSV; raises where it cannot be written."""
+    """Return the format asked for, or that of the suffix, or CSV; raise if it is not supported."""
     from boolweave.runtime.atomic import is_stream
 
     if asked is not None:
@@ -88,13 +88,13 @@ def output_format(
         suffixes = ", ".join(s for s, kind in _BY_SUFFIX.items() if kind in known)
         raise ValueError(
             f"{option}: expected a name that ends in {suffixes}, got {str(output)!r}; "
-            "rename it or say the format with --format"
+            "rename it or set the format with --format"
         )
     return str(found)
 
 
 def check_folder(output: Path | None, option: str = "--output") -> None:
-    """Refuse a place that cannot be written to, before the work is done."""
+    """Refuse a file that cannot be written, before the work begins."""
     from boolweave.runtime.atomic import is_stream
 
     if output is None:
@@ -105,13 +105,13 @@ def check_folder(output: Path | None, option: str = "--output") -> None:
         return
     folder = Path(os.path.realpath(output) if output.is_symlink() else output).parent
     if not folder.is_dir():
-        raise ValueError(f"{option}: there is no folder {str(folder)!r}; make it first")
+        raise ValueError(f"{option}: there is no folder {str(folder)!r}; create it first")
     if not os.access(folder, os.W_OK):
-        raise ValueError(f"{option}: the folder {str(folder)!r} does not allow writing")
+        raise ValueError(f"{option}: the folder {str(folder)!r} is not writable")
 
 
 def put_answer(writing: Writing, as_json: Callable[[], object], write: Callable[[], None]) -> None:
-    """Write JSON if asked to; and write the answer itself, unless JSON takes its place."""
+    """Write JSON if it is asked for, and the answer itself unless JSON replaces it."""
     if writing.json:
         put_json(as_json())
     if not writing.json or writing.output is not None:
@@ -119,7 +119,7 @@ def put_answer(writing: Writing, as_json: Callable[[], object], write: Callable[
 
 
 def put_table(writing: Writing, kind: str, table: pl.DataFrame, as_json: object = None) -> None:
-    """Write a table as a table or as JSON, which has a line for each row or is `as_json`."""
+    """Write a table, or as JSON: `as_json` if it is given, otherwise one object per row."""
     from boolweave.io.write import write_table
 
     put_answer(
@@ -130,7 +130,7 @@ def put_table(writing: Writing, kind: str, table: pl.DataFrame, as_json: object 
 
 
 def check_picture(path: Path, option: str) -> None:
-    """Find a wrong name before the work is done."""
+    """Check the file name of a picture before the work begins."""
     if path.suffix.lower() not in PICTURES:
         raise ValueError(
             f"{option}: expected a name that ends in .png, .svg or .pdf, got {str(path)!r}"
@@ -139,7 +139,7 @@ def check_picture(path: Path, option: str) -> None:
 
 
 def check_report(path: Path, option: str) -> None:
-    """Find a wrong name or a missing package before the work is done."""
+    """Check the file name of a report and the packages it needs before the work begins."""
     from boolweave.runtime.atomic import is_stream
 
     check_folder(path, option)
@@ -149,13 +149,13 @@ def check_report(path: Path, option: str) -> None:
 
 
 def check_report_packages() -> None:
-    """Find a missing package before the work is done."""
+    """Check that the packages a report needs are installed before the work begins."""
     if find_spec("jinja2") is None:
         raise ValueError("a report needs jinja2: pip install 'boolweave[report]'")
 
 
 def save_picture(figure: Figure, path: Path) -> None:
-    """Write a picture in the format of its name; an old file is replaced when it is whole."""
+    """Write a picture in the format of its suffix; an old file is replaced once it is complete."""
     from boolweave.runtime.atomic import replacing
 
     with replacing(path) as file:

@@ -1,4 +1,4 @@
-"""The process around a command: its streams, its signals, how it ends."""
+"""The process that runs a command: its streams, its signals and its end."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ FAILED = 1
 BAD_INPUT = 2
 INTERRUPTED = 130
 TERMINATED = 143
-# Seconds: programs that pass signals on, such as timeout, send the same one twice.
+# Seconds. Programs that pass signals on, such as timeout, send the same signal twice.
 SAME_INTERRUPTION = 1.0
 
 
 class _Closed(io.BufferedIOBase):
-    """Stands for a standard output that is closed: every attempt to write is an error."""
+    """A stand-in for a closed standard output: every attempt to write is an error."""
 
     def writable(self) -> bool:
         return True
@@ -35,7 +35,7 @@ class _Closed(io.BufferedIOBase):
 
 
 def open_streams() -> None:
-    """Stand in for streams that are closed, so that no other file gets their numbers."""
+    """Replace streams that are closed, so that no other file gets their descriptors."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -46,15 +46,15 @@ def open_streams() -> None:
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Names of files and labels may hold what the encoding cannot; JSON reads it back.
+        # File names and labels may hold characters that the encoding lacks; JSON reads them back.
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
 @contextmanager
 def without_panic_reports() -> Iterator[None]:
-    """Keep to ourselves what a panic in compiled code of polars writes to standard error.
+    """Suppress what a panic in the compiled code of polars writes to standard error.
 
-    The panic itself comes as an exception, and is told in one line like the others.
+    The panic itself arrives as an exception, which is reported in one line like any other.
     """
     sys.stderr.flush()
     own = os.dup(2)
@@ -76,7 +76,8 @@ def without_panic_reports() -> Iterator[None]:
 def catch_interruptions() -> None:
     """Make Ctrl-C an exception, as it usually is in Python, now that a command begins.
 
-    The same Ctrl-C that comes again at once must not end the writing of what was found.
+    If the same Ctrl-C arrives twice in quick succession, the second one must not interrupt the
+    writing of the results.
     """
     if threading.current_thread() is threading.main_thread() and callable(
         signal.getsignal(signal.SIGINT)
@@ -94,7 +95,7 @@ def catch_interruptions() -> None:
 
 
 def end_on_signals() -> None:
-    """Make SIGTERM and SIGHUP end the process as an error does, with everything cleaned up."""
+    """Make SIGTERM and SIGHUP end the process like an error, after cleaning up."""
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
@@ -107,10 +108,10 @@ def _end(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def end_at_once(code: int) -> NoReturn:
-    """End the process without waiting for threads, whose answers nobody wants any more.
+    """End the process without waiting for threads whose answers are no longer needed.
 
-    After Ctrl-C Python might also end by the signal instead of with the exit code, if an extension
-    module saw the interruption first.
+    This also ensures the exit code: after Ctrl-C, Python might otherwise end by the signal if an
+    extension module saw the interruption first.
     """
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
@@ -120,6 +121,6 @@ def end_at_once(code: int) -> NoReturn:
 
 
 def ignore_output() -> None:
-    """Give up standard output, whose reader went away, so that nothing is written at the end."""
+    """Close standard output, whose reader has ended, so that nothing is written at the end."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -1,4 +1,4 @@
-"""What a terminal is told of factors: sentences, a few names, how sure they are."""
+"""Factors on a terminal: sentences with sizes, a few names and how certain each factor is."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ if TYPE_CHECKING:
 
     from boolweave.estimator import BooleanMatrixFactorization
 
-# Factors that a terminal shows.
+# Number of factors that a terminal shows.
 FACTORS_SHOWN = 20
 
 
 class Nouns(NamedTuple):
-    """What rows and columns are, in the plural."""
+    """Plural nouns for the rows and the columns."""
 
     rows: str = "rows"
     columns: str = "columns"
 
 
 def nouns_of(text: str | None) -> Nouns:
-    """The value of --nouns, such as "users,films".
+    """Parse the value of --nouns, such as "users,films".
 
     Examples
     --------
@@ -34,13 +34,13 @@ def nouns_of(text: str | None) -> Nouns:
     names = [name.strip() for name in text.split(",")]
     if len(names) != 2 or not all(names):
         raise ValueError(
-            f"--nouns: expected what rows and columns are, such as users,films, got {text!r}"
+            f"--nouns: expected two words, for rows and columns, such as users,films; got {text!r}"
         )
     return Nouns(*names)
 
 
 def factor_sentences(model: BooleanMatrixFactorization, nouns: Nouns) -> Iterator[str]:
-    """Each factor in words: how large it is, how sure, and who belongs to it."""
+    """Describe each factor: its size, how certain it is, and who belongs to it."""
     from boolweave.recommend import members, some_names
 
     K = len(model.components_)
@@ -54,7 +54,7 @@ def factor_sentences(model: BooleanMatrixFactorization, nouns: Nouns) -> Iterato
         yield f"  {nouns.rows}: {some_names(rows)}"
         yield f"  {nouns.columns}: {some_names(columns)}"
     if K > FACTORS_SHOWN:
-        yield f"{K - FACTORS_SHOWN:,} more factors are not shown; -o writes all to a file."
+        yield f"{K - FACTORS_SHOWN:,} more factors are not shown; -o writes all of them to a file."
     alone = int((model.row_factors_.sum(axis=1) == 0).sum())
     apart = int((model.components_.sum(axis=0) == 0).sum())
     if alone or apart:
@@ -70,7 +70,7 @@ def _again(model: BooleanMatrixFactorization, k: int) -> str:
         return ""
     share = float(stability[k])
     how = "every search" if share == 1 else f"{share:.0%} of the searches"
-    return f"; found again in {how}"
+    return f"; found in {how}"
 
 
 def _without(model: BooleanMatrixFactorization, k: int) -> str:
@@ -81,7 +81,7 @@ def _without(model: BooleanMatrixFactorization, k: int) -> str:
 
 
 def _count(names: tuple[str, ...], noun: str) -> str:
-    """How many there are; a single one of a regular plural loses its s."""
+    """Write the number of names and the noun; a regular plural loses its s if there is one."""
     if len(names) == 1 and noun.endswith("s"):
         return f"1 {noun.removesuffix('s')}"
     return f"{len(names):,} {noun}"

@@ -41,7 +41,8 @@ RANKING = {
     "map": ("MAP@{top}", ".3f"),
 }
 
-# Who wins is said by these: whether probabilities can be trusted, and how many entries are right.
+# The measures that decide who wins: whether probabilities can be trusted, and how many entries are
+# right.
 JUDGED = ("log_loss", "accuracy")
 
 
@@ -54,57 +55,63 @@ def compare(
         typer.Option(
             min=2,
             show_default="5",
-            help="Parts of the entries; each is predicted from the rest, or from those before it.",
+            help="Number of folds; each is predicted from the others, or from those before it.",
         ),
     ] = None,
     split: Annotated[
         Literal["entries", "last", "time"],
         typer.Option(
-            help="What is predicted: entries at random; the last ones of each row; or periods of "
-            "time, each from all that came before it."
+            help="Which entries are predicted: random ones; the last ones of each row; or periods "
+            "of time, each from everything before it."
         ),
     ] = "entries",
     times: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMN",
-            help="For last and time: the column of times of triples, by name or number from 1.",
+            help="For --split last and time: the column of triples that holds the times, by name "
+            "or by number (from 1).",
         ),
     ] = None,
     per_row: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="N", show_default="1", help="Entries of a row that last hides."
+            min=1,
+            metavar="N",
+            show_default="1",
+            help="Number of entries of each row that --split last hides.",
         ),
     ] = None,
     only: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Some of the methods, by name, with commas.")
+        str | None,
+        typer.Option(metavar="A,B", help="Only these methods, by name, separated by commas."),
     ] = None,
     ranking: Annotated[
         bool,
-        typer.Option("--ranking", help="Show how well the entries of each row are ranked, too."),
+        typer.Option("--ranking", help="Also show how well the entries of each row are ranked."),
     ] = False,
     top: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Entries of each row that a ranking shows.")
+        int, typer.Option(min=1, metavar="N", help="Number of entries of each row in a ranking.")
     ] = 10,
     picture: Annotated[
         Path | None,
         typer.Option(
-            help="Draw the comparison here: .png, .svg or .pdf.", rich_help_panel="Output"
+            help="Draw the comparison to this file: .png, .svg or .pdf.", rich_help_panel="Output"
         ),
     ] = None,
     reading: ReadingOptions,
     fitting: Fitting,
 ) -> None:
-    """Compare with other methods, each on all folds of this table.
+    """Compare boolweave with other methods by cross-validation on a table.
 
-    Every entry is predicted once, from those of the other folds; --split chooses entries by time
-    instead. The table shows means over the folds and their standard errors, the best of each column
-    in bold; below it stands who wins by log-loss and by accuracy, by how much, and whether that is
-    more than chance. ECE, the expected calibration error, is the mean gap between probability and
-    frequency; MB is what a method took on top of the data. --ranking adds precision, recall, nDCG
-    and MAP of the N held-out entries of each row with the highest probabilities; files and --json
-    always have them. With --split last, standard errors come from leaving out groups of rows.
+    Every entry is predicted once, from the entries of the other folds; --split chooses entries by
+    time instead. The table shows means over the folds and their standard errors, with the best of
+    each column in bold. The lines below it say which method wins by log-loss and by accuracy, by
+    how much, and whether the difference is more than chance. ECE is the expected calibration error,
+    the mean gap between probability and frequency; MB is the memory that a method used in addition
+    to the data. --ranking adds precision, recall, nDCG and MAP of the N held-out entries of each
+    row with the highest probabilities; files and --json always contain them. With --split last,
+    standard errors are computed by leaving out groups of rows.
 
     Example: boolweave compare votes.csv --folds 5 --picture votes.png
     """
@@ -121,7 +128,7 @@ def compare(
     methods = list(METHODS) if only is None else [name.strip() for name in only.split(",")]
     given = fitting.parameters()
     if {"method", "checkpoint"} & set(given):
-        raise ValueError("compare runs every method: --method and --checkpoint have no place here")
+        raise ValueError("compare runs every method: leave out --method and --checkpoint")
     _check_split(split, times, folds, per_row)
     contents = read_input(source, reading, writing.quiet, absent="missing", times=times)
     splits, what = _splits(contents, split, folds or N_FOLDS, per_row or 1)
@@ -152,7 +159,7 @@ def compare(
         _print_table(rows, COLUMNS, f"{contents.name}, {what}")
         if ranking:
             headed = {key: (heading.format(top=top), f) for key, (heading, f) in RANKING.items()}
-            _print_table(rows, headed, "\nhow the held-out entries of each row are ranked")
+            _print_table(rows, headed, "\nranking of the held-out entries of each row")
         for number, verdict in enumerate(verdicts):
             typer.echo(f"{'' if number else chr(10)}{verdict}.")
     if picture is not None:
@@ -160,25 +167,25 @@ def compare(
         save_picture(found.plot(title), picture)
         talk(f"picture: {picture}", writing.quiet)
     if not found.folds:
-        raise ValueError("no method finished; see above")
+        raise ValueError("no method finished; the reasons are above")
 
 
 def _check_split(split: str, times: str | None, folds: int | None, per_row: int | None) -> None:
     """Refuse options that do not fit together, before anything is read."""
     if split == "entries" and times is not None:
-        raise ValueError("--times is for --split last and --split time; add one or leave it out")
+        raise ValueError("--times needs --split last or --split time; add one or leave out --times")
     if split != "entries" and times is None:
         raise ValueError(f"--split {split} needs the column of times: name it with --times")
     if split == "last" and folds is not None:
         raise ValueError("--split last is a single split: leave out --folds")
     if split != "last" and per_row is not None:
-        raise ValueError("--per-row is for --split last; add it or leave it out")
+        raise ValueError("--per-row needs --split last; add it or leave out --per-row")
 
 
 def _splits(
     contents: Reading, split: str, folds: int, per_row: int
 ) -> tuple[list[Split] | None, str]:
-    """What is hidden in turn, None for folds at random; and what to call it."""
+    """Return the splits, or None for random folds, and a name for them."""
     from boolweave.data.splits import folds_by_time, hide_last
 
     seen, times = contents.observations.to_local(), contents.times
@@ -187,7 +194,7 @@ def _splits(
     if split == "time":
         return list(
             folds_by_time(seen, times, folds)
-        ), f"{folds} periods, each from those before it"
+        ), f"{folds} periods, each predicted from those before it"
     hidden = "entry" if per_row == 1 else f"{per_row} entries"
     return [hide_last(seen, times, per_row)], f"the last {hidden} of each row"
 
@@ -219,7 +226,7 @@ def _cell(row: dict[str, Any], measure: str, form: str) -> str:
 
 @contextmanager
 def _progress(total: int, quiet: bool) -> Iterator[OnFold | None]:
-    """A bar over methods and folds, on a terminal only."""
+    """Show a progress bar over methods and folds, on a terminal only."""
     if quiet or not sys.stderr.isatty():
         yield None
         return

@@ -1,4 +1,4 @@
-"""The command cover: the fewest factors that cover the ones of a table, such as roles."""
+"""The command `boolweave cover`: the fewest factors, such as roles, that cover a table's ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from boolweave.covering.matrix import Matrix
     from boolweave.covering.result import Cover
 
-# Names of a role, and roles and entries, that a terminal shows.
+# How many names of a role, and how many roles and entries, a terminal shows.
 NAMES_SHOWN = 8
 ROLES_SHOWN = 20
 ENTRIES_SHOWN = 20
@@ -42,40 +42,41 @@ def cover(
     *,
     writing: Writing,
     coverage: Annotated[
-        float, _option(help="The least share of the ones that is covered.")
+        float, _option(help="Fraction of the ones that must be covered.")
     ] = 1.0,
     false_ones: Annotated[
-        str, _option(help="The most zeros that may be covered; a share of the ones if it has a "
-                     "decimal point.", metavar="N|SHARE")
+        str, _option(help="Maximum number of zeros that may be covered; a number with a decimal "
+                     "point is a fraction of the ones.", metavar="N|SHARE")
     ] = "0",
     n_components: Annotated[
-        int | None, _option("--n-components", "-k", min=1, help="The most roles; if they are too "
-                            "few, as many ones as possible are covered.")
+        int | None, _option("--n-components", "-k", min=1, help="Maximum number of roles; if they "
+                            "are too few, as many ones as possible are covered.")
     ] = None,
     fixed: Annotated[
-        Path | None, _option(help="A file of roles that must be among them: a line of zeros and "
-                             "ones for each, or pairs of role and column.", metavar="FILE")
+        Path | None, _option(help="A file of roles that the cover must contain: one line of zeros "
+                             "and ones for each, or pairs of role and column.", metavar="FILE")
     ] = None,
     max_rows: Annotated[
-        int | None, _option(min=1, help="The most rows of a role that is found.")
+        int | None, _option(min=1, help="Maximum number of rows of a new role.")
     ] = None,
     max_columns: Annotated[
-        int | None, _option(min=1, help="The most columns of a role that is found.")
+        int | None, _option(min=1, help="Maximum number of columns of a new role.")
     ] = None,
-    seed: Annotated[int, _option("--seed", "--random-state", help="Seed of the search.")] = 0,
+    seed: Annotated[int, _option("--seed", "--random-state", help="Random seed.")] = 0,
     changes: Annotated[
-        Path | None, _write(help="Write here who loses and who gains what.")
+        Path | None, _write(help="Write to this file which rows lose and gain which columns.")
     ] = None,
     curve: Annotated[
-        Path | None, _write(help="Write here what the first 1, 2, ... roles cover.")
+        Path | None, _write(help="Write to this file how much the first 1, 2, ... roles cover.")
     ] = None,
-    report: Annotated[Path | None, _write(help="Write a report here (.html).")] = None,
+    report: Annotated[Path | None, _write(help="Write a report to this file (.html).")] = None,
     reading: ReadingOptions,
 ) -> None:  # fmt: skip
-    """Find the fewest factors that cover all ones of a table, such as roles of users.
+    """Find the fewest factors, such as roles of users, that cover all ones of a table.
 
-    Writes a line for each member of each role: role, axis, label; on a terminal, sentences. What
-    sparse files, pairs, triples or transactions do not name is a zero here.
+    The answer has one line for each member of each role: role, axis, label. On a terminal, it
+    consists of sentences. Entries that sparse files, pairs, triples or transactions do not list are
+    treated as zeros.
 
     Example: boolweave cover grants.csv --changes changes.csv
     """
@@ -89,7 +90,9 @@ def cover(
     if report is not None:
         check_report(report, "--report")
     false = _number(false_ones)
-    from boolweave.covering.covering import find_cover  # only now: it takes a second or two
+    from boolweave.covering.covering import (
+        find_cover,
+    )  # late: it takes a second or two
     from boolweave.covering.wanted import Wanted
 
     matrix = _read(source, reading, writing.quiet)
@@ -134,7 +137,7 @@ def _number(text: str) -> float:
 
 
 def _read(source: str, how: ReadingOptions, quiet: bool) -> Matrix:
-    """The table; of files that list entries, only those are kept, and the others are zeros."""
+    """Read the table; in files that list entries, the entries that are not listed are zeros."""
     from boolweave.covering.matrix import Matrix
 
     are_zeros = how.absent != "missing"
@@ -150,7 +153,7 @@ def _read(source: str, how: ReadingOptions, quiet: bool) -> Matrix:
 
 
 def _fixed(path: Path) -> object:
-    """The fixed factors, with the names of their columns."""
+    """Read the fixed factors, with the names of their columns."""
     return read_input(str(path), ReadingOptions(), True).observations.to_local()
 
 
@@ -165,7 +168,7 @@ def _names(found: Cover) -> tuple[list[str], list[str]]:
 
 
 def _roles(found: Cover) -> list[tuple[list[str], list[str]]]:
-    """The names of the rows and of the columns of each role."""
+    """Return the names of the rows and of the columns of each role."""
     import numpy as np
 
     rows, columns = _names(found)
@@ -179,7 +182,7 @@ def _roles(found: Cover) -> list[tuple[list[str], list[str]]]:
 
 
 def _members(found: Cover) -> pl.DataFrame:
-    """A line for each member of each role."""
+    """Return a table with one line for each member of each role."""
     import polars as pl
 
     lines = [
@@ -193,7 +196,7 @@ def _members(found: Cover) -> pl.DataFrame:
 
 
 def _changes(found: Cover) -> pl.DataFrame:
-    """A line for each one that is missed, which its row loses, and each false one."""
+    """Return a table with one line for each missed one, which its row loses, and each false one."""
     import polars as pl
 
     rows, columns = _names(found)
@@ -207,7 +210,7 @@ def _changes(found: Cover) -> pl.DataFrame:
 
 
 def _curve(found: Cover) -> pl.DataFrame:
-    """What the first roles cover, a line for each number of them."""
+    """Return a table of how much the first roles cover, with one line for each number of roles."""
     import polars as pl
 
     K = int(found.cost or 0)
@@ -249,19 +252,19 @@ def _in_sentences(found: Cover) -> list[str]:
         lines.append(f"  {who} {found.curve[k]:.1%} of the ones.")
     if len(roles) > ROLES_SHOWN:
         lines.append(
-            f"{len(roles) - ROLES_SHOWN} more roles are not shown; -o writes all to a file."
+            f"{len(roles) - ROLES_SHOWN} more roles are not shown; -o writes all of them to a file."
         )
     changes = _changes(found)
     for row, what, column in changes.head(ENTRIES_SHOWN).iter_rows():
         lines.append(f"{row} {what} {column}.")
     if len(changes) > ENTRIES_SHOWN:
         more = len(changes) - ENTRIES_SHOWN
-        lines.append(f"{more} more changes are not shown; --changes writes all to a file.")
+        lines.append(f"{more} more changes are not shown; --changes writes all of them to a file.")
     return lines
 
 
 def _some(names: list[str], what: str) -> str:
-    """How many, and the first of them by name."""
+    """Write how many names there are, and list the first of them."""
     from boolweave.io.files import listed
 
     if not names:
@@ -278,7 +281,7 @@ def _summary(found: Cover) -> str:
     if n_roles == bound:
         words += "; no cover has fewer roles"
     elif bound > n_roles:
-        words += f"; what was asked for takes at least {bound:,} roles"
+        words += f"; the cover that was asked for needs at least {bound:,} roles"
     elif bound > 1:
         words += f"; no cover has fewer than {bound:,} roles"
     return words

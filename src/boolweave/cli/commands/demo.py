@@ -1,4 +1,4 @@
-"""The command `boolweave demo`: votes of the Senate, hidden and completed."""
+"""The command `boolweave demo`: votes of the US Senate are hidden and filled in again."""
 
 from __future__ import annotations
 
@@ -28,26 +28,28 @@ PARTY_COLOURS = {"Democrat": "#3b6fb6", "Republican": "#c8443a", "Independent": 
 NAMES_SHOWN = 6
 OFFSETS, COMPLETION = "offsets alone", "boolweave completion"
 
-# The completion is given its size, which makes the demo quick; to choose it would bring a little.
+# The size of the completion is fixed, which makes the demo quick; choosing it would gain little.
 SIZE: dict[str, Any] = {"n_directions": 2, "n_layers": 4, "n_components": 4, "n_members": 8}
 
 
 def demo(
     *,
-    seed: Annotated[int, typer.Option(help="Seed of what is hidden and of the starts.")] = 0,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 for all cores.")] = -1,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", help="Number of threads; -1 uses all cores.")
+    ] = -1,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Where the picture goes: .png, .svg or .pdf.")
+        Path, typer.Option("--output", "-o", help="File of the picture: .png, .svg or .pdf.")
     ] = Path("boolweave-demo.png"),
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the figures only.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="For machines, without a picture.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the figures.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Write JSON, without a picture.")] = False,
 ) -> None:
-    """Complete hidden votes of the 107th US Senate.
+    """Predict hidden votes of the 107th US Senate.
 
-    Hides 80% of the votes, fills them in from the rest, and prints how many of the hidden ones were
-    right, how many of the yeas were found, how many nays were taken for yeas, and the log-loss of
-    the probabilities, beside two simple rules; then a few Boolean factors in words. Draws a picture
-    where matplotlib is installed.
+    The demo hides 80% of the votes, fills them in from the rest, and compares three models with
+    always predicting the majority. It prints how many of the hidden votes were right, how many of
+    the yeas were found, how many nays were taken for yeas, and the log-loss of the probabilities.
+    Then it describes a few Boolean factors, and draws a picture if matplotlib is installed.
 
     Example: boolweave demo --seed 1 -o senate.png
     """
@@ -66,7 +68,7 @@ def demo(
     kept, rows, columns, values = votes.hide(HIDDEN_SHARE, random_state=seed)
     talk.print(
         f"The 107th Senate: {votes.n_rows} roll calls x {votes.n_columns} senators, "
-        f"{votes.n_observed} votes. {len(values)} are hidden, {kept.n_observed} stay."
+        f"{votes.n_observed} votes. {len(values)} are hidden, {kept.n_observed} remain."
     )
     factors = _find_factors(kept, seed, jobs)
     completion = BooleanCompletion(**SIZE, n_jobs=jobs, random_state=seed).fit(kept)
@@ -92,15 +94,15 @@ def demo(
     if not quiet:
         gain = (figures[COMPLETION].accuracy or 0.0) - (figures[OFFSETS].accuracy or 0.0)
         page.print(
-            f"\nThe completion has {100 * gain:.1f} points more of the hidden votes right than "
-            f"offsets alone. Its model: {completion.ensemble_.name}."
+            f"\nThe completion gets {100 * gain:.1f} percentage points more of the hidden votes "
+            f"right than offsets alone. Its model: {completion.ensemble_.name}."
         )
         _print_factors(page, factors, senate)
     if find_spec("matplotlib") is not None:
         _draw(factors, completion, senate, output)
         talk.print(f"Picture: {output}", markup=False)
     else:
-        talk.print("No picture: install matplotlib, pip install 'boolweave[plot]'", markup=False)
+        talk.print("No picture: it needs matplotlib, pip install 'boolweave[plot]'", markup=False)
     talk.print(f"Data: {senate.citation}", style="dim")
 
 
@@ -108,7 +110,7 @@ def demo(
 
 
 def _find_factors(kept: Observations, seed: int, jobs: int) -> BooleanMatrixFactorization:
-    """The number of factors with the highest log-posterior; the hidden votes are not looked at."""
+    """Fit the number of factors with the highest log-posterior, without using the hidden votes."""
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
@@ -133,7 +135,7 @@ def _print_figures(page: Console, figures: dict[str, Agreement], losses: dict[st
     from rich.table import Table
 
     best = max(found.accuracy or 0.0 for found in figures.values())
-    table = Table(title="Hidden votes that were right", title_justify="left", box=None)
+    table = Table(title="Predictions of the hidden votes", title_justify="left", box=None)
     table.add_column("rule")
     for heading in ("right", "yeas found", "false yeas", "log-loss"):
         table.add_column(heading, justify="right")
@@ -148,13 +150,15 @@ def _print_figures(page: Console, figures: dict[str, Agreement], losses: dict[st
 
 
 def _print_factors(page: Console, model: BooleanMatrixFactorization, senate: Dataset) -> None:
-    """Each factor in words: whose it is, which senators, which roll calls."""
+    """Describe each factor: its party, its senators and its roll calls."""
     from boolweave.recommend import members, some_names
 
     X, Y = model.row_log_odds_ > 0, model.components_ > 0
     parties, labels = senate.column_groups, senate.observations.column_labels
     assert parties is not None and labels is not None
-    page.print("\n[bold]The factors[/bold]: senators who say yea together, and to what")
+    page.print(
+        "\n[bold]The factors[/bold]: senators who vote yea together, and on which roll calls"
+    )
     for k in range(len(Y)):
         counts = {
             party: (int(Y[k, parties == party].sum()), int((parties == party).sum()))
@@ -164,18 +168,18 @@ def _print_factors(page: Console, model: BooleanMatrixFactorization, senate: Dat
         counted = ", ".join(f"{n} of {all_} {party}s" for party, (n, all_) in counts.items())
         page.print(f"  {int(Y[k].sum())} senators: {counted}")
         senators = members(model, k, "column")
-        page.print(f"  most surely {', '.join(senators[:NAMES_SHOWN])}", markup=False)
+        page.print(f"  most certain: {', '.join(senators[:NAMES_SHOWN])}", markup=False)
         minority = [p for p in PARTIES if 0 < counts[p][0] <= 0.5 * counts[p][1]]
         if len(minority) == 1:
             crossed = some_names(tuple(labels[Y[k] & (parties == minority[0])].tolist()))
-            page.print(f"  from the other side {crossed}", markup=False)
+            page.print(f"  from the other party: {crossed}", markup=False)
         calls = [name.removeprefix("roll call ") for name in members(model, k, "row")]
         alone = int((X[:, k] & (X.sum(axis=1) == 1)).sum())
         page.print(
-            f"  say yea in {len(calls)} roll calls, in {alone} of them without another "
-            f"factor; most surely in numbers {', '.join(calls[:NAMES_SHOWN])}"
+            f"  vote yea in {len(calls)} roll calls, in {alone} of them without another "
+            f"factor; most certain: numbers {', '.join(calls[:NAMES_SHOWN])}"
         )
-    page.print(f"\nNo factor says yea in {int((~X.any(axis=1)).sum())} roll calls.\n")
+    page.print(f"\nNo factor votes yea in {int((~X.any(axis=1)).sum())} roll calls.\n")
 
 
 def _side(counts: dict[str, tuple[int, int]]) -> str:
@@ -191,7 +195,7 @@ def _draw(
     factors: BooleanMatrixFactorization, completion: BooleanCompletion, senate: Dataset,
     output: Path,
 ) -> None:  # fmt: skip
-    """Votes that were shown, completed and all, ordered by the factors."""
+    """Draw the visible, the completed and the true votes, ordered by the factors."""
     import numpy as np
 
     from boolweave.completion.answers.dense import row_probabilities
@@ -202,7 +206,7 @@ def _draw(
     chances = row_probabilities(completion.ensemble_, np.arange(shown.n_rows))
     figure = plot_tiles(
         {
-            f"what was shown: {1 - HIDDEN_SHARE:.0%} of the votes": shown.to_dense(),
+            f"visible: {1 - HIDDEN_SHARE:.0%} of the votes": shown.to_dense(),
             "completed": (chances > 0.5).astype(np.uint8),
             "all votes": senate.observations.to_dense(),
         },
@@ -211,7 +215,7 @@ def _draw(
         title="The 107th Senate, completed from a fifth of its votes",
         row_name="roll calls",
         column_name="senators",
-        value_names=("yea", "nay", "not seen"),
+        value_names=("yea", "nay", "hidden"),
         column_groups=senate.column_groups,
         group_colours=PARTY_COLOURS,
     )

@@ -1,4 +1,4 @@
-"""The command `boolweave explore`: factors on a page, with their number as a slider."""
+"""The command `boolweave explore`: a page of factors with a slider for their number."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from boolweave.cli.process import end_at_once
 if TYPE_CHECKING:
     from boolweave.estimator import BooleanMatrixFactorization
 
-# Seconds that a fit takes at most, unless --max-time says another number.
+# Time limit of a fit in seconds, unless --max-time sets another.
 PATIENCE = 20.0
 
 
@@ -24,21 +24,21 @@ def explore(
     source: Source,
     *,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Where the page is served; 0 is any free port.")
+        int, typer.Option(min=0, max=65535, help="Port of the page; 0 means any free port.")
     ] = 0,
     browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Whether to open it in the browser.")
+        bool, typer.Option("--browser/--no-browser", help="Whether to open the page in a browser.")
     ] = True,
     quiet: Quiet = False,
     reading: ReadingOptions,
     fitting: Fitting,
 ) -> None:
-    """Look at the factors of a table in the browser, and try other numbers of them.
+    """View the factors of a table in the browser, and try other numbers of factors.
 
-    Shows the page that --report of factorize writes, with a slider for the number of factors. The
-    page is served by this computer to this computer alone; its address, which is printed, holds a
-    token that nobody else knows. Ctrl-C ends it. A fit ends after 20 seconds with the best factors
-    so far, unless --max-time says another number.
+    The page is the one that factorize --report writes, with a slider for the number of factors. It
+    is served to this computer only, and its address, which is printed, contains a secret token.
+    Ctrl-C stops the server. A fit ends after 20 seconds with the best factors so far, unless
+    --max-time sets another limit.
 
     Example: boolweave explore votes.csv
     """
@@ -46,7 +46,7 @@ def explore(
 
     check_report_packages()
     if fitting.checkpoint is not None:
-        raise ValueError("explore fits again and again: --checkpoint has no place here")
+        raise ValueError("explore fits repeatedly: leave out --checkpoint")
     fitting = replace(fitting, max_time=PATIENCE if fitting.max_time is None else fitting.max_time)
     contents = read_input(
         source, reading, quiet, max_memory=fitting.max_memory,
@@ -66,7 +66,7 @@ def explore(
     limit, title = float(fitting.max_time or PATIENCE), Path(contents.name).name
     server = Server(Explorer(first, fit, limit, title), port)
     typer.echo(server.url)
-    talk("the page is there until Ctrl-C", quiet)
+    talk("press Ctrl-C to stop the server", quiet)
     if browser:
         import webbrowser
 
@@ -75,4 +75,4 @@ def explore(
         server.serve_forever()
     except KeyboardInterrupt:
         talk("stopped", quiet)
-        end_at_once(0)  # also where a fit is going on
+        end_at_once(0)  # even if a fit is running

@@ -1,4 +1,4 @@
-"""What `complete` writes, in pieces of rows: it need not be in memory as a whole."""
+"""The output of `complete`, in blocks of rows, so that it need not fit into memory as a whole."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 Number = TypeVar("Number", bound=np.generic)
 
-# Entries that are written at a time. A table takes time for each column of each piece, and those
-# of a prediction are smaller.
+# Number of entries that are written at a time. Every block costs time for each of its columns, and
+# the blocks of a prediction are smaller.
 PIECE = 1 << 20
 
-# Bytes of a line about one missing entry.
+# Number of bytes of a line about one missing entry.
 LINE = 48
 
 
 def values(fitted: Model, seen: Observations, denoise: bool) -> Iterator[NDArray[np.uint8]]:
-    """Decoded values, (some rows, N) at a time; what was observed stays, unless `denoise`."""
+    """Yield decoded values, (some rows, N) at a time; observed ones stay unless `denoise`."""
     start = 0
     for matrix in _joined(value for _, value in _decoded(fitted)):
         if not denoise:
@@ -48,7 +48,7 @@ def values(fitted: Model, seen: Observations, denoise: bool) -> Iterator[NDArray
 def write_table_again(
     fitted: Model, contents: Reading, output: Path | None, kind: str, denoise: bool, mark: bool
 ) -> None:
-    """The table that came in, its holes filled."""
+    """Write the input table with its missing entries filled in."""
     from boolweave.io.tables.origin import encoded_frames
     from boolweave.io.tables.rewriting import write_again
 
@@ -64,13 +64,13 @@ def write_table_again(
 
 
 def probabilities(fitted: Model) -> Iterator[NDArray[np.float64]]:
-    """P(o = 1), (some rows, N) at a time."""
+    """Yield P(o = 1), (some rows, N) at a time."""
     for matrix in _joined(chance for _, chance in _chances(fitted)):
         yield matrix.round(6)
 
 
 def holes(fitted: Model, seen: Observations) -> Iterator[pl.DataFrame]:
-    """A line for each entry that was missing: row, column, value, probability."""
+    """Yield tables with a line for each missing entry: row, column, value, probability."""
     import polars as pl
 
     from boolweave.io.write import column_names, row_names
@@ -91,9 +91,9 @@ def holes(fitted: Model, seen: Observations) -> Iterator[pl.DataFrame]:
 
 
 def check_size(seen: Observations, kind: str, what: str, max_memory: str | None) -> None:
-    """Refuse before the work is done what would be more than --max-memory when it is written.
+    """Refuse, before the work begins, an output that would take more memory than --max-memory.
 
-    Text is written piece by piece, other formats as a whole.
+    Text is written block by block, other formats as a whole.
     """
     from boolweave.fit.memory import check_answer, in_bytes
 
@@ -102,12 +102,12 @@ def check_size(seen: Observations, kind: str, what: str, max_memory: str | None)
     shape, itemsize = seen.shape, 8 if what == "probabilities" else 1
     if what == "both":
         shape, itemsize = (seen.n_rows * seen.n_columns - seen.n_observed, 4), LINE // 4
-    remedy = "write CSV, of which only a piece is in memory at a time, or raise --max-memory"
+    remedy = "write CSV, which is kept in memory only in part, or raise --max-memory"
     check_answer(shape, itemsize, f"the output as {kind}", remedy, in_bytes(max_memory))
 
 
 def _decoded(fitted: Model) -> Iterator[tuple[slice, Bits]]:
-    """Values of all entries, some rows at a time."""
+    """Yield the values of all entries, some rows at a time."""
     if isinstance(fitted, BooleanMatrixFactorization):
         yield from fitted.result_.predict_rows()
     else:
@@ -115,7 +115,7 @@ def _decoded(fitted: Model) -> Iterator[tuple[slice, Bits]]:
 
 
 def _chances(fitted: Model) -> Iterator[tuple[slice, Chances]]:
-    """P(o = 1) of all entries, some rows at a time."""
+    """Yield P(o = 1) of all entries, some rows at a time."""
     if isinstance(fitted, BooleanMatrixFactorization):
         yield from fitted.result_.predict_proba_rows()
     else:
@@ -123,7 +123,7 @@ def _chances(fitted: Model) -> Iterator[tuple[slice, Chances]]:
 
 
 def _both(fitted: Model) -> Iterator[tuple[slice, Bits, Chances]]:
-    """Values and probabilities together."""
+    """Yield values and probabilities together."""
     if isinstance(fitted, BooleanMatrixFactorization):
         for (piece, value), (_, chance) in zip(_decoded(fitted), _chances(fitted), strict=True):
             yield piece, value, chance
@@ -133,7 +133,7 @@ def _both(fitted: Model) -> Iterator[tuple[slice, Bits, Chances]]:
 
 
 def _joined(pieces: Iterable[NDArray[Number]]) -> Iterator[NDArray[Number]]:
-    """Join pieces of rows to larger ones, of about PIECE entries."""
+    """Join blocks of rows into larger ones, of about PIECE entries."""
     waiting: list[NDArray[Number]] = []
     for piece in pieces:
         waiting.append(piece)
@@ -145,7 +145,7 @@ def _joined(pieces: Iterable[NDArray[Number]]) -> Iterator[NDArray[Number]]:
 
 
 def _observed(seen: Observations, piece: slice) -> tuple[Integers, Integers, NDArray[np.uint8]]:
-    """Row, counted from the first of the piece, column and value of its observed entries."""
+    """Return row (relative to the block), column and value of the observed entries of a block."""
     per_row = np.diff(seen.indptr[piece.start : piece.stop + 1])
     own = slice(seen.indptr[piece.start], seen.indptr[piece.stop])
     return np.repeat(np.arange(len(per_row)), per_row), seen.indices[own], seen.values[own]

@@ -1,4 +1,4 @@
-"""The commands that find factors: factorize, complete; and info."""
+"""The commands that fit models, factorize and complete, and the command info."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from boolweave.io.cells import Seen
 
 
-# Labels that `info` shows.
+# Number of labels that `info` shows.
 EXAMPLES = 3
 
 
@@ -50,7 +50,7 @@ def factorize(
     *,
     writing: Writing,
     full: Annotated[
-        bool, typer.Option("--full", help="List everyone, not only the members of factors.")
+        bool, typer.Option("--full", help="List all rows and columns, not only members of factors.")
     ] = False,
     nouns: NounsOption = None,
     keeping: Keeping,
@@ -58,11 +58,11 @@ def factorize(
     fitting: Fitting,
     where: Cluster,
 ) -> None:
-    """Find the factors behind a table: who belongs together, and in what.
+    """Find the Boolean factors of a table: groups of rows that share a set of columns.
 
     The factors are those with the fewest wrong entries, unless --objective says otherwise. On a
-    terminal they are told in sentences. To a file or a pipe goes a line for each member of each
-    factor: factor, axis, label, probability.
+    terminal, they are described in sentences. A file or a pipe gets one line for each member of
+    each factor: factor, axis, label, probability.
 
     Example: boolweave factorize votes.csv -k 3 --model votes.npz --report votes.html
     """
@@ -111,19 +111,20 @@ def complete(
     fill: Annotated[
         Literal["values", "probabilities", "both"],
         typer.Option(
-            help="values: the table without holes; probabilities: P(observing 1) of each entry; "
-            "both: a line for each entry that was missing."
+            help="values: the completed table; probabilities: the probability that each entry is "
+            "1; both: one line for each missing entry."
         ),
     ] = "values",
     denoise: Annotated[
         bool,
-        typer.Option("--denoise", help="Replace observed entries too where the model differs."),
+        typer.Option("--denoise", help="Also replace observed entries that the model contradicts."),
     ] = False,
     mark: Annotated[
         bool,
         typer.Option(
             "--mark/--no-mark",
-            help="Say what was filled in a last column, or with a colour in a workbook.",
+            help="Mark the filled-in entries, in an additional last column or by colour in a "
+            "workbook.",
         ),
     ] = True,
     keeping: Keeping,
@@ -132,15 +133,16 @@ def complete(
     fitting: Fitting,
     where: Cluster,
 ) -> None:
-    """Fill the holes of a table.
+    """Fill in the missing entries of a table.
 
-    Observed entries stay as they are, and a wide table is written as it came: with its delimiter,
-    its names, its words for yes and no, and its other columns. What sparse files do not name is
-    missing here.
+    Observed entries stay as they are, and a wide table keeps its form: its delimiter, its names,
+    its words for yes and no, and its other columns. Entries that sparse files do not list are
+    treated as missing.
 
-    The model has an offset for each row and column, directions, and Boolean layers of -k factors
-    each, as far as they help to predict entries that are held out. An option that only a Boolean
-    factorization has, such as --method, --noise, --product or --objective, chooses that instead.
+    The model has an offset for each row and column, and the directions and Boolean layers of -k
+    factors that improve the prediction of held-out entries. Options that only a Boolean
+    factorization has, such as --method, --noise, --product or --objective, fit a factorization
+    instead.
 
     Example: boolweave complete votes.csv -o completed.csv --report votes.html
     """
@@ -184,15 +186,15 @@ def complete(
 def _completing_with(
     fitting: Fitting, completing: Completing, quiet: bool, where: Cluster
 ) -> Callable[[Seen], Model]:
-    """What `complete` fits: a completion, or factors if an option says so that only they have."""
+    """Choose what `complete` fits: factors if an option that only they have is given."""
     from boolweave.functions import only_in_factorization
 
     of_factors, of_completion = only_in_factorization(fitting.parameters()), completing.parameters()
     if of_factors and of_completion:
         names = [f"--{name.replace('_', '-')}" for name in (of_factors[0], min(of_completion))]
         raise ValueError(
-            f"{names[0]} is an option of a Boolean factorization, which has no {names[1]}: leave "
-            "one of them out"
+            f"{names[0]} is an option of a Boolean factorization, which has no option {names[1]}: "
+            "leave one of them out"
         )
     if of_factors:
         check_factor_options(fitting, "posterior", where)
@@ -206,11 +208,12 @@ def info(
     *,
     json: Json = False,
     n_components: Annotated[
-        int, typer.Option("--n-components", "-k", min=1, help="For the memory of a run.")
+        int,
+        typer.Option("--n-components", "-k", min=1, help="Number of factors, to estimate memory."),
     ] = 10,
     reading: ReadingOptions,
 ) -> None:
-    """Say what is in a file: shape, entries, ones, and the memory a run would take.
+    """Describe a file: its shape, entries and ones, and the memory that a run would need.
 
     Example: boolweave info votes.csv
     """
@@ -252,12 +255,12 @@ def info(
 
 
 def _examples(labels: NDArray[np.str_] | None) -> list[str] | None:
-    """The first labels, if there are any."""
+    """Return the first labels, if there are any."""
     return None if labels is None else labels[:EXAMPLES].tolist()
 
 
 def _plain(value: object) -> object:
-    """A value as a line of text shows it: shares in percent, labels as examples."""
+    """Format a value for a line of text: fractions in percent, labels as examples."""
     if isinstance(value, float):
         return f"{value:.2%}"
     if isinstance(value, list):

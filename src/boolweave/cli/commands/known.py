@@ -1,4 +1,4 @@
-"""The commands with one factor known: pools, group-test and decode."""
+"""The commands in which one factor is known: pools, group-test and decode."""
 
 from __future__ import annotations
 
@@ -21,52 +21,59 @@ if TYPE_CHECKING:
     from boolweave.decoding import GroupTestingResult, SimulationResult
     from boolweave.runtime.types import Array, Floats
 
-# Items of a design; a table of more would hardly be pooled by anybody.
+# Maximum number of items of a design; hardly anybody pools more.
 MOST_ITEMS = 100_000
-# Simulated runs by which a design is judged, and by how much the next one is larger.
+# Number of simulated runs that judge a design, and the growth from one design to the next.
 TRIALS = 200
 LARGER = 1.15
-# Numbers of pools for each item that are tried, as shares of the one with which half of the pools
-# are positive. With 60 items of which 2% are positive, half of it needs 18 pools, all of it 40.
+# The numbers of pools per item that are tried, relative to the number at which half of the pools
+# are positive. With 60 items of which 2% are positive, half of that number needs 18 pools, all of
+# it 40.
 SHARES = (0.35, 0.5, 0.7, 1.0)
-# Items with at least this probability are shown on a terminal, though they are not reported.
+# Items with at least this probability are shown on a terminal even if they are not reported.
 WORTH_SHOWING = 0.05
 
 
 def pools(
     items: Annotated[
-        str, typer.Argument(help="How many items, or a file with the name of one in each line.")
+        str, typer.Argument(help="The number of items, or a file with one item name per line.")
     ],
     *,
     prevalence: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="P(an item is positive) beforehand.")
+        float, typer.Option(min=0.0, max=1.0, help="Prior probability that an item is positive.")
     ],
     n_pools: Annotated[
         int | None,
-        typer.Option("--pools", min=1, help="How many pools.", show_default="as few as will do"),
+        typer.Option(
+            "--pools", min=1, help="Number of pools.", show_default="as few as are needed"
+        ),
     ] = None,
     per_item: Annotated[
         int | None,
-        typer.Option(min=1, help="Pools that each item goes into.", show_default="the best"),
+        typer.Option(
+            min=1, help="Number of pools that contain each item.", show_default="the best"
+        ),
     ] = None,
     sensitivity: Annotated[float, typer.Option(min=0.0, max=1.0, help="P(+ | positive).")] = 1.0,
     specificity: Annotated[float, typer.Option(min=0.0, max=1.0, help="P(- | negative).")] = 1.0,
     right: Annotated[
         float,
         typer.Option(
-            min=0.0, max=1.0, help="Without --pools: how often all items should come out right."
+            min=0.0,
+            max=1.0,
+            help="Without --pools: the probability with which all items must be right.",
         ),
     ] = 0.9,
     pairs: Annotated[
-        bool, typer.Option("--pairs", help="Write pool and item in each line, not a table.")
+        bool, typer.Option("--pairs", help="Write pairs of pool and item instead of a table.")
     ] = False,
-    seed: Annotated[int, typer.Option("--seed", "--random-state", help="Seed of the draw.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", "--random-state", help="Random seed.")] = 0,
     writing: Writing,
 ) -> None:
     """Design pooled tests: which items go into which pools.
 
-    Writes a table with a line for each pool, which group-test reads; on a terminal, a list of the
-    items of each pool. Simulated tests tell how many wrong items to expect.
+    The answer is a table with one line for each pool, which group-test reads; on a terminal, it is
+    a list of the items of each pool. Simulated tests show how many wrong items to expect.
 
     Example: boolweave pools 96 --prevalence 0.02 --sensitivity 0.95 -o pools.csv
     """
@@ -97,16 +104,16 @@ def pools(
     sizes = np.diff(design.tocsr().indptr)
     talk(
         f"{design.shape[0]} pools of {_span(sizes)} items for {len(names)} items, "
-        f"{found.tests_per_item:.0%} of the tests that single ones would take",
+        f"{found.tests_per_item:.0%} of the tests needed to test every item alone",
         writing.quiet,
     )
     errors = found.errors
     if n_pools is None and design.shape[0] >= len(names):
-        talk("pools do not save tests here: test the items singly", writing.quiet)
+        talk("pools do not save tests here: test every item alone", writing.quiet)
     talk(
-        f"in {found.trials} simulated runs all items were right in {errors.exact:.0%}; "
-        f"{errors.missed:.2f} positive items missed and {errors.false:.2f} falsely reported "
-        "on average",
+        f"all items were right in {errors.exact:.0%} of {found.trials} simulated runs; on average, "
+        f"{errors.missed:.2f} positive items were missed and {errors.false:.2f} items falsely "
+        "reported",
         writing.quiet,
     )
 
@@ -117,7 +124,7 @@ def _span(sizes: NDArray[np.int64]) -> str:
 
 
 class _Rates(NamedTuple):
-    """What is known of items and tests."""
+    """What is known about items and tests."""
 
     prevalence: float
     sensitivity: float
@@ -125,7 +132,7 @@ class _Rates(NamedTuple):
 
 
 def _item_names(items: str) -> list[str]:
-    """The names of the items: numbers, or the lines of a file."""
+    """Return the names of the items: numbers, or the lines of a file."""
     if items.isdecimal():
         if not 1 <= int(items) <= MOST_ITEMS:
             raise ValueError(f"expected 1 to {MOST_ITEMS:,} items, got {items}")
@@ -134,20 +141,21 @@ def _item_names(items: str) -> list[str]:
         lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
     names = [line.strip() for line in lines if line.strip()]
     if not names:
-        raise ValueError(f"{items}: expected the name of an item in each line, got an empty file")
+        raise ValueError(f"{items}: expected one item name per line, got an empty file")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise ValueError(f"{items}: items must differ, but {twice!r} occurs more than once")
+        raise ValueError(f"{items}: expected different items, but {twice!r} occurs more than once")
     return names
 
 
 def _designed(
     n_items: int, n_pools: int | None, per_item: int | None, rates: _Rates, right: float, seed: int
 ) -> tuple[scipy.sparse.csr_array, SimulationResult]:
-    """A design and what to expect of it; without a number of pools, the fewest that will do.
+    """Find a design and the errors to expect from it; `n_pools=None` means as few as are needed.
 
-    The search begins where outcomes could just tell all sets of items apart if tests never erred.
-    If no number is right often enough, the fewest pools are taken that are as good as single tests.
+    The search begins where outcomes could just distinguish all sets of items if tests never erred.
+    If no number of pools is right often enough, the result is the smallest number that is as good
+    as single tests.
     """
     import math
 
@@ -171,10 +179,10 @@ def _designed(
 def _best_design(
     n_items: int, n_pools: int, per_item: int | None, rates: _Rates, seed: int
 ) -> tuple[scipy.sparse.csr_array, SimulationResult]:
-    """The design with the fewest wrong items, of several numbers of pools for each item.
+    """Try several numbers of pools per item and return the design with the fewest wrong items.
 
-    A pool that is positive half of the time tells most if the number of positive items is the one
-    expected. There may be more of them, and then smaller pools tell more.
+    A pool that is positive half of the time is the most informative if the number of positive items
+    is the expected one. If there are more positive items, smaller pools are more informative.
     """
     import math
 
@@ -191,13 +199,15 @@ def _best_design(
 
 
 def group_test(
-    design: Annotated[str, typer.Argument(help="Pools x items, 1 where an item is in a pool.")],
+    design: Annotated[
+        str, typer.Argument(help="A table of pools x items, with 1 where an item is in a pool.")
+    ],
     outcomes: Annotated[
-        str, typer.Argument(help="0, 1 or nothing for each pool, by name or in the same order.")
+        str, typer.Argument(help="0, 1 or empty for each pool, by name or in the same order.")
     ],
     *,
     prevalence: Annotated[
-        str, typer.Option(metavar="P|learn", help="P(an item is positive) beforehand.")
+        str, typer.Option(metavar="P|learn", help="Prior probability that an item is positive.")
     ],
     sensitivity: Annotated[float, typer.Option(min=0.0, max=1.0, help="P(+ | positive).")] = 1.0,
     specificity: Annotated[float, typer.Option(min=0.0, max=1.0, help="P(- | negative).")] = 1.0,
@@ -207,18 +217,18 @@ def group_test(
             min=0.0,
             max=1.0,
             metavar="P",
-            help="Report items from this probability on, instead of the most likely set.",
+            help="Report items with at least this probability, instead of the most likely set.",
         ),
     ] = None,
-    retest: Annotated[int, typer.Option(min=0, help="How many doubtful items to name.")] = 5,
+    retest: Annotated[int, typer.Option(min=0, help="Number of doubtful items to name.")] = 5,
     writing: Writing,
     reading: ReadingOptions,
 ) -> None:
-    """Find the positive items of pooled tests.
+    """Find the positive items from the outcomes of pooled tests.
 
-    The design is a table with a line for each pool, or pairs: pool, item (--layout pairs). Writes a
-    line for each item: whether it is reported as positive, its probability, and whether it is in
-    the most likely set.
+    The design is a table with one line for each pool, or pairs of pool and item (--layout pairs).
+    The answer has one line for each item: whether it is reported as positive, its probability, and
+    whether it is in the most likely set.
 
     Example: boolweave group-test pools.csv outcomes.csv --prevalence 0.02 --sensitivity 0.95
     """
@@ -233,7 +243,7 @@ def group_test(
     kind = check_output(writing)
     pools = read_input(design, reading, writing.quiet).observations.to_local()
     if not pools.is_complete:
-        raise ValueError(f"{design}: every entry of a design is 0 or 1, but some are missing")
+        raise ValueError(f"{design}: expected 0 or 1 in every entry, but some entries are missing")
     inside = pools.values == 1
     at = (pools.rows_of_entries()[inside], pools.indices[inside])
     matrix = scipy.sparse.csr_array((np.ones(len(at[0]), np.uint8), at), shape=pools.shape)
@@ -254,23 +264,23 @@ def group_test(
         _echo_items(answer)
     else:
         put_table(writing, kind, answer)
-    which = "" if threshold is None else f" from a probability of {threshold:g} on"
+    which = "" if threshold is None else f" with a probability of at least {threshold:g}"
     talk(
-        f"{int(reported.sum())} of {len(names)} items positive{which}; {missed:.2f} missed and "
-        f"{false:.2f} falsely reported are to be expected; prevalence {found.prevalence:.3g}",
+        f"{int(reported.sum())} of {len(names)} items positive{which}; expect {missed:.2f} missed "
+        f"and {false:.2f} falsely reported items; prevalence {found.prevalence:.3g}",
         writing.quiet,
     )
     doubtful = [names[item] for item in found.retest(retest)]
     if doubtful:
         talk(f"most doubtful: {', '.join(doubtful)}", writing.quiet)
     if not found.converged:
-        talk("warning: the probabilities did not settle", writing.quiet)
+        talk("warning: the probabilities did not converge", writing.quiet)
 
 
 def _reported(
     found: GroupTestingResult, threshold: float | None
 ) -> tuple[NDArray[np.uint8], float, float]:
-    """Which items are reported, and how many missed and false ones are to be expected."""
+    """Return which items are reported, and the expected numbers of missed and false ones."""
     import numpy as np
 
     reported = found.positive if threshold is None else found.probabilities >= threshold
@@ -280,7 +290,7 @@ def _reported(
 
 
 def _echo_items(answer: pl.DataFrame) -> None:
-    """The items that are reported, and those that may well be positive."""
+    """Print the items that are reported, and those that may well be positive."""
     from boolweave.recommend import percent
 
     shown = answer.filter((answer["positive"] == 1) | (answer["probability"] >= WORTH_SHOWING))
@@ -297,7 +307,7 @@ def _echo_items(answer: pl.DataFrame) -> None:
 
 
 def _in_order(seen: Observations, pools: Observations, file: str, design: str) -> Floats:
-    """Outcomes as (pools,) in the order of the design: by name where both files have names."""
+    """Return outcomes (pools,) in the order of the design, by name if both files have names."""
     if 1 not in seen.shape:
         raise ValueError(
             f"{file}: expected {pools.n_rows} outcomes, one for each pool of {design}, got a "
@@ -324,13 +334,13 @@ def _in_order(seen: Observations, pools: Observations, file: str, design: str) -
 
 
 def decode(
-    code: Annotated[Path, typer.Argument(help="A parity-check matrix in alist form.")],
+    code: Annotated[Path, typer.Argument(help="A parity-check matrix in alist format.")],
     llr: Annotated[
         str,
         typer.Argument(
             metavar="WORDS",
-            help="Log-likelihood ratios log p(0)/p(1), or with --flip bits: .npy, or a line of "
-            "numbers for each word.",
+            help="The received words: log-likelihood ratios log p(0)/p(1), or bits with --flip; "
+            "a .npy file, or one line of numbers for each word.",
         ),
     ],
     *,
@@ -340,27 +350,29 @@ def decode(
             min=0.0,
             max=0.5,
             metavar="P",
-            help="The file holds bits, each flipped with this probability; ? or NaN is erased.",
+            help="The file holds bits, each flipped with this probability; ? or NaN is an erasure.",
         ),
     ] = None,
     method: Annotated[
         Literal["sum-product", "max-sum", "product-sum", "min-sum"],
-        typer.Option(help="Also called product-sum and min-sum."),
+        typer.Option(
+            help="The algorithm; product-sum and min-sum are other names for the same two."
+        ),
     ] = "sum-product",
     schedule: Annotated[
         Literal["flooding", "serial"],
-        typer.Option(help="All checks at once, or one after the other."),
+        typer.Option(help="Update all checks at once, or one after the other."),
     ] = "flooding",
-    max_iter: Annotated[int, typer.Option(min=1, help="Most iterations.")] = 50,
+    max_iter: Annotated[int, typer.Option(min=1, help="Maximum number of iterations.")] = 50,
     scale: Annotated[
-        float | None, typer.Option(help="Factor on the messages of min-sum; 0.75 if left out.")
+        float | None, typer.Option(help="Scaling factor of the min-sum messages; 0.75 by default.")
     ] = None,
     jobs: Jobs = -1,
     writing: Writing,
 ) -> None:
-    """Decode words of a parity-check code.
+    """Decode received words of a parity-check code.
 
-    Writes the bits of each word, and says how many words satisfied every check.
+    The answer holds the bits of each word; a message says how many words satisfy every check.
 
     Example: boolweave decode wifi.alist received.txt --flip 0.03 -o bits.csv
     """
@@ -399,7 +411,7 @@ def decode(
 
 
 def _as_ratios(received: Array, flip: float, name: str) -> Array:
-    """Log-likelihood ratios of bits that are flipped now and then."""
+    """Convert bits that may be flipped into log-likelihood ratios."""
     from boolweave.decoding import bsc_llr
     from boolweave.io.files import FileError
 
@@ -407,15 +419,15 @@ def _as_ratios(received: Array, flip: float, name: str) -> Array:
         return bsc_llr(received, flip)
     except ValueError:
         raise FileError(
-            name, "with --flip expected bits, 0, 1 or ? for an erased one; leave --flip out for "
+            name, "expected bits with --flip, 0, 1 or ? for an erasure; leave out --flip for "
             "log-likelihood ratios",
         ) from None  # fmt: skip
 
 
 def _numbers(path: Path, bits: bool = False) -> Array:
-    """A NumPy file, or lines of numbers parted by commas or blanks; (words, n).
+    """Read (words, n) from a NumPy file, or from lines of numbers separated by commas or blanks.
 
-    Bits may also stand one beside the other, and a question mark is one that is erased.
+    Bits may also be written without separators, and a question mark stands for an erasure.
     """
     import numpy as np
 

@@ -55,17 +55,20 @@ def predict(
     model: ModelFile,
     pairs: Annotated[
         str | None,
-        typer.Argument(metavar="[PAIRS]", help="A table of rows and columns; - is standard input."),
+        typer.Argument(
+            metavar="[PAIRS]", help="A table of rows and columns, or - for standard input."
+        ),
     ] = None,
     *,
-    row: Annotated[str | None, typer.Option(help="A row instead of a table of pairs.")] = None,
-    column: Annotated[str | None, typer.Option(help="A column, with --row.")] = None,
+    row: Annotated[str | None, typer.Option(help="A row, instead of a table of pairs.")] = None,
+    column: Annotated[str | None, typer.Option(help="A column, together with --row.")] = None,
     writing: Writing,
 ) -> None:
-    """Predict entries: row, column, value and probability of observing a 1, for each pair.
+    """Predict the value of each entry, and the probability that it is 1.
 
-    The table of pairs has a row and a column in each line, by label (or by number from 1 where the
-    data had no labels); further columns are ignored.
+    The table of pairs has a row and a column in each line, by label, or by number (from 1) if the
+    data had no labels; further columns are ignored. The answer has the columns row, column, value
+    and probability.
 
     Example: boolweave predict votes.npz pairs.csv -o predicted.csv
     """
@@ -76,7 +79,7 @@ def predict(
     kind = check_output(writing)
     if (row is None) != (column is None) or (row is None) == (pairs is None):
         raise ValueError(
-            "expected either a table of PAIRS, or --row and --column; give one of them"
+            "expected either a table of PAIRS or both --row and --column; give one of the two"
         )
     fitted = load_model(model)
     rows, columns = ([row or ""], [column or ""]) if pairs is None else _read_pairs(pairs)
@@ -95,7 +98,7 @@ def predict(
 
 
 def _read_pairs(source: str) -> tuple[list[str], list[str]]:
-    """The first two fields of every line; a line of names above is skipped."""
+    """Read the first two fields of every line; a header is skipped."""
     from boolweave.io.dialect import Dialect, guess, split
     from boolweave.io.files import FileError, magic, shortened
 
@@ -125,10 +128,11 @@ def transform(
     writing: Writing,
     reading: ReadingOptions,
 ) -> None:
-    """Apply a model to new rows, each by its own entries.
+    """Apply a model to new rows.
 
-    Of a factorization: which factors each row has, 0 or 1. Of a completion: the rows with their
-    holes filled by probabilities; what was observed stays. Columns are matched by name.
+    With a factorization, the answer says which factors each row has (0 or 1). With a completion, it
+    holds the rows with their missing entries replaced by probabilities; observed entries stay as
+    they are. Each row is treated separately, and columns are matched by name.
 
     Example: boolweave transform votes.npz new.csv -o factors.csv
     """
@@ -156,7 +160,7 @@ def transform(
         ],
         lambda: write_matrix([values], lines, writing.output, kind),
     )
-    what = f"{values.shape[1]} factors" if values.dtype == np.uint8 else "holes filled"
+    what = f"{values.shape[1]} factors" if values.dtype == np.uint8 else "missing entries filled in"
     many = "row" if seen.n_rows == 1 else "rows"
     talk(f"{seen.n_rows:,} new {many}, {what}", writing.quiet)
 
@@ -164,16 +168,17 @@ def transform(
 def recommend(
     model: ModelFile,
     rows: Annotated[
-        list[str] | None, typer.Argument(metavar="[ROWS]...", help="Rows by label; all if none.")
+        list[str] | None,
+        typer.Argument(metavar="[ROWS]...", help="Rows, by label; all rows by default."),
     ] = None,
     *,
-    n: Annotated[int, typer.Option("-n", min=1, help="How many for each row.")] = 10,
+    n: Annotated[int, typer.Option("-n", min=1, help="Number of recommendations per row.")] = 10,
     new: NewRows = None,
     why: Annotated[
         bool | None,
         typer.Option(
             "--why/--no-why",
-            help="Say in a column why each is recommended.",
+            help="Add a column with the reason for each recommendation.",
             show_default="if rows are named",
         ),
     ] = None,
@@ -182,9 +187,9 @@ def recommend(
     writing: Writing,
     reading: ReadingOptions,
 ) -> None:
-    """Recommend columns that a row has not seen, the most probable first, and say why.
+    """Recommend the most probable unobserved columns of each row, with reasons.
 
-    With --new the rows are those of a file, which the model has not seen.
+    With --new, the rows are those of a file, which the model has not seen.
 
     Example: boolweave recommend likes.npz Ann Bo -n 5 --verb likes --nouns guests,drinks
     """
@@ -214,7 +219,7 @@ def recommend(
 
 
 def _recommended(fitted: Model, explainer: Any, rows: NDArray[np.intp], n: int) -> Recommendations:
-    """The best unseen columns of rows of an explainer."""
+    """Return the most probable unobserved columns of some rows of an explainer."""
     from boolweave.completion.answers import recommending
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.recommend import recommend_at
@@ -227,21 +232,21 @@ def _recommended(fitted: Model, explainer: Any, rows: NDArray[np.intp], n: int) 
 def _explainer(
     fitted: Model, new: str | None, reading: ReadingOptions, quiet: bool, verb: str, nouns: Nouns
 ) -> Any:
-    """What explains the rows of the model, or those of a file."""
+    """Return an explainer of the rows of the model, or of the rows of a file."""
     rows: Any = "" if new is None else read_new_rows(fitted, new, reading, quiet)
     words = {"verb": verb, "rows": nouns.rows, "columns": nouns.columns}
     return fitted._explainer(rows, words)[0]
 
 
 def _names(seen: ObservedEntries, axis: str) -> list[str] | None:
-    """Names by number where there are no labels; None where there are."""
+    """Return names made of numbers if there are no labels, and None if there are."""
     labels = seen.row_labels if axis == "row" else seen.column_labels
     size = seen.shape[0 if axis == "row" else 1]
     return None if labels is not None else [f"{axis} {i + 1}" for i in range(size)]
 
 
 def _named(table: pl.DataFrame, names: dict[str, list[str] | None]) -> pl.DataFrame:
-    """A table whose positions are names, counted from 1 as everywhere on the shell."""
+    """Replace positions in a table by names, which are counted from 1 as always in the shell."""
     import polars as pl
 
     for axis, known in names.items():
@@ -252,7 +257,7 @@ def _named(table: pl.DataFrame, names: dict[str, list[str] | None]) -> pl.DataFr
 
 
 def names_in_words(seen: ObservedEntries, rows: NDArray[np.intp]) -> str:
-    """The first names of some rows, and how many more there are."""
+    """List the first names of some rows, and say how many more there are."""
     from boolweave.data.labels import name_of
     from boolweave.recommend import some_names
 
@@ -261,7 +266,7 @@ def names_in_words(seen: ObservedEntries, rows: NDArray[np.intp]) -> str:
 
 
 def _in_sentences(found: Recommendations) -> Iterator[str]:
-    """What is recommended to each row, and why."""
+    """Describe what is recommended to each row, and why."""
     from boolweave.data.labels import name_of
     from boolweave.recommend import percent
 
@@ -287,11 +292,12 @@ def explain(
     quiet: Quiet = False,
     reading: ReadingOptions,
 ) -> None:
-    """Explain an entry: the reasons for its probability, and who else they hold for.
+    """Explain the probability of an entry.
 
-    Of a completion these are the offsets of row and column, directions and Boolean layers, and how
-    much each adds to the log-odds; of a factorization the factors responsible. With --new the row
-    is one of a file, which the model has not seen.
+    With a completion, the reasons are the offsets of the row and the column, the directions and the
+    Boolean layers, and how much each adds to the log-odds. With a factorization, they are the
+    factors responsible, with their members. With --new, the row is taken from a file, which the
+    model has not seen.
 
     Example: boolweave explain likes.npz Ann tea --verb likes --nouns guests,drinks
     """
@@ -315,7 +321,7 @@ def explain(
         _echo_factors(found, called)
         return
     typer.echo(f"  mostly {found.reason() if found.value else _against(found)}")
-    typer.echo(f"  for a 1 (+) and against it (-), in log-odds, together {found.log_odds:+.2f}:")
+    typer.echo(f"  log-odds for a 1 (+) and against it (-), in total {found.log_odds:+.2f}:")
     for part in found.parts:
         typer.echo(f"    {part.sentence}")
     for note in found.notes:
@@ -323,13 +329,13 @@ def explain(
 
 
 def _against(found: CompletionExplanation) -> str:
-    """The strongest reason against a 1."""
+    """Return the strongest reason against a 1."""
     part = min(found.parts, key=lambda part: part.log_odds)
     return f"because {part.sentence.partition(': ')[2]}"
 
 
 def _echo_factors(found: Explanation, nouns: Nouns) -> None:
-    """The factors responsible, one by one."""
+    """Print the factors responsible, one by one."""
     from boolweave.recommend import some_names
 
     for reason in found.reasons:
@@ -347,7 +353,7 @@ def _echo_factors(found: Explanation, nouns: Nouns) -> None:
 def predicted(
     fitted: Model, rows: NDArray[np.intp], columns: NDArray[np.intp]
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-    """Values and probabilities at positions."""
+    """Return values and probabilities at positions."""
     from boolweave.estimator import BooleanMatrixFactorization
 
     if isinstance(fitted, BooleanMatrixFactorization):
@@ -360,18 +366,18 @@ def predicted(
 def report(
     model: ModelFile,
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page, .html.")] = Path(
-        "report.html"
-    ),
-    title: Annotated[str | None, typer.Option(help="Stands above the page.")] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="File of the page (.html).")
+    ] = Path("report.html"),
+    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
     held_out: Annotated[
         str | None,
-        typer.Option(help="Entries kept aside, row, column, value, to test the probabilities."),
+        typer.Option(help="A file of held-out entries (row, column, value) to test the model on."),
     ] = None,
     quiet: Quiet = False,
     reading: ReadingOptions,
 ) -> None:
-    """Write a page about a model: one HTML file, to look at and to send.
+    """Write a report about a model: a single HTML file that can be sent to others.
 
     Example: boolweave report votes.npz -o votes.html
     """

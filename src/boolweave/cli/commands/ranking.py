@@ -1,4 +1,4 @@
-"""The command rank: how good each number of factors is."""
+"""The command `boolweave rank`: how good each number of factors is."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from boolweave.cli.output import (
 if TYPE_CHECKING:
     from boolweave.fit.rank import RankSelection
 
-# What is better of the score, by the criterion: its column, and what it is in words.
+# For each criterion, the name of the column with the score, and a description of the score.
 SCORES = {
     "mdl": ("bits_lower_is_better", "description length in bits, lower is better"),
-    "heldout": ("log_loss_lower_is_better", "log-loss of entries held out, lower is better"),
+    "heldout": ("log_loss_lower_is_better", "log-loss of held-out entries, lower is better"),
 }
 
 
@@ -35,20 +35,21 @@ def rank(
     writing: Writing,
     criterion: Annotated[
         Literal["mdl", "heldout"],
-        typer.Option(help="mdl: description length; heldout: entries kept aside."),
+        typer.Option(help="mdl: description length; heldout: prediction of held-out entries."),
     ] = "mdl",
     max_rank: Annotated[
         int | None, typer.Option(min=1, help="The largest number of factors to try.")
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw the curve here: .png, .svg or .pdf.")
+        Path | None, typer.Option(help="Draw the curve to this file: .png, .svg or .pdf.")
     ] = None,
     reading: ReadingOptions,
     fitting: Fitting,
 ) -> None:
-    """Choose the number of factors: a line for each number tried, and how good it is.
+    """Choose the number of factors by trying several and scoring each of them.
 
-    With --objective errors also the fewest wrong entries at each number. On a terminal a curve.
+    The answer has one line for each number of factors; on a terminal, it is a curve. With
+    --objective errors, it also contains the fewest wrong entries found for each number.
 
     Example: boolweave rank votes.csv --plot curve.png
     """
@@ -60,8 +61,8 @@ def rank(
     chosen = check_factor_options(fitting, "posterior") | {"verbose": 0 if writing.quiet else 1}
     if criterion == "heldout" and chosen["objective"] == "errors":
         raise ValueError(
-            "--criterion heldout asks what predicts best, --objective errors what explains best: "
-            "leave one of them out"
+            "--criterion heldout looks for the best prediction and --objective errors for the best "
+            "description: leave one of them out"
         )
     zeros = "exact" if criterion == "heldout" else zeros_of(fitting, None, "posterior")
     contents = read_input(source, reading, writing.quiet, zeros=zeros)
@@ -76,14 +77,14 @@ def rank(
             typer.echo(line)
     else:
         _put(found, writing, kind)
-    stopped = " of those tried before the interrupt" if found.interrupted else ""
+    stopped = " of those tried before the interruption" if found.interrupted else ""
     many = "factor" if found.best == 1 else "factors"
     talk(f"best{stopped}: {found.best} {many}", writing.quiet or writing.json)
     end(found.interrupted)
 
 
 def _put(found: RankSelection, writing: Writing, kind: str) -> None:
-    """The table of ranks, or JSON."""
+    """Write the table of ranks, or JSON."""
     import polars as pl
 
     score, words = SCORES[found.criterion]
@@ -108,7 +109,7 @@ def _put(found: RankSelection, writing: Writing, kind: str) -> None:
 
 
 def _curve(found: RankSelection) -> list[str]:
-    """Charts of the score, and of the wrong entries where they are known."""
+    """Draw charts of the score, and of the wrong entries if they are known."""
     from boolweave.plot import text_curve
 
     lines = text_curve(found.ranks, found.scores, found.best, SCORES[found.criterion][1], "factors")
