@@ -103,11 +103,11 @@ def test_nobody_asked(tmp_path):
         ([5, 3, "", 1], {"times": "when"}, "time of entry 3, got"),
         ([5, 3, "nan", 1], {"times": "when"}, "time of entry 3, got"),
         (["2024-13-01", 1, 1, 1], {"times": "when"}, "time of entry 1, got '2024-13-01'"),
-        ([5, 3, 4, 1], {"times": "when", "absent": "zero"}, "`times` has no meaning for zeros"),
+        ([5, 3, 4, 1], {"times": "when", "absent": "zero"}, "`times` does not apply to zeros"),
         (
             [5, 3, 4, 1],
             {"times": "when", "dialect": Dialect(layout="pairs")},
-            "`times` has no meaning for a table of pairs",
+            "`times` does not apply to a table of pairs",
         ),
     ],
 )
@@ -118,7 +118,7 @@ def test_bad_times(tmp_path, times, options, words):
 
 def test_files_without_times(tmp_path):
     np.save(tmp_path / "table.npy", np.eye(3))
-    with pytest.raises(FileError, match="`times` has no meaning"):
+    with pytest.raises(FileError, match="`times` does not apply"):
         read(tmp_path / "table.npy", times="when")
     (tmp_path / "u.data").write_bytes(dict(tables())["u.data"])
     with pytest.raises(FileError, match="`times`: expected timestamp"):

@@ -1,8 +1,8 @@
 """Reading files that hold a Boolean matrix, and writing tables and matrices.
 
-Formats, their guesses and the errors that name file, line, column and remedy (`FileError`) belong
-here; options of the command line, and models, which `boolweave.saving` reads, do not. Start with
-`read` below, then `text.py`; `write.py` is the way out.
+This package holds the formats, how they are guessed, and the errors that name file, line, column
+and remedy (`FileError`). Options of the command line do not belong here, nor do models, which
+`boolweave.saving` reads. Start with `read` below, then `text.py`; `write.py` does the writing.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ class Reading:
     ----------
     observations : Observations
     name : str
-        What to call the file.
+        The name of the file in messages.
     format : str
         One of `FORMATS`.
     guess : str
-        How it was read, in words.
+        A description of how the file was read.
     times : array of shape (n_observed,), optional
         The time of each entry, if asked for: numbers or ``datetime64``.
     encoded : Encoded, optional
         The table whose columns were turned into zeros and ones, and the encoder.
     origin : Origin, optional
-        How a wide table of zeros and ones looked, if it was to be kept.
+        The form of a wide table of zeros and ones, if `keep` asked for it.
     """
 
     observations: Seen
@@ -70,12 +70,12 @@ class Reading:
 
     @property
     def is_wide_table(self) -> bool:
-        """Whether it was a wide table that was kept as it looked, to be written again."""
+        """Whether the file was a wide table whose form was kept, to be written again."""
         return self.origin is not None or self.encoded is not None
 
     @property
     def lists_entries(self) -> bool:
-        """Whether the file names some of the entries: pairs, triples, transactions, sparse."""
+        """Whether the file lists only some entries: pairs, triples, transactions, sparse."""
         words = self.guess.split(", ")
         return any(
             word in ("pairs", "triples") or word.startswith("absent entries are") for word in words
@@ -100,45 +100,47 @@ def read(
 ) -> Reading:
     r"""Read a Boolean matrix from a file.
 
-    An option that has no meaning for the kind of file is an error.
+    An option that does not apply to the kind of file is an error.
 
     Parameters
     ----------
     source : path, or several
-        The file; "-" is standard input. It may be packed with gzip or zstd. Several files must be
-        Parquet files of triples.
+        The file; "-" means standard input. It may be compressed with gzip or zstd. Several files
+        must be Parquet files of triples.
     format : str, optional
-        One of `FORMATS`; left out, the content and the name tell.
+        One of `FORMATS`. By default, it is recognized from the content and the name.
     dialect : Dialect, optional
         What is known about a text table; the rest is guessed.
     above : "mean", "median" or a number, optional
-        The file holds ratings, and those above it are ones. The mean and the median are those of
-        all values in the file, in every format and layout.
+        The file holds ratings, and ratings above this number are ones. The mean and the median are
+        those of all values in the file, in every format and layout.
     absent : {"zero", "missing"}, optional
-        What the entries are that a sparse matrix, pairs, transactions or triples do not name. Left
-        out, those that triples do not name are missing.
+        How to treat the entries that a sparse matrix, pairs, transactions or triples do not list.
+        By default, entries that triples do not list are missing.
     absent_default : {"zero", "missing"}
-        What the others mean if `absent` is left out.
+        How to treat those of the other formats if `absent` is not given.
     duplicates : {"error", "majority"}
-        What to do where one entry is given as both 0 and 1.
+        What to do if an entry is given as both 0 and 1.
     times : str, optional
-        Triples: the column that tells when each was recorded, by name or by number from 1; numbers
-        or dates such as 2024-12-31. `Reading.times` has them in the order of the entries.
+        For triples: the column that holds the time of each entry, by name or by number (from 1), as
+        numbers or dates such as 2024-12-31. `Reading.times` has them in the order of the entries.
     max_memory : int, optional
-        Several files: entries that would take more bytes are kept in files and read from there.
+        For several files: entries that would take more bytes are kept in files and read from there.
     zeros : {"exact", "collective", "auto"}
-        Where absent entries are zeros: "exact" lists each of them, "collective" lists the ones
-        alone (`boolweave.data.ones.SparseObservations`), "auto" does so where the matrix is large
-        and sparse.
+        If absent entries are zeros: "exact" lists each of them, "collective" lists only the ones
+        (`boolweave.data.ones.SparseObservations`), and "auto" does the latter if the matrix is
+        large and sparse.
     words : Words, optional
-        What ones, zeros and missing cells look like, in tables (`boolweave.data.cells.Words.of`).
+        The words for ones, zeros and missing cells in tables (`boolweave.data.cells.Words.of`).
     encode : {"never", "auto", "always"} or rules, default="never"
-        What to do with a wide table whose cells are not all zeros and ones: "never" refuses it;
-        "auto" turns its columns into zeros and ones as `boolweave.TableEncoder` does, but refuses
-        one that holds zeros and ones but for some mistakes; "always" does not look for mistakes.
-        Rules such as "age=40,60;hobby=split:,;zip=category" say it for single columns.
+        What to do with a wide table whose cells are not all zeros and ones. "never" refuses it.
+        "auto" turns its columns into zeros and ones as `boolweave.TableEncoder` does, but refuses a
+        table that holds zeros and ones except for some mistakes. "always" does not look for
+        mistakes. Rules such as "age=40,60;hobby=split:,;zip=category" set the encoding of single
+        columns.
     keep : bool, default=False
-        Keep how a wide table looked, so that it can be written again with its holes filled.
+        Keep the form of a wide table, so that it can be written again with its missing entries
+        filled in.
 
     Returns
     -------
@@ -188,18 +190,18 @@ def read(
 
 
 def _with_times(options: Options, name: str) -> Options:
-    """The options of a file whose triples have times, and each entry one of them."""
+    """The options of a file of triples with times, in which every entry has a time."""
     if options.absent == "zero":
         raise FileError(
-            name, "`times` has no meaning for zeros that the file does not name; say "
-            '`absent="missing"`, or leave it out'
+            name, "`times` does not apply to zeros that the file does not list; pass "
+            '`absent="missing"`, or leave out `times`'
         )  # fmt: skip
     asked = options.dialect
     return replace(options, dialect=replace(asked, layout=asked.layout or "triples"))
 
 
 def _read_one(path: Path, name: str, kind: str, options: Options) -> Contents:
-    """What a file of a known kind holds, how it was read, and the times of its entries, if any."""
+    """The contents of a file of a known kind, with a description and the times, if any."""
     if kind == "movielens":
         return _movielens(path, name, options)
     if kind == "csv":
@@ -242,7 +244,7 @@ def _parts(
 
 
 def _format_of(path: Path, name: Path, asked: Dialect) -> str:
-    """By the first bytes, then by the name, then by looking at the lines."""
+    """Recognize the format by the first bytes, then by the name, then by the lines."""
     from boolweave.io.dialect import Dialect
     from boolweave.io.tables.excel import is_workbook
 
@@ -260,7 +262,7 @@ def _format_of(path: Path, name: Path, asked: Dialect) -> str:
 
 
 def _looks_like_transactions(path: Path) -> bool:
-    """Lines of whole numbers that increase, three or more of them somewhere, one above 1."""
+    """Whether lines hold increasing whole numbers, three or more in some line and one above 1."""
     import itertools
 
     longest, largest = 0, files.by_value("0")
@@ -277,7 +279,7 @@ def _looks_like_transactions(path: Path) -> bool:
 
 
 def _movielens(path: Path, name: str, options: Options) -> Contents:
-    """A file of the MovieLens sets by its own name, or the folder that holds it."""
+    """A file of the MovieLens data sets under its original name, or the folder that holds it."""
     from boolweave.data.cells import codes_above
     from boolweave.data.splits import in_entry_order
     from boolweave.datasets.movielens import read_movielens

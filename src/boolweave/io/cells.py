@@ -1,4 +1,4 @@
-"""Cells of files: their spellings and codes, ratings, and the observations that they make."""
+"""Cells of files: their spellings and codes, ratings, and the observations made from them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Seen = Observations | SparseObservations
 
-RATINGS = "if these are ratings, say which are ones with `above` mean, median or NUMBER"
+RATINGS = "if these are ratings, choose which are ones with `above` mean, median or NUMBER"
 
 
 def is_cell(text: str, words: Words = USUAL) -> bool:
@@ -46,7 +46,7 @@ def codes_of_column(column: pl.Series, words: Words) -> NDArray[np.uint8]:
 def ratings_of_texts(
     column: pl.Series, words: Words
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Ratings, NaN where missing; and which texts are no numbers."""
+    """Ratings, NaN where missing, and a mask of the texts that are not numbers."""
     import polars as pl
 
     plain = column.fill_null("").str.strip_chars()
@@ -76,14 +76,14 @@ def times_of_column(column: pl.Series, name: str) -> Array:
     if times.null_count():
         at = int(times.is_null().arg_max() or 0)
         raise FileError(
-            name, "expected a number or a date such as 2024-12-31 as the time of entry "
+            name, "expected a number or a date such as 2024-12-31 for the time of entry "
             f"{at + 1}, got {column[at]!r}; correct it", column=repr(column.name),
         )  # fmt: skip
     return times.to_numpy()
 
 
 def _dates(texts: pl.Series) -> pl.Series:
-    """ISO dates, with or without a time of day after a blank or a T; null where a text is none."""
+    """ISO dates, with or without a time of day after a blank or a T; null for other texts."""
     plain = texts.str.strip_chars().str.replace(" ", "T").str.strip_suffix("Z")
     plain = plain.str.replace(r"^([0-9-]+)$", "${1}T00:00").str.replace(r"(T\d+:\d+)$", "${1}:00")
     return plain.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f", time_unit="us", strict=False)
@@ -94,7 +94,7 @@ def _dates(texts: pl.Series) -> pl.Series:
 
 @contextmanager
 def speaking_of(name: str) -> Iterator[None]:
-    """Make errors about data errors about the file that holds them."""
+    """Turn errors about data into errors about the file that holds them."""
     try:
         yield
     except FileError:
@@ -116,7 +116,7 @@ def observe(
     absent: Absent = "missing",
     zeros: str = "exact",
 ) -> Seen:
-    """Make observations of coded triples; without a shape, the labels tell it.
+    """Make observations from coded triples; without a shape, the labels determine it.
 
     If absent entries are zeros, `zeros` says whether to list them: "exact", "collective" or "auto".
     """
@@ -144,15 +144,15 @@ def observe(
 def observe_times(
     observations: Observations, row: Integers, column: Integers, times: list[pl.Series], name: str
 ) -> Array:
-    """The times of coded triples, in pieces, in the order of the observations made of them."""
+    """The times of coded triples, given in pieces, in the order of their observations."""
     import polars as pl
 
     return in_entry_order(observations, row, column, times_of_column(pl.concat(times), name))
 
 
 def check_size(shape: tuple[int, int], name: str) -> None:
-    """Refuse matrices whose zeros are too many to be written down."""
+    """Refuse matrices with too many zeros to list."""
     try:
-        check_room(shape, 'say `absent="missing"` to use only the entries that the file holds')
+        check_room(shape, 'pass `absent="missing"` to use only the entries that the file holds')
     except MemoryError as error:
         raise FileError(name, str(error)) from None

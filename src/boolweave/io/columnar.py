@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def read_columnar(path: Path, name: str, kind: str, options: Options) -> Contents:
-    """Read a table with types; also say which layout it had, and give its times."""
+    """Read a typed table, with its layout and its times."""
     import polars as pl
 
     if kind == "xlsx":
@@ -47,7 +47,7 @@ def read_columnar(path: Path, name: str, kind: str, options: Options) -> Content
 
 
 def read_frame(frame: pl.DataFrame, name: str, kind: str, options: Options) -> Contents:
-    """Read a typed table that a file of this kind held."""
+    """Read a typed table from a file of this kind."""
     layout = options.dialect.layout or _layout_of(frame, options)
     asked = replace(options.dialect, names=tuple(frame.columns))
     if options.encode not in ("auto", "never"):
@@ -73,7 +73,7 @@ def _layout_of(frame: pl.DataFrame, options: Options) -> Layout:
     if not 2 <= frame.width <= 4 or options.dialect.picks:
         return "wide"
     keys = [not _all_cells(frame[column], options.words) for column in frame.columns[:2]]
-    if frame.width == 2:  # pairs have no ratings: if some are asked for, numbers are those
+    if frame.width == 2:  # pairs have no ratings: if ratings are expected, the numbers are ratings
         ratings = options.above is not None and frame.to_series(1).dtype.is_numeric()
         return "pairs" if all(keys) and not ratings else "wide"
     return "triples" if keys[1] else "wide"
@@ -144,7 +144,7 @@ def _wide(frame: pl.DataFrame, name: str, kind: str, layout: Layout, options: Op
 
 
 def _origin(frame: pl.DataFrame, cells: list[int], options: Options) -> Origin:
-    """How a typed table looked; where some of its cells are texts, all are taken as texts."""
+    """The form of a typed table; if some of its cells are texts, all are treated as texts."""
     import polars as pl
 
     own = set(cells)
@@ -194,7 +194,7 @@ def codes_of_cells(
 
 
 def _ratings(series: pl.Series, name: str, words: Words) -> NDArray[np.float64]:
-    """The numbers of a typed column, NaN where there is none."""
+    """The numbers of a typed column, NaN where there is no number."""
     import polars as pl
 
     if not series.dtype.is_numeric():

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _NEWLINE, _RETURN, _QUOTE = 10, 13, 34
-# Stands for a delimiter of several characters, which polars does not split at.
+# Replaces a delimiter of several characters, which polars does not support.
 _UNIT = "\x1f"
 _RUN_OF_BLANKS = re.compile(rb"[ \t]+")
 _BLANKS_AT_ENDS = re.compile(rb" ?(\r?\n) ?")
 
 
 class NotPlain(Exception):
-    """The file holds something else than plain numbers."""
+    """The file holds something other than plain numbers."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Chunk:
 
     content: bytes
     first: int  # number of its first line
-    lines: NDArray[np.int64]  # numbers of the lines where records begin that are not blank
-    blank: NDArray[np.bool_]  # which records are
+    lines: NDArray[np.int64]  # numbers of the first lines of the records that are not blank
+    blank: NDArray[np.bool_]  # which records are blank
     quoted: bool
     plain: bool  # no number in it has two spellings, such as 7 and 007
 
@@ -97,7 +97,7 @@ def _check(
         raise FileError(
             name,
             f"expected {dialect.n_fields} field(s), as in the first line, got {found[at]}; "
-            "correct the line, or name the delimiter with `delimiter`",
+            "correct the line, or set the delimiter with `delimiter`",
             line=int(line_of[at]),
         )
     plain = _one_spelling(buffer, borders)
@@ -111,7 +111,7 @@ def _separator(dialect: Dialect) -> str:
 
 
 def _one_spelling(buffer: NDArray[np.uint8], borders: NDArray[np.intp]) -> bool:
-    """Whether no field begins as a number with two spellings does: 007, +7, -0."""
+    """Whether no field begins like a number with two spellings: 007, +7, -0."""
     fields = np.concatenate([[0], borders[:-1] + 1])
     first = buffer[fields]
     if (first == ord("+")).any():
@@ -129,7 +129,7 @@ def _check_quotes(
     name: str,
     lines_before: int,
 ) -> None:
-    """Quotes enclose whole fields; delimiters and newlines in them do not count."""
+    """Check that quotes enclose whole fields; delimiters and newlines in them do not count."""
     ends = np.flatnonzero(newline)
     quote = buffer == _QUOTE
     inside = (np.cumsum(quote, dtype=np.uint8) & 1).astype(bool)  # parity survives the overflow
@@ -152,8 +152,7 @@ def _check_quotes(
                 raise open_quote(name, line_of(began))
         raise FileError(
             name,
-            'expected quote marks around whole fields, got one inside; write it as "" in a quoted '
-            "field",
+            'expected quotes around whole fields, got one inside; write it as "" in a quoted field',
             line=line_of(at),
         )
     if inside[-1]:
@@ -163,7 +162,7 @@ def _check_quotes(
 def parse(
     chunk: Chunk, name: str, dialect: Dialect, kinds: dict[str, Any], blanks: list[str] | None
 ) -> pl.DataFrame:
-    """The lines of a chunk as a table; raises NotPlain where a number was expected."""
+    """Parse the lines of a chunk into a table; raise NotPlain if a number was expected."""
     import polars as pl
 
     try:

@@ -1,4 +1,4 @@
-"""What a text table looks like: its delimiter, its header, its labels, wide or triples."""
+"""The form of a text table: its delimiter, its header, its labels, and its layout."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ Layout = Literal["wide", "triples", "pairs"]
 Labels = Literal["yes", "no", "ignore"]
 
 DELIMITERS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "bar", "::": "::", " ": "space"}
-# The column in which `complete` says what it filled in; it is left out where it is read again.
+# The column in which `complete` names what it filled in; it is left out when it is read again.
 MARK = "filled by boolweave"
-# What is looked at to guess: lines from the beginning, as long as they have so many characters in
-# all, and bytes from the middle and the end.
+# The sample for guesses: this many lines from the beginning, up to this many characters in total,
+# and this many bytes from the middle and the end.
 SAMPLE_LINES = 200
 SAMPLE_SIZE = 2**20
 SAMPLE_BYTES = 4096
 
-# Names that columns of names have, in the singular.
+# Usual headings, in the singular, of columns that hold names.
 _HEADINGS = frozenset(
     {
         "row", "column", "col", "user", "customer", "client", "person", "people", "name", "id",
@@ -44,26 +44,27 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 @dataclass(frozen=True)
 class Dialect:
-    """How to read a text table; what the user leaves open is guessed from its first lines.
+    """How to read a text table; what is not given is guessed from its first lines.
 
     Attributes
     ----------
     delimiter : str, optional
     layout : {"wide", "triples", "pairs"}, optional
-        A line per row; or row, column, value; or row, column of the ones.
+        One line per row; or row, column, value; or the row and column of each one.
     header : bool, optional
-        Whether the first line holds names.
+        Whether the first line is a header.
     labels : {"yes", "no", "ignore"}, optional
-        Whether the first column of a wide table holds names; "ignore" leaves it out.
+        Whether the first column of a wide table holds row labels; "ignore" leaves it out.
     columns : tuple of str
-        Which columns are row, column and value, by name or by number from 1; else the first ones.
+        The columns that hold row, column and value, by name or by number (from 1). By default,
+        these are the first ones.
     names : tuple of str
-        The names of all columns, from the header or made up.
+        The names of all columns, from the header or generated.
     use, drop : tuples of str
         The columns of a wide table that are used, by default all, and those that are left out, by
-        name or by number from 1.
+        name or by number (from 1).
     index : str, optional
-        The column of a wide table that holds the names of its rows.
+        The column of a wide table that holds the row labels.
     """
 
     delimiter: str | None = None
@@ -78,21 +79,21 @@ class Dialect:
 
     @property
     def n_fields(self) -> int:
-        """How many fields a line has."""
+        """Number of fields of a line."""
         return len(self.names)
 
     @property
     def n_labels(self) -> int:
-        """How many fields of a line come before its cells."""
+        """Number of fields of a line before its cells."""
         return int(self.labels in ("yes", "ignore"))
 
     @property
     def picks(self) -> bool:
-        """Whether columns of a wide table are named that are used, left out or hold labels."""
+        """Whether some columns of a wide table are chosen, left out or named as row labels."""
         return bool(self.use or self.drop or self.index)
 
     def label_field(self, name: str) -> int | None:
-        """Position of the names of the rows in a line of the wide table `name`."""
+        """Position of the row label in a line of the wide table `name`."""
         if self.index is not None:
             return self.position(self.index, name, "index")
         return 0 if self.labels == "yes" else None
@@ -111,8 +112,8 @@ class Dialect:
         return left
 
     def in_words(self) -> str:
-        """The guess, to be shown."""
-        about_rows = {"yes": "first column holds labels", "ignore": "first column left out"}
+        """A description of the dialect, to be shown."""
+        about_rows = {"yes": "first column holds labels", "ignore": "first column is left out"}
         about = about_rows.get(str(self.labels), "no row labels")
         if self.index is not None:
             about = f"labels in column {self.index}"
@@ -134,16 +135,16 @@ class Dialect:
         if self.n_fields < len(wanted):
             number = "two" if self.layout == "pairs" else "three"
             problem = f"expected {number} columns, {', '.join(wanted)}, but got {self.n_fields}"
-            remedy = 'name the layout with `layout="wide"`'
-            if self.delimiter is not None:  # of a text file: it may be another one
-                remedy = 'name the delimiter with `delimiter`, or the layout with `layout="wide"`'
+            remedy = 'set the layout with `layout="wide"`'
+            if self.delimiter is not None:  # a text file, whose delimiter may have been misjudged
+                remedy = 'set the delimiter with `delimiter`, or the layout with `layout="wide"`'
             raise FileError(name, f"{problem}; {remedy}")
         if not self.columns:
             return tuple(range(len(wanted)))
         return tuple(self.position(column, name) for column in self.columns)
 
     def position(self, column: str, name: str, option: str = "columns") -> int:
-        """Position of a column in a line of the file `name`, by its name or its number from 1."""
+        """Position of a column in a line of the file `name`, by name or by number (from 1)."""
         if column in self.names:
             return self.names.index(column)
         if column.isdigit() and 1 <= int(column) <= self.n_fields:
@@ -160,7 +161,9 @@ def is_value(text: str, words: Words = USUAL) -> bool:
 def split(line: str, delimiter: str) -> list[str]:
     """The fields of one line."""
     if delimiter == " " and '"' not in line:
-        return re.split("[ \t]+", line.strip(" \t")) if line.strip(" \t") else []  # runs are one
+        return (
+            re.split("[ \t]+", line.strip(" \t")) if line.strip(" \t") else []
+        )  # a run of blanks is one delimiter
     if len(delimiter) > 1 or '"' not in line:
         return line.split(delimiter) if line else []
     try:
@@ -172,7 +175,7 @@ def split(line: str, delimiter: str) -> list[str]:
 def guess(
     path: Path, name: str, asked: Dialect, above: bool = False, words: Words = USUAL
 ) -> Dialect:
-    """Fill what `asked` leaves open, from the first lines of the file."""
+    """Guess what `asked` leaves open from the first lines of the file."""
     delimiter, rows = sampled(path, name, asked)
     if asked.columns and asked.layout is None:
         layout: Layout = "pairs" if len(asked.columns) == 2 else "triples"
@@ -185,7 +188,7 @@ def guess(
     if header is None and layout == "wide":
         header = _wide_header(rows, above, words)
     elif header is None:
-        # Columns are called by name only where there are names.
+        # Columns can be referred to by name only if there are names.
         named = any(not column.isdigit() for column in asked.columns)
         header = named or _long_header(rows, found.picked(name), words)
     found = replace(found, header=header, names=_names(rows[0], bool(header)))
@@ -214,7 +217,7 @@ def sampled(path: Path, name: str, asked: Dialect) -> tuple[str, list[list[str]]
     ]
     if not rows:
         raise FileError(name, "expected a table, got blank lines")
-    # A sorted file begins with rows that are all alike: look further down too.
+    # The first rows of a sorted file are all alike, so look further down, too.
     rows += [
         row for line in _further_down(path) if len(row := split(line, delimiter)) == len(rows[0])
     ]
@@ -222,7 +225,7 @@ def sampled(path: Path, name: str, asked: Dialect) -> tuple[str, list[list[str]]
 
 
 def is_comment(line: str, delimiter: str, n_fields: int) -> bool:
-    """Whether a line that begins with # is no line of the table: it has other fields."""
+    """Whether a line that begins with # has another number of fields than the table."""
     return line.startswith("#") and len(split(line, delimiter)) != n_fields
 
 
@@ -246,7 +249,7 @@ def _sample(path: Path, name: str) -> list[str]:
 
 
 def _further_down(path: Path) -> list[str]:
-    """Some lines from the middle and the end, in files longer than the sample."""
+    """Some lines from the middle and the end of files that are longer than the sample."""
     size = path.stat().st_size
     found: list[str] = []
     if size > 2 * SAMPLE_BYTES:
@@ -267,7 +270,8 @@ def _guess_delimiter(sample: list[str], path: Path) -> str:
         usual = max(set(counts), key=counts.count)
         if usual == 1:
             continue
-        # First that all lines agree; a space only where nothing else parts them; then many fields.
+        # First, all lines should agree; a space counts only if nothing else separates the fields;
+        # then more fields are better.
         agree = counts.count(usual)
         score = (int(10 * agree / len(counts)) - 10 * (delimiter == " "), usual, -rank)
         if best_score == (0, 0, 0) or score > best_score:
@@ -276,7 +280,7 @@ def _guess_delimiter(sample: list[str], path: Path) -> str:
 
 
 def guess_columns(path: Path, name: str, asked: Dialect, words: Words) -> Dialect:
-    """The same for a wide table whose columns may hold anything; labels are left open."""
+    """Guess the dialect of a wide table whose columns may hold anything, except its labels."""
     delimiter, rows = sampled(path, name, asked)
     header = asked.header
     if header is None:
@@ -289,7 +293,7 @@ def guess_columns(path: Path, name: str, asked: Dialect, words: Words) -> Dialec
 
 
 def _names_columns(rows: list[list[str]], words: Words) -> bool:
-    """Whether the first line names columns of any kind: no numbers, and what never comes again."""
+    """Whether the first line holds names of columns: no numbers, and nothing that recurs."""
     first, body = [field.strip() for field in rows[0]], rows[1:]
     if any(_is_number(field) for field in first) or all(is_cell(f, words) for f in first):
         return False
@@ -301,14 +305,15 @@ def _names_columns(rows: list[list[str]], words: Words) -> bool:
 
 
 def _guess_layout(rows: list[list[str]], above: bool, words: Words) -> Layout:
-    """In triples and pairs something in the second field is no cell; in wide tables never."""
+    """Guess the layout: only in triples and pairs, the second field may be something else."""
     body = rows[1:] or rows
     width = len(rows[0])
     if width < 2 or any(len(row) != width for row in rows):
         return "wide"
-    # Most of them: a single odd cell is a mistake, which the reader of wide tables will name.
+    # This asks for most of them: a single odd cell is a mistake, which the reader of wide tables
+    # will report.
     second_is_key = 2 * sum(not is_cell(row[1], words) for row in rows) > len(rows)
-    if width == 2:  # pairs have no ratings: if some are asked for, numbers are those
+    if width == 2:  # pairs have no ratings: if ratings are expected, the numbers are ratings
         ratings = above and all(is_value(row[1], words) for row in body)
         return "pairs" if second_is_key and not ratings else "wide"
     third_is_value = all(is_value(row[2], words) for row in body)
@@ -324,7 +329,7 @@ def _wide_header(rows: list[list[str]], above: bool, words: Words) -> bool:
 
 
 def _long_header(rows: list[list[str]], at: tuple[int, ...], words: Words) -> bool:
-    """Whether the first line of triples or pairs, whose fields are `at` these places, has names."""
+    """Whether the first line of triples or pairs, with fields at the positions `at`, has names."""
     first, body = rows[0], [row for row in rows[1:] if len(row) == len(rows[0])]
     if len(at) == 3 and not is_value(first[at[2]], words):
         return True
@@ -333,7 +338,7 @@ def _long_header(rows: list[list[str]], at: tuple[int, ...], words: Words) -> bo
         not _is_number(first[i]) and all(_is_number(row[i]) for row in body) for i in keys
     ):
         return True
-    # Nothing but words: those that one gives to columns, and that never come again.
+    # All fields are words: a header has usual headings, which do not recur.
     seen = {row[i] for row in body for i in keys}
     return all(is_heading(first[i]) and first[i] not in seen for i in keys)
 
@@ -363,7 +368,8 @@ def _guess_labels(rows: list[list[str]], header: bool, above: bool, words: Words
         return True
     if not above:
         return any(not is_cell(text, words) for text in firsts)
-    # Among ratings a column of numbers is one more of them, unless it counts or is called so.
+    # In a table of ratings, a column of numbers holds ratings, too, unless it counts the rows or
+    # its heading says otherwise.
     counts = len(firsts) > 1 and any(
         firsts == [str(i) for i in range(start, start + len(firsts))] for start in (0, 1)
     )
@@ -384,7 +390,7 @@ def _check_names(found: Dialect, name: str) -> None:
             raise FileError(
                 name,
                 f"expected every column to have its own name, got {column!r} twice; rename one of "
-                "them, or say `header=False` if the first line holds data",
+                "them, or pass `header=False` if the first line holds data",
                 line=1,
                 column=number,
             )

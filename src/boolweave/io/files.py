@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-# Bytes of text that are parsed at a time: large enough for polars to work in parallel, small
-# enough that the scratch arrays of a chunk do not count.
+# Number of bytes of text that are parsed at a time: large enough for polars to work in parallel,
+# small enough that the scratch arrays of a chunk do not matter.
 CHUNK_BYTES = 8 * 2**20
 
 _MAGIC = {
@@ -33,12 +33,12 @@ _MAGIC = {
 
 _BARE_RETURN = re.compile(rb"\r(?!\n)")
 
-# Characters of an error message: some lines of a terminal.
+# Maximum number of characters of an error message: a few lines of a terminal.
 LONGEST_MESSAGE = 600
 
 
 def shortened(text: str, most: int = LONGEST_MESSAGE) -> str:
-    """A text of at most `most` characters: beginning and end of a longer one."""
+    """A text of at most `most` characters; a longer one keeps its beginning and its end."""
     if len(text) <= most:
         return text
     end = most // 3
@@ -46,9 +46,9 @@ def shortened(text: str, most: int = LONGEST_MESSAGE) -> str:
 
 
 def listed(names: Sequence[str], most: int = 10) -> str:
-    """Some names of a list that may be long, and how many there are."""
+    """The first names of a list that may be long, and how many there are."""
     shown = ", ".join(shortened(name, 40) for name in names[:most])
-    return shown if len(names) <= most else f"{shown}, ... ({len(names)} in all)"
+    return shown if len(names) <= most else f"{shown}, ... ({len(names)} in total)"
 
 
 def by_value(digits: str) -> tuple[int, str]:
@@ -58,10 +58,11 @@ def by_value(digits: str) -> tuple[int, str]:
 
 
 class FileError(ValueError):
-    """A file that cannot be read as asked: where, what was expected, what came, the remedy.
+    """A file that cannot be read as requested.
 
-    The problem names parameters of `boolweave.io.read`, and fields of `Dialect`, in backticks; the
-    command line says the options in their place.
+    The message says where the problem is, what was expected, what was found, and the remedy. It
+    names parameters of `boolweave.io.read` and fields of `Dialect` in backticks; the command line
+    replaces them by its options.
     """
 
     def __init__(
@@ -77,16 +78,16 @@ class FileError(ValueError):
 
 @contextmanager
 def local_copy(source: str | Path) -> Iterator[tuple[Path, str]]:
-    """The path of an uncompressed file on disk, and the name to call it by in messages.
+    """Provide the path of an uncompressed file on disk, and the name of the file in messages.
 
-    "-" is standard input. What is compressed with gzip or zstd, or comes through a pipe, is first
-    written to a temporary file.
+    "-" means standard input. Data that are compressed with gzip or zstd, or that come through a
+    pipe, are first written to a temporary file.
     """
     with contextlib.ExitStack() as stack:
         if str(source) == "-":
             name = "standard input"
             if sys.stdin is None:
-                raise FileError(name, "it is closed; give the name of a file, or data through |")
+                raise FileError(name, "it is closed; give the name of a file, or pipe data into it")
             path = _spool(sys.stdin.buffer, stack)
         else:
             path, name = Path(source), str(source)
@@ -109,18 +110,18 @@ def local_copy(source: str | Path) -> Iterator[tuple[Path, str]]:
 
 @contextmanager
 def without_panic(name: str) -> Iterator[None]:
-    """Make a `FileError` of a panic inside polars, which is not even an Exception."""
+    """Turn a panic inside polars, which is not even an Exception, into a `FileError`."""
     try:
         yield
     except BaseException as error:
         if type(error).__name__ != "PanicException":
             raise
-        raise FileError(name, "the file is damaged and cannot be read; make it again") from None
+        raise FileError(name, "the file is damaged and cannot be read; recreate it") from None
 
 
 @contextmanager
 def expecting(name: str, what: str, *errors: type[Exception]) -> Iterator[None]:
-    """Make a `FileError` of what another library raises for a file that is not `what`."""
+    """Turn what another library raises for a file that is not `what` into a `FileError`."""
     try:
         yield
     except FileError:
@@ -128,19 +129,19 @@ def expecting(name: str, what: str, *errors: type[Exception]) -> Iterator[None]:
     except errors as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise FileError(
-            name, f"expected {what}, but it cannot be read ({first}); make it again"
+            name, f"expected {what}, but it cannot be read ({first}); recreate it"
         ) from None
 
 
 def magic(path: Path) -> str | None:
-    """What the first bytes of a file say it is; None for text and the unknown."""
+    """The format that the first bytes of a file indicate; None for text and unknown formats."""
     with path.open("rb") as file:
         start = file.read(16)
     return next((kind for mark, kind in _MAGIC.items() if start.startswith(mark)), None)
 
 
 def decoded(line: bytes, name: str, number: int) -> str:
-    """A line as text; raises the error for text in another encoding."""
+    """A line as text; raise an error if the text has another encoding."""
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -156,8 +157,8 @@ def open_quote(name: str, line: int) -> FileError:
     """The error for a quoted text that does not end."""
     return FileError(
         name,
-        "expected a quoted text to end, got a single quote mark; "
-        'close it, or write a quote mark inside a text as ""',
+        "expected a quoted text to end, got a single quotation mark; "
+        'close it, or write a quotation mark inside a text as ""',
         line=line,
     )
 
@@ -197,13 +198,13 @@ def _unpack_zstd(path: Path, name: str, stack: contextlib.ExitStack) -> Path:
 
 
 def chunks_of_lines(path: Path, size: int = CHUNK_BYTES) -> Iterator[bytes]:
-    """The file in pieces of whole lines, each some `size` bytes, each ending with a newline.
+    """The file in chunks of whole lines, each of about `size` bytes and ending with a newline.
 
-    Where the first lines end with carriage returns alone, as on old Macs, these become newlines.
+    If the first lines end with carriage returns alone, as on old Macs, these become newlines.
     """
     with path.open("rb") as file:
         rest = b""
-        returns: bool | None = None  # not known before the first line ends
+        returns: bool | None = None  # unknown until the first line ends
         while block := file.read(size):
             if rest == b"" and file.tell() == len(block):
                 block = block.removeprefix(b"\xef\xbb\xbf")  # the mark that Excel writes
@@ -222,7 +223,7 @@ def chunks_of_lines(path: Path, size: int = CHUNK_BYTES) -> Iterator[bytes]:
 
 
 def text_chunks(path: Path, name: str, what: str) -> Iterator[tuple[bytes, int]]:
-    """The chunks of a text file and the number of lines before each; binary data is refused."""
+    """The chunks of a text file and the number of lines before each; binary data are refused."""
     n_lines = 0
     for content in chunks_of_lines(path):
         if (at := content.find(b"\x00")) >= 0:

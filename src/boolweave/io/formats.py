@@ -1,4 +1,4 @@
-"""Files that hold a matrix as such (Matrix Market, NumPy, pictures), and transactions."""
+"""Files that hold a matrix itself (Matrix Market, NumPy, pictures), and transactions."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 MIDDLE_GREY = 127.5
 
-# The arrays of cells in a model.
+# The arrays in a model file that hold cells.
 _CELLS = ("indptr", "columns")
 
 
 def read_matrix_market(path: Path, name: str, options: Options) -> tuple[Seen, str]:
-    """A Matrix Market file, coordinates or array."""
+    """Read a Matrix Market file, in coordinate or array format."""
     with expecting(name, "a Matrix Market file", ValueError):
         matrix = read_market(path)
     return from_matrix(matrix, name, "Matrix Market", options)
 
 
 def from_matrix(matrix: Any, name: str, kind: str, options: Options) -> tuple[Seen, str]:
-    """A matrix in memory, with messages that speak of the file; and how it was read."""
+    """Convert a matrix in memory, with messages that name the file, and describe it."""
     sparse = hasattr(matrix, "nnz")
     how: dict[str, Any] = {"absent": options.unnamed, "duplicates": options.duplicates}
     with speaking_of(name):
@@ -70,7 +70,7 @@ def from_matrix(matrix: Any, name: str, kind: str, options: Options) -> tuple[Se
 
 
 def _unlisted(matrix: Any, options: Options) -> bool:
-    """Whether what a sparse matrix does not store is zero, and not to be listed."""
+    """Whether entries that a sparse matrix does not store are zeros that are not listed."""
     if options.unnamed == "missing":
         return False
     if options.zeros == "auto":
@@ -79,16 +79,16 @@ def _unlisted(matrix: Any, options: Options) -> bool:
 
 
 class _Arrays(dict[str, "Array"]):
-    """Arrays by name; one that is missing is an error in the file."""
+    """Arrays by name; a missing array is an error in the file."""
 
     def __missing__(self, name: str) -> NoReturn:
-        raise ValueError(f"{name!r} is missing in it")
+        raise ValueError(f"it does not contain {name!r}")
 
 
 def read_numpy(path: Path, name: str, options: Options) -> tuple[Seen, str]:
-    """A model of ours, a sparse matrix of scipy, or one array."""
-    # Damage shows anywhere: in zip, zlib, the arrays' headers.
-    with expecting(name, "arrays of NumPy without Python objects", Exception):
+    """Read a boolweave model, a SciPy sparse matrix, or a single array."""
+    # Damage can show up anywhere: in zip, in zlib, in the headers of arrays.
+    with expecting(name, "NumPy arrays without Python objects", Exception):
         if magic(path) == "npy":
             arrays = _Arrays(array=read_array(path))
         else:
@@ -99,14 +99,14 @@ def read_numpy(path: Path, name: str, options: Options) -> tuple[Seen, str]:
         with expecting(name, "a boolweave model", ValueError, TypeError):
             return _of_model(arrays), "the observations of a boolweave model"
     if "format" in arrays:
-        with expecting(name, "a sparse matrix of scipy", ValueError, TypeError):
+        with expecting(name, "a SciPy sparse matrix", ValueError, TypeError):
             matrix = from_arrays(arrays)
         return from_matrix(matrix, name, "NumPy", options)
     if len(arrays) != 1:
         raise FileError(
             name,
-            "expected a boolweave model, a sparse matrix of scipy or a single array, got the "
-            f"arrays {listed(list(arrays)) or 'of none'}",
+            "expected a boolweave model, a SciPy sparse matrix or a single array, got "
+            f"{'the arrays ' + listed(list(arrays)) if arrays else 'no arrays'}",
         )
     return from_matrix(next(iter(arrays.values())), name, "NumPy", options)
 
@@ -132,7 +132,7 @@ def _of_model(arrays: _Arrays) -> Seen:
 
 
 def from_arrays(arrays: _Arrays) -> Any:
-    """The matrix that `scipy.sparse.save_npz` wrote; ValueError if it cannot be one."""
+    """The matrix that `scipy.sparse.save_npz` wrote; raise ValueError if the arrays are wrong."""
     import scipy.sparse
 
     stated: Any = arrays["format"][()]
@@ -141,10 +141,10 @@ def from_arrays(arrays: _Arrays) -> Any:
     data = arrays["data"]
     if kind == "dia":
         offsets = _whole(arrays, "offsets")
-        _expect(data.ndim == 2 and len(data) == len(offsets), "a diagonal needs its offset")
+        _expect(data.ndim == 2 and len(data) == len(offsets), "every diagonal needs an offset")
         _expect(
             not len(offsets) or (-shape[0] < offsets.min() and offsets.max() < shape[1]),
-            "a diagonal is outside of the matrix",
+            "a diagonal is outside the matrix",
         )
         return scipy.sparse.dia_array((data, offsets), shape=shape)
     _expect(kind in INDEX_ARRAYS, f"there is no format {kind[:20]!r}")
@@ -178,7 +178,7 @@ def _expect(holds: bool, otherwise: str) -> None:
 
 
 def read_fimi(path: Path, name: str, options: Options) -> tuple[Seen, str]:
-    """A transaction on each line: the items in it, separated by blanks; items keep their names."""
+    """Read one transaction per line: its items, separated by blanks; items keep their names."""
     options.check(name, "transactions", "delimiter", "absent")
     delimiter = None if options.dialect.delimiter in (None, " ") else options.dialect.delimiter
     separator = None if delimiter is None else delimiter.encode()
@@ -195,13 +195,13 @@ def read_fimi(path: Path, name: str, options: Options) -> tuple[Seen, str]:
                 rows.append(np.full(len(codes), n_rows))
                 n_rows += 1
     if not n_rows:
-        raise FileError(name, "expected a transaction on each line, got an empty file")
+        raise FileError(name, "expected one transaction per line, got an empty file")
     try:
         names = [item.decode("utf-8") for item in index]
     except UnicodeDecodeError:
         raise FileError(name, "expected items in UTF-8; convert the file") from None
     row, column = np.concatenate(rows), np.concatenate(columns)
-    if all(item.isdigit() for item in index):  # by number, as one would count them
+    if all(item.isdigit() for item in index):  # sort them as numbers
         order = sorted(range(len(names)), key=lambda i: by_value(names[i]))
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
@@ -218,7 +218,7 @@ def read_fimi(path: Path, name: str, options: Options) -> tuple[Seen, str]:
 
 
 def read_picture(path: Path, name: str, options: Options) -> tuple[Seen, str]:
-    """A 1-bit or grey picture: dark pixels are ones, transparent ones are missing."""
+    """Read a 1-bit or grey picture: dark pixels are ones, transparent pixels are missing."""
     options.check_matrix(name, "a picture", "above")
     try:
         from PIL import Image
@@ -226,7 +226,7 @@ def read_picture(path: Path, name: str, options: Options) -> tuple[Seen, str]:
         raise FileError(
             name, "reading pictures needs Pillow: pip install 'boolweave[plot]'"
         ) from None
-    # A damaged picture fails anywhere in Pillow, and warnings are of large ones.
+    # A damaged picture can fail anywhere in Pillow; its warnings are about large pictures.
     with expecting(name, "a PNG picture", Exception), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with Image.open(path) as picture:
@@ -234,7 +234,7 @@ def read_picture(path: Path, name: str, options: Options) -> tuple[Seen, str]:
             if mode not in {"1", "L", "LA", "I", "I;16"} and not _grey_palette(picture):
                 raise FileError(
                     name, f"expected a 1-bit or grey picture, got a coloured one (mode {mode}); "
-                    "turn it grey first"
+                    "convert it to grey first"
                 )  # fmt: skip
             full = picture.convert("LA")
             if mode in {"I", "I;16"}:

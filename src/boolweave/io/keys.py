@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from boolweave.data.labels import Labels
     from boolweave.runtime.types import Integers
 
-# A table from number to number is made for keys up to this range; wider keys are sorted.
+# Keys whose range is at most this are numbered by a lookup table; other keys are sorted.
 _TABLE_RANGE = 50_000_000
 
 
@@ -25,7 +25,7 @@ class Numbering:
 
     @property
     def dtype(self) -> pl.DataType | None:
-        """Type of the names; None before any have come."""
+        """Type of the names; None before the first names."""
         return None if self._table is None else self._table["key"].dtype
 
     def __len__(self) -> int:
@@ -53,7 +53,7 @@ class Numbering:
 
 
 def number_integers(keys: Integers) -> tuple[NDArray[np.int32], Labels]:
-    """Number keys that are integers, all at once; and their labels in that order."""
+    """Number integer keys, all at once, and return their labels in that order."""
     if not len(keys):
         return np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.str_)
     keys = keys.astype(np.int64, copy=False)
@@ -62,7 +62,7 @@ def number_integers(keys: Integers) -> tuple[NDArray[np.int32], Labels]:
         keys = keys - low
     else:
         distinct, keys = np.unique(keys, return_inverse=True)
-    # Written from the back, the first appearance of a key is what stays.
+    # Keys are written from the back, so that the first appearance of a key remains.
     first = np.full(int(keys.max()) + 1, len(keys), dtype=np.int64)
     first[keys[::-1]] = np.arange(len(keys) - 1, -1, -1)
     order = np.argsort(first, kind="stable")[: np.count_nonzero(first < len(keys))]

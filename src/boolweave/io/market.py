@@ -1,4 +1,4 @@
-"""Matrix Market files. They are parsed here, because SciPy's reader crashes on some broken ones."""
+"""Matrix Market files, which are parsed here because SciPy's reader crashes on some bad ones."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from boolweave.io.files import CHUNK_BYTES
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_CHARACTERS = b"0123456789+-.eEnaNAifIFtyTY \t\r\n"  # of numbers, nan and infinity included
+_CHARACTERS = b"0123456789+-.eEnaNAifIFtyTY \t\r\n"  # those of numbers, including nan and infinity
 _FIELDS = ("real", "double", "integer", "unsigned-integer", "pattern")
 _SYMMETRIES = ("general", "symmetric", "skew-symmetric")
 
 
 @dataclass(frozen=True)
 class _Head:
-    """What the first lines say."""
+    """The contents of the first lines."""
 
     coordinates: bool
     pattern: bool
     symmetry: str
     shape: tuple[int, int]
-    n_entries: int  # lines that are to follow
-    n_lines: int  # lines that were read
+    n_entries: int  # number of lines that follow
+    n_lines: int  # number of lines read so far
 
     @property
     def width(self) -> int:
-        """Numbers in a line."""
+        """Number of numbers in a line."""
         if not self.coordinates:
             return 1
         return 2 if self.pattern else 3
 
 
 def read_market(path: Path) -> Any:
-    """The matrix in a file, sparse or an array; ValueError, with the line, if there is none."""
+    """Read a sparse matrix or an array; raise ValueError, with the line, if the file is bad."""
     with path.open("rb") as file:
         head = _read_head(file)
         size = path.stat().st_size
@@ -57,7 +57,7 @@ def read_market(path: Path) -> Any:
 def _read_head(file: BinaryIO) -> _Head:
     words = file.readline(1000).decode("latin-1").lower().split()
     if len(words) != 5 or words[0] != "%%matrixmarket":
-        raise ValueError("line 1: expected %%MatrixMarket matrix and three words more")
+        raise ValueError("line 1: expected %%MatrixMarket matrix and three more words")
     _, thing, layout, field, symmetry = words
     if thing != "matrix" or layout not in ("coordinate", "array"):
         raise ValueError(
@@ -108,7 +108,7 @@ def _lines(file: BinaryIO, head: _Head) -> Iterator[NDArray[np.float64]]:
 
 
 def _parsed(lines: list[bytes], width: int) -> NDArray[np.float64] | None:
-    """The numbers of lines, (n, width), without the blank ones; None if a line has others."""
+    """The numbers in lines that are not blank, (n, width); None if a line has another width."""
     text = b"".join(lines)
     blank = np.frombuffer(text, dtype=np.uint8) <= ord(" ")
     begins = ~blank
@@ -118,7 +118,7 @@ def _parsed(lines: list[bytes], width: int) -> NDArray[np.float64] | None:
     if text.translate(None, _CHARACTERS) or not np.isin(in_line, (0, width)).all():
         return None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # what NumPy before 2.3 says of words
+        warnings.simplefilter("ignore", DeprecationWarning)  # NumPy before 2.3 warns of words
         try:
             numbers = np.fromstring(text if in_line.any() else b"", dtype=np.float64, sep=" ")
         except ValueError:
@@ -127,7 +127,7 @@ def _parsed(lines: list[bytes], width: int) -> NDArray[np.float64] | None:
 
 
 def _is_line(line: bytes, width: int) -> bool:
-    """Whether a line is blank or holds so many numbers."""
+    """Whether a line is blank or holds `width` numbers."""
     try:
         numbers = [float(word) for word in line.split()]
     except ValueError:
@@ -170,7 +170,7 @@ def _small(values: NDArray[np.float64]) -> NDArray[Any]:
 
 
 def _array(file: BinaryIO, head: _Head) -> NDArray[Any]:
-    """An array that is written down by columns."""
+    """Read an array that is written column by column."""
     parts = [_small(numbers[:, 0]) for numbers in _lines(file, head)]
     values = np.concatenate([np.zeros(0, np.uint8), *parts])
     if head.symmetry == "general":

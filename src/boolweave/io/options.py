@@ -1,4 +1,4 @@
-"""What a caller says about a file, and which of it has a meaning for which kind of file."""
+"""The options of a caller about a file, and which of them apply to which kind of file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BY_LAYOUT = {
 
 @dataclass(frozen=True)
 class Options:
-    """The parameters of `boolweave.io.read` that say how a file is to be understood."""
+    """The parameters of `boolweave.io.read` that say how to interpret a file."""
 
     dialect: Dialect = field(default_factory=Dialect)
     above: Above | None = None
@@ -32,14 +32,14 @@ class Options:
     absent_default: Absent = "zero"
     duplicates: Duplicates = "error"
     times: str | None = None
-    zeros: Zeros = "exact"  # has a meaning for every file: how zeros will be treated
+    zeros: Zeros = "exact"  # applies to every file: how zeros will be treated
     words: Words = USUAL
-    encode: str = "never"  # "auto", "always" or rules: what becomes of columns that are no 0/1
-    keep: bool = False  # whether to keep how a wide table looked, to be written again
+    encode: str = "never"  # or "auto", "always" or rules: what to do with columns that are not 0/1
+    keep: bool = False  # whether to keep the form of a wide table, to write it again
 
     @property
     def unnamed(self) -> Absent:
-        """What the entries are that a sparse matrix, pairs or transactions do not name."""
+        """How to treat entries that a sparse matrix, pairs or transactions do not list."""
         return self.absent or self.absent_default
 
     def given(self) -> list[str]:
@@ -53,20 +53,20 @@ class Options:
         ]
 
     def check(self, name: str, kind: str, *takes: str) -> None:
-        """Refuse options that would be ignored, because they mean nothing for this kind of file."""
+        """Refuse options that would be ignored because they do not apply to this kind of file."""
         for option in self.given():
             if option not in takes:
                 shown = option
                 if option == "header" and not self.dialect.header:
                     shown = "header=False"
-                raise FileError(name, f"`{shown}` has no meaning for {kind}; leave it out")
+                raise FileError(name, f"`{shown}` does not apply to {kind}; leave it out")
 
     def check_matrix(self, name: str, kind: str, *takes: str) -> None:
-        """The same for files that hold a matrix as such: it is wide, and nothing else."""
+        """Do the same for files that hold a matrix itself, whose layout can only be wide."""
         if self.dialect.layout not in (None, "wide"):
             raise FileError(
                 name,
-                f'`layout="{self.dialect.layout}"` has no meaning for {kind}, which is the matrix '
+                f'`layout="{self.dialect.layout}"` does not apply to {kind}, which is the matrix '
                 "itself; leave it out",
             )
         self.check(name, kind, "layout", *takes)

@@ -1,9 +1,9 @@
 """Triples in several Parquet files, read piece by piece.
 
 The names of rows and columns are numbered in the order of their first appearance, as in a single
-file. Each entry becomes one number of 64 bits: row, column, value. If all of them do not fit into
-the memory that is allowed they go to a file, are dealt to runs of rows there, and are sorted run by
-run; the observations are then read from files, too.
+file. Each entry becomes one number of 64 bits: row, column, value. If they do not all fit into the
+memory limit, they are written to a file, divided there into runs of rows, and sorted run by run;
+the observations are then read from files, too.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-# Lines of a file that are read at a time.
+# Number of lines that are read at a time.
 LINES_AT_A_TIME = 1 << 20
 
-# Bytes of memory for each entry that is being sorted, and of what is kept of it.
+# Bytes of memory for each entry while it is sorted, and afterwards.
 _SORTING = 64
 _KEPT = 5
 
-# Rows and columns can be numbered up to here while nobody knows how many there are.
+# Maximum number of rows and columns as long as their number is unknown.
 _LARGEST = (2**31, 2**31)
 
 
 def read_parts(paths: Sequence[Path], options: Options, max_memory: int | None) -> Observations:
-    """The observations of all files together; in files where they exceed `max_memory` bytes."""
+    """The observations of all files together, kept in files if they exceed `max_memory` bytes."""
     counts = [_height(path) for path in paths]
     names = _columns(paths, options.dialect.columns)
     limit = _threshold(paths, names[2], options.above)
@@ -102,16 +102,16 @@ def _frames(path: Path, names: list[str], count: int) -> Iterator[pl.DataFrame]:
             lines = pl.scan_parquet(path, glob=False).select(names)
             frame = lines.slice(start, LINES_AT_A_TIME).collect()
         if frame.height != min(LINES_AT_A_TIME, count - start):
-            raise FileError(str(path), f"expected {count} lines, got fewer; make it again")
+            raise FileError(str(path), f"expected {count} lines, got fewer; recreate it")
         yield frame
 
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Make a `FileError`, which names the file, of what polars raises while it reads it."""
+    """Turn what polars raises while it reads a file into a `FileError` that names the file."""
     import polars as pl
 
-    what = "a Parquet file, as there are several"
+    what = "a Parquet file, because there are several files"
     kinds = pl.exceptions.PolarsError, OSError
     with without_panic(str(path)), expecting(str(path), what, *kinds):
         yield
@@ -152,7 +152,7 @@ def _threshold(paths: Sequence[Path], name: str, above: Above | None) -> float |
     try:
         found = pl.scan_parquet(list(paths), glob=False).select(wanted).collect().item()
     except (pl.exceptions.PolarsError, OSError):
-        for path in paths:  # which of them is it?
+        for path in paths:  # find the file that is to blame
             with _readable(path):
                 pl.scan_parquet(path, glob=False).select(wanted).collect()
         raise
@@ -178,7 +178,7 @@ def _pack(
 def _runs(
     packed: NDArray[np.int64], n_rows: int, most: int, store: Memory
 ) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
-    """First row, end, and entries of runs of rows with about `most` entries each."""
+    """First row, end, and entries of runs of rows, each with about `most` entries."""
     if len(packed) <= most:
         yield 0, n_rows, packed
         return

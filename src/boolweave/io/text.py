@@ -1,7 +1,7 @@
 """Text tables, wide or long (triples and pairs), read a chunk of lines at a time.
 
-The fast way parses numbers. Where a file does not hold plain numbers it is read once more as text,
-which is slower but knows every spelling and can name the cell that is wrong.
+The fast path parses numbers. If a file does not hold plain numbers, it is read again as text, which
+is slower but knows every spelling and can name the cell that is wrong.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NUMERIC_BLANKS = ["", "NA", "NaN", "nan", "?", "na", "N/A", "null", "None", "non
 
 
 def read_text(path: Path, name: str, options: Options) -> Contents:
-    """A text table, how it was read, its times and how it looked; what nobody says is guessed."""
+    """Read a text table, with its times and its form; what the options leave open is guessed."""
     if options.encode not in ("auto", "never"):
         return _encoded(path, name, options)
     found = guess(path, name, options.dialect, options.above is not None, options.words)
@@ -61,17 +61,17 @@ def read_text(path: Path, name: str, options: Options) -> Contents:
 
 
 def _may_be_columns(found: Dialect) -> bool:
-    """Whether a table whose cells are no zeros and ones may have columns of other kinds."""
+    """Whether a table whose cells are not zeros and ones may have columns of other kinds."""
     if found.layout == "wide":
         return True
-    # Values of triples are numbers, mostly ratings; but two columns that are not called as columns
-    # of names are, above a third of numbers, are two columns of categories.
+    # Values of triples are numbers, mostly ratings. But if the first two columns do not have usual
+    # headings of names, and the third holds numbers, they are two columns of categories.
     headings = [is_heading(found.names[i]) for i in found.picked()[:2]]
     return found.layout == "triples" and bool(found.header) and not all(headings)
 
 
 def _encoded(path: Path, name: str, options: Options, refused: FileError | None = None) -> Contents:
-    """A table whose columns may hold anything, as zeros and ones."""
+    """Read a table whose columns may hold anything, and encode it as zeros and ones."""
     import polars as pl
 
     options.check(name, "a table to encode", "delimiter", "header", *BY_LAYOUT["wide"])
@@ -87,7 +87,7 @@ def _encoded(path: Path, name: str, options: Options, refused: FileError | None 
 
 
 def _read_wide(path: Path, name: str, dialect: Dialect, options: Options, plain: bool) -> Contents:
-    """A line for each row of the matrix."""
+    """Read a table with one line for each row of the matrix."""
     above, label, cells = options.above, dialect.label_field(name), dialect.cell_fields(name)
     tables: list[Array] = [np.empty((0, len(cells)), np.uint8 if above is None else np.float64)]
     labels: list[str] = []
@@ -118,7 +118,7 @@ def _read_wide(path: Path, name: str, dialect: Dialect, options: Options, plain:
 
 
 def _read_long(path: Path, name: str, dialect: Dialect, options: Options, plain: bool) -> Contents:
-    """Row, column and value in each line; or row and column of the ones. And the times, if any."""
+    """Read row, column and value in each line, or only row and column of the ones; and times."""
     at, above = dialect.picked(), options.above
     timed = None if options.times is None else dialect.position(options.times, name, "times")
     times: list[pl.Series] = []
@@ -155,7 +155,7 @@ def _read_long(path: Path, name: str, dialect: Dialect, options: Options, plain:
 
 
 class _Others:
-    """The fields of a wide table that are no cells, as they stand there."""
+    """The fields of a wide table that are not cells, as they are written."""
 
     def __init__(self, dialect: Dialect, cells: Sequence[int]) -> None:
         own = set(cells)
@@ -163,13 +163,13 @@ class _Others:
         self._parts: list[pl.DataFrame] = []
 
     def add(self, frame: pl.DataFrame) -> None:
-        """Take those of one chunk."""
+        """Add the fields of one chunk."""
         import polars as pl
 
         self._parts.append(frame.select(pl.col(f"f{i}").alias(str(i)) for i in self._at))
 
     def frame(self) -> pl.DataFrame:
-        """All of them, called by their positions."""
+        """All of them, named by their positions."""
         import polars as pl
 
         if self._parts:
@@ -185,7 +185,7 @@ class _Keys:
         self._texts: Numbering | None = None
 
     def add(self, keys: pl.Series) -> None:
-        """Take the names of one chunk."""
+        """Add the names of one chunk."""
         if keys.dtype.is_integer():
             numbers = keys.to_numpy()
             small = len(numbers) and numbers.min() >= -(2**31) and numbers.max() < 2**31
@@ -195,7 +195,7 @@ class _Keys:
             self._parts.append(self._texts.number(keys))
 
     def numbered(self) -> tuple[Integers, Labels]:
-        """The number of each key, and the labels in that order; the keys are used up."""
+        """The number of each key, and the labels in that order; the keys are discarded."""
         keys = np.concatenate([np.empty(0, np.int32), *self._parts])
         self._parts = []
         return number_integers(keys) if self._texts is None else (keys, self._texts.labels())
@@ -213,7 +213,7 @@ def _parsed(
     cells: Sequence[int],
     plain: bool,
 ) -> Iterator[tuple[NDArray[np.int64], pl.DataFrame, Array]]:
-    """Of each chunk: numbers of its lines, its fields, and its cells as codes or as ratings.
+    """Yield the line numbers, fields, and cells (codes or ratings) of each chunk.
 
     The fields at `keys` and `cells` are parsed as numbers if they are `plain`.
     """
@@ -271,19 +271,19 @@ def _cells_of_texts(
 
 
 class LabelError(FileError):
-    """The first column was taken for names of rows, but some of them are the same."""
+    """The first column was taken for row labels, but some of them are equal."""
 
 
 def _check_row_labels(labels: list[str], lines: list[int], name: str, column: int) -> None:
     seen: dict[str, int] = {}
     for label, line in zip(labels, lines, strict=True):
         if label in seen:
-            # Names come twice by mistake. What comes again and again is a category.
+            # A label that occurs twice is a mistake. A value that occurs often is a category.
             kind = LabelError if 2 * len(set(labels)) <= len(labels) else FileError
             raise kind(
                 name,
                 f"expected every row to have its own label, got {label!r} as in line {seen[label]};"
-                ' rename one of them, or say `labels="ignore"` to leave the first column out',
+                ' rename one of them, or pass `labels="ignore"` to leave the first column out',
                 line=line,
                 column=column,
             )

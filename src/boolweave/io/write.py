@@ -1,4 +1,4 @@
-"""Writing: tables in several formats and whole matrices, always beside and renamed."""
+"""Writing tables in several formats and whole matrices, always to a new file that is renamed."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ MATRIX_FORMATS = (*TABLE_FORMATS, "npz", "png")
 
 
 def write_table(frame: pl.DataFrame, output: Path | None, kind: str) -> None:
-    """A table to a file, or to standard output."""
+    """Write a table to a file or to standard output."""
     write_pieces([frame], output, kind)
 
 
 def write_pieces(frames: Iterable[pl.DataFrame], output: Path | None, kind: str) -> None:
-    """A table in pieces of rows, one at least; as text, each is written before the next is made."""
+    """Write a table given in at least one block of rows; text is written block by block."""
     with opened(output) as file:
         _put_table(frames, file, kind)
 
 
 @contextmanager
 def opened(output: Path | None) -> Iterator[BinaryIO]:
-    """A file that takes its place when it is whole, or standard output."""
+    """Open a file that replaces `output` once it is complete, or standard output."""
     with into_stream(_standard_output) if output is None else replacing(output) as file:
         yield file
 
@@ -71,7 +71,7 @@ def _put_table(frames: Iterable[pl.DataFrame], file: BinaryIO, kind: str) -> Non
 def write_matrix(
     pieces: Iterable[NDArray[Any]], seen: Observations, output: Path | None, kind: str
 ) -> None:
-    """A matrix (M, N), in pieces of rows, with the labels of `seen`."""
+    """Write a matrix (M, N), given in blocks of rows, with the labels of `seen`."""
     if kind == "npz":
         arrays: dict[str, Any] = {"matrix": np.concatenate(list(pieces))}
         with replacing(output or Path("-")) as file:
@@ -104,7 +104,7 @@ def _frames(pieces: Iterable[NDArray[Any]], seen: Observations) -> Iterator[pl.D
 
 
 def encodable(names: Iterable[str]) -> list[str]:
-    """Names that UTF-8 can hold: half a character (a lone surrogate) becomes its number."""
+    """Names that UTF-8 can encode: a lone surrogate is replaced by its number."""
     return [name.encode("utf-8", "backslashreplace").decode() for name in names]
 
 

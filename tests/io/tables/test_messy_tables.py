@@ -110,7 +110,7 @@ def test_words_in_files(put):
     dialect = Dialect(layout="triples")
     said = Words.of(ones="gut", zeros="schlecht")
     np.testing.assert_array_equal(table(triples, words=said, dialect=dialect), [[1], [0]])
-    assert "`missing` has no meaning" in refused(
+    assert "`missing` does not apply" in refused(
         put("1 2 3\n1 2\n", "t.fimi"), words=Words.of(missing=9)
     )
 
@@ -138,10 +138,10 @@ def test_columns_are_picked(put, tmp_path):
 @pytest.mark.parametrize(
     ("content", "hint"),
     [
-        ("x,a,b\nr,1,0\ns,0,9\nt,1,1\n", "if 9 stands for no answer, say `missing=9`"),
-        ("x,a,b\nr,1,0\ns,0,1\nt,99,1\nu,0,1\n", "say `missing=99`"),
-        ("x,a,b\nr,3,1\ns,2,1\nt,99,5\nu,1,4\n", "say `missing=99`"),
-        ("x,a,b\nr,1,-9\ns,0,1\nt,1,0\n", "say `missing=-9`"),
+        ("x,a,b\nr,1,0\ns,0,9\nt,1,1\n", "if 9 stands for a missing value, pass `missing=9`"),
+        ("x,a,b\nr,1,0\ns,0,1\nt,99,1\nu,0,1\n", "pass `missing=99`"),
+        ("x,a,b\nr,3,1\ns,2,1\nt,99,5\nu,1,4\n", "pass `missing=99`"),
+        ("x,a,b\nr,1,-9\ns,0,1\nt,1,0\n", "pass `missing=-9`"),
     ],
 )
 def test_a_hint_never_makes_a_one_of_no_answer(put, content, hint):
@@ -154,7 +154,7 @@ def test_a_hint_never_makes_a_one_of_no_answer(put, content, hint):
 def test_codes_for_no_answer_as_a_process(put):
     path = put("q,c,n\n1,red,0\n5,red,1\n2,blue,9\n4,blue,1\n3,red,0\n")
     said = run("info", path, "--layout", "wide", cwd=path.parent, code=2).stderr.decode()
-    assert "say --missing 9 if it is one" in said and "--above" not in said
+    assert "use --missing 9 if it is one" in said and "--above" not in said
     assert len(said.splitlines()) == 1
     run("info", path, "--layout", "wide", "--missing", "9", cwd=path.parent)
 
@@ -180,8 +180,8 @@ def test_factorize_encodes_and_says_so(put):
     assert lines[1].startswith(
         "encoded 4 columns (1 yes or no, 1 category, 1 number, 1 with several choices) as 10 of"
     )
-    assert lines[2] == "left out: comment (every value differs); rows are named by 'id'"
-    assert lines[3].startswith("--encode 'COLUMN=RULE' says it otherwise")
+    assert lines[2] == "left out: comment (all values differ); row labels: 'id'"
+    assert lines[3].startswith("change this with --encode 'COLUMN=RULE'")
     assert "factor" in lines[4]
     assert b",column," in done.stdout
     seen = io.read(path, encode="auto").observations
@@ -203,10 +203,10 @@ def test_encode_rules(put):
     by_number = io.read(path, encode="2=thresholds:40,60;3=category;6=drop").observations
     assert by_number.column_labels.tolist() == names
     said = run("info", path, "--encode", "age", cwd=path.parent, code=2).stderr.decode()
-    assert said.startswith("boolweave: --encode: expected auto, never or rules")
+    assert said.startswith("boolweave: --encode: expected auto, never or valid rules")
     for rule, words in [
         ("never", "expected 0/1"), ("agee=40", "no column 'agee'"),
-        ("colour=3,4", "does not hold numbers alone"), ("age", "expected column=RULE"),
+        ("colour=3,4", "does not hold only numbers"), ("age", "expected column=RULE"),
     ]:  # fmt: skip
         assert words in refused(path, encode=rule)
 
@@ -218,7 +218,7 @@ def test_encode_rules(put):
         ("x,a,b\nr,1,0\ns,0,2\nt,1,1\n", "line 3, column 'b'"),
         ("x,a,b\nr,1,0\nr,1,1\nt,1,1\n", "every row to have its own label"),
         ("x,a,b\nr,1,maybe\n", "line 2, column 'b'"),
-        ("q,c,n\n1,red,0\n5,red,1\n2,blue,9\n4,blue,1\n3,red,0\n", "say `missing=9`"),
+        ("q,c,n\n1,red,0\n5,red,1\n2,blue,9\n4,blue,1\n3,red,0\n", "pass `missing=9`"),
     ],
 )
 def test_mistakes_in_zeros_and_ones_are_not_encoded(put, content, words):

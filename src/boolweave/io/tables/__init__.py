@@ -1,5 +1,5 @@
-"""Tables as people have them: columns of any kind, encoded as they are read, and written back.
+"""Everyday tables: columns of any kind, which are encoded when they are read, and written back.
 
-What a table with categories, numbers and dates needs beyond one of zeros and ones belongs here; how
-a column is encoded does not (`boolweave.encoding`). Start with `encoded.py`.
+This package holds what a table with categories, numbers and dates needs in addition to a table of
+zeros and ones. How a column is encoded belongs to `boolweave.encoding`. Start with `encoded.py`.
 """

@@ -1,4 +1,4 @@
-"""What readers of tables hand on."""
+"""What readers of tables return."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Encoded:
     table : polars.DataFrame
         All columns of the file.
     columns : list of str
-        Those that were encoded or left out by the encoder, in the order of the file.
+        The columns that the encoder encoded or left out, in the order of the file.
     label : str, optional
-        The column that names the rows.
+        The column that holds the row labels.
     words : Words
-        What was said about ones, zeros and missing cells.
+        The words for ones, zeros and missing cells.
     form : TextForm, optional
         How the lines of a text table were written.
     """
@@ -49,7 +49,7 @@ class Encoded:
     form: TextForm | None = None
 
     def in_words(self) -> tuple[str, str]:
-        """What became of the columns, in two lines."""
+        """A description, in two lines, of how the columns were encoded."""
         made = self.encoder.get_feature_names_out().tolist()
         kinds = self.encoder.kinds_
         used = [kind for kind in kinds if kind != "left out"]
@@ -58,11 +58,10 @@ class Encoded:
         some = [name for name in made if name not in self.columns][:3]
         such = f", such as {', '.join(map(repr, some))}" if some else ""
         left = [f"{name} ({why})" for name, why in self.encoder.left_out_.items()]
-        named = "" if self.label is None else f"; rows are named by {self.label!r}"
+        named = "" if self.label is None else f"; row labels: {self.label!r}"
         n = len(used)
         return (
-            f"encoded {n} column{'' if n == 1 else 's'} ({told}) as {len(made)} of zeros and ones"
-            f"{such}",
+            f"encoded {n} column{'' if n == 1 else 's'} ({told}) as {len(made)} 0/1 columns{such}",
             f"left out: {_some(left) or 'nothing'}{named}",
         )
 
@@ -85,7 +84,7 @@ def _some(items: list[str], most: int = 6) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """What a file held, how it was read in words, and the times of its entries, if any."""
+    """The contents of a file, a description of how it was read, and the times, if any."""
 
     observations: Seen
     guess: str

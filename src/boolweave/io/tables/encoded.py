@@ -1,4 +1,4 @@
-"""Tables whose columns are not all zeros and ones: which they are, and reading them encoded."""
+"""Tables whose columns are not all zeros and ones: how to recognize and encode them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from boolweave.io.options import Options
     from boolweave.io.tables.origin import TextForm
 
-# A column in which at least so many of the known cells are 0/1 or yes/no was meant to be one.
+# A column was meant to be Boolean if at least this share of its known cells is 0/1 or yes/no.
 MEANT = 0.5
 
 
@@ -37,9 +37,9 @@ def encode_frame(
 ) -> Contents:
     """The observations of a wide table whose columns may hold anything.
 
-    `refused` is why it could not be read as zeros and ones, and is raised where it seems that it
-    was meant to hold these. `form` is how the lines of a text table were written, and `told` how
-    another one was read, in words.
+    `refused` is the reason why the table could not be read as zeros and ones; it is raised if the
+    table seems to be meant to hold these. `form` is how the lines of a text table were written, and
+    `told` describes how another kind of table was read.
     """
     import polars as pl
 
@@ -87,7 +87,7 @@ def encode_frame(
 
 
 def _holds_names(column: pl.Series, dialect: Dialect, words: Words) -> bool:
-    """Whether the first column names the rows: no two alike, and no measurement."""
+    """Whether the first column holds row labels: all different, and not a measurement."""
     import polars as pl
 
     from boolweave.encoding.tables import as_numbers
@@ -105,7 +105,7 @@ def _holds_names(column: pl.Series, dialect: Dialect, words: Words) -> bool:
 
 
 def _meant_as_boolean(column: pl.Series, words: Words) -> bool:
-    """Whether so many cells of a clean column are ones and zeros that all should be."""
+    """Whether most cells of a clean column are ones and zeros, so that all should be."""
     from boolweave.encoding.choosing import boolean_codes
 
     known = column.drop_nulls()
@@ -115,10 +115,10 @@ def _meant_as_boolean(column: pl.Series, words: Words) -> bool:
 
 
 def remedy_for(cell: object, column: pl.Series, words: Words) -> str:
-    """What to do about a cell that is no zero and no one; never what makes a one of no answer."""
+    """The remedy for a cell that is neither 0 nor 1, which never turns a missing answer into 1."""
     number = _number(cell)
     if number is None:
-        return "correct it, or say what it means with `ones`, `zeros` or `missing`"
+        return "correct it, or define its meaning with `ones`, `zeros` or `missing`"
     cells = [other for other in column.drop_nulls().unique().to_list() if not words.is_blank(other)]
     numbers = [n for other in cells if (n := _number(other)) is not None]
     codes = no_answer_codes(numbers)
@@ -128,7 +128,7 @@ def remedy_for(cell: object, column: pl.Series, words: Words) -> str:
     if not codes:
         return RATINGS
     said = ",".join(map(str, codes))
-    return f"if {said} stands for no answer, say `missing={said}`; else correct it"
+    return f"if {said} stands for a missing value, pass `missing={said}`; otherwise correct it"
 
 
 def _number(cell: object) -> float | None:

@@ -1,4 +1,4 @@
-"""Workbooks of Excel, through polars: the first sheet, in and out."""
+"""Excel workbooks: reading and writing the first sheet with polars."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from boolweave.io.options import Options
 
 INSTALL = "pip install 'boolweave[excel]'"
-# Behind the cells that were filled in.
+# Background colour of the cells that were filled in.
 COLOUR = "#FFE699"
-MOST_ROWS = 1_048_575  # below the names
+MOST_ROWS = 1_048_575  # below the header
 
 
 def is_workbook(path: Path) -> bool:
@@ -34,7 +34,7 @@ def is_workbook(path: Path) -> bool:
 
 
 def read_sheet(path: Path, name: str, options: Options) -> pl.DataFrame:
-    """The first sheet as a typed table; its first row holds names, unless told otherwise."""
+    """Read the first sheet as a typed table; by default, its first row is a header."""
     import polars as pl
 
     if find_spec("fastexcel") is None:
@@ -47,13 +47,13 @@ def read_sheet(path: Path, name: str, options: Options) -> pl.DataFrame:
             infer_schema_length=None,
             raise_if_empty=False,
         )
-    except Exception as error:  # calamine's own errors have no class in common
+    except Exception as error:  # the errors of calamine have no common class
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise FileError(name, f"expected a workbook, but it cannot be read ({first})") from None
 
 
 def check_writer() -> None:
-    """Raise where workbooks cannot be written, before the work is done."""
+    """Raise an error, before the work begins, if workbooks cannot be written."""
     if find_spec("xlsxwriter") is None:
         raise ValueError(f"a workbook needs xlsxwriter: {INSTALL}")
 
@@ -61,7 +61,7 @@ def check_writer() -> None:
 def write_sheet(
     frames: Iterable[tuple[pl.DataFrame, NDArray[np.bool_] | None]], file: BinaryIO
 ) -> None:
-    """A table in pieces of rows as a workbook; marked cells have a colour behind them."""
+    """Write a table, given in blocks of rows, as a workbook; marked cells are coloured."""
     import polars as pl
     import xlsxwriter
 
@@ -72,7 +72,7 @@ def write_sheet(
     table, filled = pl.concat(pieces), np.concatenate(marks)
     if table.height > MOST_ROWS:
         raise ValueError(
-            f"a sheet of Excel has at most {MOST_ROWS:,} rows below the names, got "
+            f"expected at most {MOST_ROWS:,} rows, as a sheet of Excel has below its header, got "
             f"{table.height:,}; write .csv or .parquet"
         )
     with xlsxwriter.Workbook(file, {"in_memory": True}) as book:

@@ -1,4 +1,4 @@
-"""How a wide table looked when it came, so that it can be written again with its holes filled."""
+"""The form of a wide table, which is kept to write it again with missing entries filled in."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from boolweave.data.observations import Observations
     from boolweave.io.tables.contents import Encoded
 
-# More spellings than this are not kept apart: the usual ones are written then.
+# If there are more spellings than this, they are not distinguished, and the usual ones are written.
 MOST_SPELLINGS = 255
 _PAIRS = {"yes": "no", "y": "n", "true": "false", "1": "0", "1.0": "0.0"}
 
@@ -33,9 +33,9 @@ class TextForm:
     ----------
     delimiter, line_end : str
     header : tuple of str, optional
-        The first line, as it stood there.
+        The first line, as it was written.
     preamble : bytes
-        What came before it: a byte order mark, a line such as ``sep=;``.
+        What precedes it: a byte order mark, a line such as ``sep=;``.
     """
 
     delimiter: str
@@ -45,7 +45,7 @@ class TextForm:
 
     @classmethod
     def of(cls, path: Path, name: str, dialect: Dialect) -> TextForm:
-        """Look at the beginning of a file again."""
+        """Find the form from the beginning of a file."""
         with path.open("rb") as file:
             start = file.read(4096)
         mark = b"\xef\xbb\xbf" if start.startswith(b"\xef\xbb\xbf") else b""
@@ -58,13 +58,13 @@ class TextForm:
 
 @dataclass(frozen=True, eq=False)
 class Spellings:
-    """How each cell was spelled: numbers of texts, (M, N), and the texts."""
+    """How each cell was spelled: (M, N) indices of texts, and the texts."""
 
     numbers: NDArray[np.uint8]
     texts: tuple[str, ...]
 
     def of_ones_and_zeros(self, words: Words) -> list[tuple[str, str]]:
-        """The usual spelling of zero and one in each column, or else in the table."""
+        """The most frequent spellings of zero and one in each column, or else in the table."""
         codes = np.array([words.code(text) for text in self.texts], dtype=np.uint8)
         n = len(self.texts)
         counts = np.array([np.bincount(column, minlength=n) for column in self.numbers.T])
@@ -80,7 +80,7 @@ class Spellings:
             own = np.where(codes == code, counts, 0)
             if own.any():
                 found[code] = self.texts[int(np.argmax(own))].strip()
-        if len(found) == 1:  # the other one of yes and no
+        if len(found) == 1:  # the counterpart, as no is to yes
             ((code, text),) = found.items()
             usual = usual | _partner(code, text)
         return usual | found
@@ -96,14 +96,14 @@ def _partner(code: int, text: str) -> dict[int, str]:
 
 
 class Speller:
-    """Numbers the texts of cells, chunk by chunk."""
+    """Number the texts of cells, chunk by chunk."""
 
     def __init__(self) -> None:
         self._number: dict[str, int] = {}
         self._parts: list[NDArray[np.uint8]] = []
 
     def add(self, values: pl.DataFrame) -> None:
-        """Take the texts of a chunk, (some rows, N)."""
+        """Add the texts of a chunk, (some rows, N)."""
         import polars as pl
 
         part = np.zeros(values.shape, dtype=np.uint8)
@@ -116,7 +116,7 @@ class Speller:
         self._parts.append(part)
 
     def spellings(self) -> Spellings | None:
-        """All of them; None where they are too many, or where there is none."""
+        """All spellings; None if there are too many, or none at all."""
         if not self._parts or len(self._number) > MOST_SPELLINGS:
             return None
         return Spellings(np.concatenate(self._parts), tuple(self._number))
@@ -124,20 +124,20 @@ class Speller:
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """A wide table as it came, all but the values of its cells.
+    """A wide table as it was read, except for the values of its cells.
 
     Attributes
     ----------
     names : list of str
-        Names of all columns; made up where the file has none.
+        Names of all columns, generated if the file has none.
     cells : list of int
         Positions of the columns that hold the matrix.
     others : polars.DataFrame
-        The other columns, by their positions as text.
+        The other columns, named by their positions.
     form : TextForm, optional
-        Of a text table.
+        The form of the lines of a text table.
     spellings : Spellings, optional
-        Of texts other than 0 and 1.
+        The spellings of cells that are not written as 0 and 1.
     dtypes : list, optional
         The types of the cells in a typed table.
     words : Words
@@ -154,7 +154,7 @@ class Origin:
     def frames(
         self, pieces: Iterable[NDArray[np.uint8]], seen: Observations
     ) -> Iterator[tuple[pl.DataFrame, NDArray[np.bool_]]]:
-        """The table with values (some rows, N) at a time, and which of its cells changed."""
+        """The table with new values, (some rows, N) at a time, and a mask of the changed cells."""
         import polars as pl
 
         start, number = 0, {i: j for j, i in enumerate(self.cells)}
@@ -195,7 +195,7 @@ class Origin:
 
 
 def changed_cells(seen: Observations, values: NDArray[np.uint8], start: int) -> NDArray[np.bool_]:
-    """Which values of a piece of rows were missing, or another one, (some rows, N)."""
+    """Which values of a block of rows were missing or different, (some rows, N)."""
     stop = start + len(values)
     per_row = np.diff(seen.indptr[start : stop + 1])
     own = slice(seen.indptr[start], seen.indptr[stop])
@@ -208,7 +208,7 @@ def changed_cells(seen: Observations, values: NDArray[np.uint8], start: int) -> 
 def encoded_frames(
     encoded: Encoded, chances: Iterable[NDArray[np.float64]]
 ) -> Iterator[tuple[pl.DataFrame, NDArray[np.bool_]]]:
-    """A table whose columns were encoded, its holes filled with what is most likely.
+    """A table whose columns were encoded, with missing cells replaced by the most likely values.
 
     `chances` are P(1) of the encoded columns, (some rows, N) at a time.
     """
@@ -241,7 +241,7 @@ def encoded_frames(
 
 
 def with_mark(frame: pl.DataFrame, marked: NDArray[np.bool_]) -> pl.DataFrame:
-    """The table with one more column, that names what was filled in each row."""
+    """The table with an additional column that names what was filled in in each row."""
     import polars as pl
 
     names = frame.columns
@@ -252,7 +252,7 @@ def with_mark(frame: pl.DataFrame, marked: NDArray[np.bool_]) -> pl.DataFrame:
 def without_mark(
     frame: pl.DataFrame, marked: NDArray[np.bool_]
 ) -> tuple[pl.DataFrame, NDArray[np.bool_]]:
-    """The table without what an earlier run has filled in, as it said in the last column."""
+    """The table without what an earlier run filled in, according to its last column."""
     if frame.columns[-1:] != [MARK] or marked[:, -1].any():
         return frame, marked
     return frame[:, :-1], marked[:, :-1]

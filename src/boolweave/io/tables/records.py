@@ -1,6 +1,6 @@
 """Text tables as whole records: quoted fields over several lines, comments, the line ``sep=;``.
 
-What is no record is made an empty line, so that the numbers of lines stay.
+Lines that are not records are replaced by empty lines, so that line numbers stay correct.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from pathlib import Path
 from boolweave.io import files
 from boolweave.io.files import text_chunks
 
-# What Excel writes, and reads, above a table to name its delimiter.
+# What Excel writes and reads above a table to name its delimiter.
 _SEP = re.compile(rb'"?sep=(.)"?\r?(?=\n)', re.IGNORECASE)
-# Bytes in which a quoted field must end; beyond them its quote mark was forgotten.
+# Number of bytes within which a quoted field must end; otherwise, its closing quotation mark was
+# forgotten.
 LONGEST = 4 * files.CHUNK_BYTES
 
 
@@ -27,7 +28,7 @@ def sep_line(path: Path) -> str | None:
 
 
 def table_chunks(path: Path, name: str) -> Iterator[tuple[bytes, int]]:
-    """Whole records of a table and the number of lines before each piece."""
+    """Chunks of whole records of a table, and the number of lines before each chunk."""
     pending, before = b"", 0
     for content, lines_before in text_chunks(path, name, "a table"):
         if lines_before == 0 and (found := _SEP.match(content)):
@@ -45,7 +46,7 @@ def table_chunks(path: Path, name: str) -> Iterator[tuple[bytes, int]]:
 
 
 def without_comments(content: bytes, is_comment: Callable[[bytes], bool]) -> bytes:
-    """Empty lines in place of those that begin with # and are comments."""
+    """The content with an empty line instead of each comment, which begins with #."""
     if not (content.startswith(b"#") or b"\n#" in content):
         return content
     lines, inside = content.split(b"\n"), False
@@ -58,9 +59,9 @@ def without_comments(content: bytes, is_comment: Callable[[bytes], bool]) -> byt
 
 
 def records(content: bytes) -> Iterator[tuple[bytes, int]]:
-    """The records in whole lines, without their ends, and the number of lines before each.
+    """The records in whole lines, without line ends, and the number of lines before each.
 
-    The last one may have a quoted field that does not end.
+    The last record may have a quoted field that does not end.
     """
     pending, start = b"", 0
     for number, line in enumerate(content.split(b"\n")[:-1]):

@@ -1,4 +1,4 @@
-"""Writing a table that came in again, in its own form, with a mark for what was filled in."""
+"""Writing an input table again, in its own form, with a mark for what was filled in."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _PLAIN = TextForm(",", "\n", (), b"")
 def write_again(
     frames: Frames, output: Path | None, kind: str, form: TextForm | None, mark: bool
 ) -> None:
-    """A table with holes filled, as it came: delimiter, names, line ends, order of columns.
+    """Write a completed table in its own form: delimiter, names, line ends, order of columns.
 
-    What was filled is named in a last column, or has a colour in a workbook, if `mark`.
+    If `mark`, a last column names what was filled in; in a workbook, a colour shows it.
     """
     frames = (without_mark(*pair) for pair in frames)
     if kind == "xlsx":
