@@ -133,7 +133,9 @@ def test_whole_numbers_are_names_where_names_are_numbers():
     ):
         assert positions(wanted, seen, "row").tolist() == [2, 0]
     assert positions(0, seen, "row").tolist() == [1]
-    with pytest.raises(ValueError, match=r"no row named '1' in the model.*positions are NumPy"):
+    with pytest.raises(
+        ValueError, match=r"no row named '1' in the model.*pass positions as an array"
+    ):
         positions([1], seen, "row")
 
 
@@ -147,7 +149,7 @@ def test_whole_numbers_are_positions_where_names_are_text():
 def test_arrays_are_positions_and_never_both_silently():
     seen = numbered()
     assert positions(np.array([1]), seen, "row").tolist() == [1]  # no row has this name
-    with pytest.warns(UserWarning, match="0 is not the row named '0'"):
+    with pytest.warns(UserWarning, match="0 is not the row labelled '0'"):
         assert positions(np.array([0, 2]), seen, "row").tolist() == [0, 2]
     same = labelled(rows=["0", "1"])
     with warnings.catch_warnings():
@@ -172,7 +174,7 @@ def test_pairs_broadcast():
     m, n = pairs([["Ann"], ["Bo"]], ["tea", "gin"], seen)
     assert (m.tolist(), n.tolist()) == ([[0, 0], [1, 1]], [[0, 2], [0, 2]])
     assert [at.shape for at in pairs(1, 2, seen)] == [(1,), (1,)]
-    with pytest.raises(ValueError, match=r"must have one length.*got 2 and 3"):
+    with pytest.raises(ValueError, match=r"must have the same length.*got 2 and 3"):
         pairs(["Ann", "Bo"], THINGS, seen)
 
 

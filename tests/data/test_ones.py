@@ -66,8 +66,8 @@ def test_cells_by_columns_and_joined():
     [
         ([0, 1], [0], "indptr must have 3 numbers"),
         ([0, 2, 1], [0], "indptr must have 3 numbers"),
-        ([0, 1, 2], [0, 5], "within 0 to 3"),
-        ([0, 2, 2], [1, 1], "rise strictly"),
+        ([0, 1, 2], [0, 5], "from 0 to 3"),
+        ([0, 2, 2], [1, 1], "increase strictly"),
     ],
 )
 def test_wrong_cells(indptr, columns, problem):

@@ -68,7 +68,7 @@ def test_the_last_of_each_row(problem, per_row):
             expected += [entry[:2] for entry in own[-per_row:]]
     observations = Observations.from_dense(dense)
     if not expected:
-        with pytest.raises(ValueError, match="per_row must be less than the entries of some row"):
+        with pytest.raises(ValueError, match="per_row must be less than the number of entries"):
             hide_last(observations, times, per_row)
         return
     found = hide_last(observations, times, per_row)
@@ -195,7 +195,7 @@ def test_positions_of_entries(problem):
         (lambda: hide_last(SEEN, list("abcdefg")), TypeError, "numbers or datetime64"),
         (lambda: hide_last(SEEN, [1, 2, 3, np.nan, 4, 5, 6]), ValueError, "number 3 is missing"),
         (lambda: hide_last(SEEN, np.full(7, "NaT", "M8[s]")), ValueError, "number 0 is missing"),
-        (lambda: hide_last(SEEN, YEARS, 3), ValueError, "no row has more than 3, but got 3"),
+        (lambda: hide_last(SEEN, YEARS, 3), ValueError, "fullest row, 3, but got 3"),
         (lambda: hide_last(SEEN, YEARS, 0), ValueError, "per_row must be .* got 0"),
         (lambda: hide_last(SEEN, YEARS, 1.5), ValueError, "per_row must be .* got 1.5"),
         (lambda: hide_after(SEEN, YEARS), ValueError, "either share.*got neither"),

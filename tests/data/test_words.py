@@ -42,8 +42,8 @@ def test_yes_and_no_need_no_words():
     [
         ([["ja"]], {}, "holds the text 'ja'.*`ones`"),
         ([[1, 9]], {"missing": 99}, "holds 9; turn"),
-        ([[1]], {"ones": "x", "missing": ["X"]}, "'x' is said to be among `ones` and among `miss"),
-        (Observations.from_data([[1]]), {"ones": "x"}, "no meaning for observations"),
+        ([[1]], {"ones": "x", "missing": ["X"]}, "'x' is both in `ones` and in `miss"),
+        (Observations.from_data([[1]]), {"ones": "x"}, "do not apply to observations"),
     ],
 )
 def test_one_clear_error(data, said, words):
@@ -110,11 +110,11 @@ def test_ids_as_positions_and_other_values():
         (("u", "i", "v"), {}, "row 'b', column 'y' holds 4"),
         (("u", "i", "t"), {"above": 3}, "expected numbers in 't'.*holds 'many'"),
         (("u", "i", "v"), {"above": "most"}, '"mean", "median" or a number'),
-        (("u", "i", "v"), {"above": 3, "ones": 5}, "leave `ones` and `zeros` out"),
+        (("u", "i", "v"), {"above": 3, "ones": 5}, "leave out `ones` and `zeros`"),
         (("u", "i"), {"above": 3}, "name their column"),
         (("n", "i", "v"), {"above": 3}, "line 1 is missing"),
         (("u", "i", "v"), {"ids": "rows"}, '"names" or "positions"'),
-        (("u", "i", "v"), {"ids": "positions", "above": 3}, "expected positions, whole numbers"),
+        (("u", "i", "v"), {"ids": "positions", "above": 3}, "expected positions, counted from 0"),
     ],
 )
 def test_bad_long_tables(columns, options, words):

@@ -203,7 +203,7 @@ def test_what_is_left_out_is_said_once():
         encoder = TableEncoder().fit(table)
     assert len(said) == 1
     assert encoder.left_out_ == {
-        "name": "every value differs",
+        "name": "all values differ",
         "number": "it counts the rows",
         "same": "always 'x'",
         "nothing": "no value is known",
@@ -221,7 +221,7 @@ def test_codes_for_no_answer_are_refused(codes):
     table = pl.DataFrame(
         {"q": answers, "colour": ["red", "blue", "red"] * 7 + ["red"] * (len(codes) - 1)}
     )
-    with pytest.raises(ValueError, match=rf"'q': {codes[0]}.*no answer do; say `missing="):
+    with pytest.raises(ValueError, match=rf"'q': {codes[0]}.*a missing answer; pass `missing="):
         TableEncoder().fit(table)
     encoder = TableEncoder(missing=codes).fit(table)
     assert np.isnan(encoder.transform(table)[20:, 0]).all()
@@ -270,12 +270,12 @@ def test_set_output(kind):
     [
         ({"bins": {"agee": [1]}}, {"age": [1, 2]}, "no column 'agee'"),
         ({"bins": {"age": "x"}}, {"age": [1, 2]}, "bins must give numbers for 'age'"),
-        ({"bins": {"c": [1]}}, {"c": ["a", "b"]}, "does not hold numbers alone"),
+        ({"bins": {"c": [1]}}, {"c": ["a", "b"]}, "does not hold only numbers"),
         ({"numbers": {"age": "log"}}, {"age": [1, 2]}, '"bins" or "thresholds"'),
         ({"numbers": "log"}, {"age": [1, 2]}, "numbers"),
         ({"n_bins": 1}, {"age": [1, 2]}, "n_bins"),
         ({"dates": ("century",)}, {"age": [1, 2]}, "century"),
-        ({"ones": "x", "zeros": "X"}, {"age": [1, 2]}, "means one thing"),
+        ({"ones": "x", "zeros": "X"}, {"age": [1, 2]}, "only one meaning"),
         ({}, {"age": []}, "n_samples=0"),
     ],
 )
@@ -293,5 +293,5 @@ def test_new_tables_must_fit():
         encoder.transform(pl.DataFrame({"n": ["1", "2"], "b": ["y", "so"]}))
     with pytest.raises(ValueError, match="feature names"):
         encoder.transform(pl.DataFrame({"n": ["1"], "c": ["y"]}))
-    with pytest.raises(ValueError, match=r"expected .* columns, as get_feature_names_out"):
+    with pytest.raises(ValueError, match=r"expected .* columns of get_feature_names_out"):
         encoder.inverse_transform([[1]])

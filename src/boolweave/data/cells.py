@@ -1,6 +1,6 @@
-"""Cells of a matrix: what they say, their codes, and the words for what may not stand in one.
+"""Cells of a matrix: their meaning, their codes, and the errors about invalid cells.
 
-Spellings of ones, zeros and nothing, and ratings, are read alike in files and in tables.
+Spellings of ones, zeros and missing values, and ratings, are read alike in files and in tables.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ CELLS = "cells must be 0, 1 or missing (NaN)"
 Place = Callable[[int], str]  # position of a cell in its array -> "row 3, column 'age'"
 
 Above: TypeAlias = str | float  # "mean", "median" or a number: ratings above it are ones
-# What a user says that ones, zeros or missing cells look like: one of them, or several.
+# The user's spellings of ones, zeros or missing cells: one spelling or several.
 Said: TypeAlias = object | Iterable[object] | None
 
-MISSING = 2  # the code of a missing cell, beside 0 and 1
+MISSING = 2  # the code of a missing cell, in addition to 0 and 1
 WRONG = 9  # the code of a cell that is none of the three
 
 ONES = ("1", "true", "yes", "y", "1.0")
@@ -33,16 +33,16 @@ ZEROS = ("0", "false", "no", "n", "0.0")
 BLANKS = ("", "na", "n/a", "nan", "null", "none", "?")
 _USUAL = {**dict.fromkeys(ONES, 1), **dict.fromkeys(ZEROS, 0), **dict.fromkeys(BLANKS, MISSING)}
 
-# Numbers that questionnaires use for "no answer", "does not apply" or "refused"; the largest one
-# must be among the first.
+# Numbers that questionnaires use for "no answer", "does not apply" or "refused"; the largest number
+# of a column must be among the first of them.
 _NO_ANSWER = (9, 99, 999, 9999, 88, 77, 98), (7, 8, 97, 997, 998)
 _NEGATIVE = (-1, -2, -7, -8, -9, -97, -98, -99, -999, -9999)
-# A code stands apart from the answers: it is so much larger than the largest of them.
+# A code is clearly separate from the answers: this many times as large as the largest of them.
 _APART = 1.5
 
 
 def is_missing(cell: object) -> bool:
-    """Whether a Python object stands for nothing: None, NaN, NaT or the NA of pandas."""
+    """Whether a Python object stands for a missing value: None, NaN, NaT or the NA of pandas."""
     return (
         cell is None
         or type(cell).__name__ in ("NAType", "NaTType")
@@ -51,7 +51,7 @@ def is_missing(cell: object) -> bool:
 
 
 def key_of(cell: object) -> str:
-    """A cell as it is looked up: no blanks around it, small letters, one spelling of a number."""
+    """The lookup key of a cell: no surrounding blanks, lower case, one spelling of each number."""
     text = str(cell).strip().lower()
     if text and (text[0].isdigit() or text[0] in "+-."):
         try:
@@ -63,7 +63,7 @@ def key_of(cell: object) -> str:
 
 
 def listed(said: Said) -> tuple[str, ...]:
-    """The keys of what a user said: one cell, or several."""
+    """The keys of the user's spellings: one cell or several."""
     if said is None:
         return ()
     if isinstance(said, str | bytes) or not isinstance(said, Iterable):
@@ -73,16 +73,16 @@ def listed(said: Said) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Words:
-    """What a one, a zero and a missing cell look like, beside the usual spellings.
+    """Spellings of ones, zeros and missing cells, in addition to the usual ones.
 
-    The usual ones are 1, true, yes, y; 0, false, no, n; and an empty cell, NA, N/A, NaN, null, none
-    and ?, in small or capital letters. What is said here comes first, so that ``ones=[2]``,
-    ``zeros=[1]`` turns the usual meaning of 1 round. Numbers are compared by value.
+    The usual spellings are 1, true, yes, y; 0, false, no, n; and an empty cell, NA, N/A, NaN, null,
+    none and ?, in lower or upper case. The spellings given here take precedence, so that
+    ``ones=[2]``, ``zeros=[1]`` changes the usual meaning of 1. Numbers are compared by value.
 
     Attributes
     ----------
     ones, zeros, missing : tuple of str
-        Keys, as `key_of` makes them; use `Words.of` for cells as they stand in a table.
+        Keys, as `key_of` makes them; use `Words.of` for cells as they are written in a table.
     """
 
     ones: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ class Words:
 
     @classmethod
     def of(cls, ones: Said = None, zeros: Said = None, missing: Said = None) -> Words:
-        """Take what a user says; the same cell cannot mean two things."""
+        """Make the spellings of a user; the same cell cannot mean two things."""
         words = cls(listed(ones), listed(zeros), listed(missing))
         told = [
             (key, name) for name in ("ones", "zeros", "missing") for key in getattr(words, name)
@@ -100,15 +100,15 @@ class Words:
         for key, name in told:
             if key in meaning:
                 raise ValueError(
-                    f"{key!r} is said to be among `{meaning[key]}` and among `{name}`; a cell "
-                    "means one thing, so leave it out of one of them"
+                    f"{key!r} is both in `{meaning[key]}` and in `{name}`, but a cell can have "
+                    "only one meaning; remove it from one of them"
                 )
             meaning[key] = name
         return words
 
     @cached_property
     def said(self) -> dict[str, int]:
-        """The code of each cell that the user spoke of, by its key."""
+        """The code of each cell for which the user gave a meaning, by its key."""
         return {
             **dict.fromkeys(self.ones, 1),
             **dict.fromkeys(self.zeros, 0),
@@ -116,7 +116,7 @@ class Words:
         }
 
     def code(self, cell: object) -> int:
-        """0, 1, MISSING or, for any other cell, WRONG."""
+        """The code of a cell: 0, 1, MISSING or, for any other cell, WRONG."""
         if is_missing(cell):
             return MISSING
         text = cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)
@@ -124,7 +124,7 @@ class Words:
         return self.said.get(key_of(text), usual) if self.said else usual
 
     def is_blank(self, cell: object) -> bool:
-        """Whether a cell stands for nothing."""
+        """Whether a cell stands for a missing value."""
         return self.code(cell) == MISSING
 
     def number_codes(self, numbers: Array) -> NDArray[np.uint8]:
@@ -144,9 +144,9 @@ USUAL = Words()
 
 
 def no_answer_codes(numbers: Iterable[float]) -> list[int]:
-    """The numbers of a column that look like codes for "no answer": 9, 99 or −1 apart from others.
+    """The numbers of a column that look like codes for "no answer", such as 9, 99 or −1.
 
-    All numbers must be whole, and those that remain must be one at least.
+    All numbers must be whole numbers, and at least one number must remain.
 
     Examples
     --------
@@ -161,7 +161,7 @@ def no_answer_codes(numbers: Iterable[float]) -> list[int]:
         while top > 1 and any(distinct[top - 1] in codes for codes in _NO_ANSWER):
             top -= 1
     high = distinct[top:]
-    while high and max(distinct[top - 1], 0) * _APART > high[0]:  # not apart: one more answer
+    while high and max(distinct[top - 1], 0) * _APART > high[0]:  # not separate: one more answer
         top, high = top + 1, high[1:]
     low = [number for number in distinct[:top] if number < 0]
     answers = distinct[len(low) : top]
@@ -187,7 +187,7 @@ def threshold(ratings: NDArray[np.float64], above: Above) -> float:
 
 
 def codes_above(ratings: NDArray[np.float64], above: Above) -> NDArray[np.uint8]:
-    """1 where a rating is above the threshold, 0 where not, MISSING where there is none."""
+    """1 where a rating is above the threshold, 0 where it is not, MISSING where there is none."""
     codes = (ratings > threshold(ratings, above)).astype(np.uint8)
     codes[np.isnan(ratings)] = MISSING
     return codes
@@ -208,8 +208,8 @@ def codes_of(
 ) -> Array:
     """Code cells as 0, 1 or MISSING, one byte each, in the shape of `cells`.
 
-    The result may share the memory of `cells`. Masked cells are not looked at. Texts have the
-    spellings of `boolweave.data.cells`, and `words` says what others mean.
+    The result may share the memory of `cells`. Masked cells are ignored. Texts have the spellings
+    of `boolweave.data.cells`, and `words` gives the meaning of others.
     """
     kind = cells.dtype.kind
     if kind in "OSUT":
@@ -241,7 +241,7 @@ def codes_of(
 def _codes_in_words(
     cells: Array, masked: NDArray[np.bool_] | None, place: Place, words: Words
 ) -> NDArray[np.uint8]:
-    """Code numbers some of which the user has spoken of."""
+    """Code numbers for some of which the user gave a meaning."""
     codes = words.number_codes(cells)
     if masked is not None:
         codes[masked] = MISSING
@@ -273,7 +273,7 @@ def _codes_of_objects(
         if isinstance(cell, Complex) and not isinstance(cell, Real):
             _refuse_complex(type(cell).__name__)
         if not isinstance(cell, Real | Decimal | np.bool_):
-            # The words "argument must be a string or a number" are those of float() itself.
+            # The words "argument must be a string or a number" are those of float().
             raise TypeError(
                 f"{CELLS}: argument must be a string or a number, but {place(position)} holds "
                 f"an object of type {type(cell).__name__}; convert the array with `.astype(float)`"
@@ -288,7 +288,7 @@ def _codes_of_objects(
 def _refuse_value(value: object, place: str) -> NoReturn:
     raise ValueError(
         f"{CELLS}, but {place} holds {value!r}; turn the data into 0 and 1 with "
-        "boolweave.TableEncoder, or say which cells are `ones`, `zeros` and `missing` in "
+        "boolweave.TableEncoder, or define which cells are `ones`, `zeros` and `missing` in "
         "Observations.from_data"
     )
 
@@ -296,7 +296,7 @@ def _refuse_value(value: object, place: str) -> NoReturn:
 def _refuse_text(value: object, place: str) -> NoReturn:
     raise ValueError(
         f"{CELLS}, yes or no, but {place} holds the text {value!r}; turn categories into 0 and 1 "
-        "with boolweave.TableEncoder, or say which cells are `ones`, `zeros` and `missing` in "
+        "with boolweave.TableEncoder, or define which cells are `ones`, `zeros` and `missing` in "
         "Observations.from_data"
     )
 
@@ -306,7 +306,7 @@ def _refuse_complex(kind: object) -> NoReturn:
 
 
 def _refuse_dtype(cells: Array, place: Place) -> NDArray[np.uint8]:
-    """Raise for dates and the like; an array without a cell offends nobody."""
+    """Raise an error for dates and the like; an array without cells is accepted."""
     if cells.size == 0:
         return np.empty(cells.shape, dtype=np.uint8)
     raise TypeError(

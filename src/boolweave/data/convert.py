@@ -1,8 +1,8 @@
-"""From what users have (arrays, tables, sparse matrices, triples) to the observed entries.
+"""Conversion of arrays, tables, sparse matrices and triples into observed entries.
 
 Every kind of input goes through the same two steps: `codes_of` turns cells into one byte
 each (0, 1 or MISSING) or names the first cell that is none of these, and then
-`rows_from_codes` or `rows_from_packed` puts the observed ones in order.
+`rows_from_codes` or `rows_from_packed` puts the observed entries in order.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def from_dense(
     except ValueError as error:
         raise ValueError(
             "expected a matrix, rows × columns, but the rows differ in length; "
-            "give every row as many cells, with NaN for the missing ones"
+            "give every row the same number of cells, with NaN for missing ones"
         ) from error
     _check_two_dimensions(cells, type(array).__name__)
     n_rows, n_columns = cells.shape
@@ -132,13 +132,15 @@ def from_coded_triples(
     duplicates: str = "error",
     absent: str = "missing",
 ) -> CompressedRows:
-    """Take the entries of indices and codes in any order, each (n,), and zeros where they lack."""
+    """Take the entries of indices and codes, (n,) in any order, and zeros for all others."""
     packed = pack(rows, columns, codes, shape)
     entries = rows_from_packed(packed, shape, row_labels, column_labels, duplicates)
     if absent == "missing":
         return entries
     cells = np.zeros(shape, dtype=np.uint8)
-    cells[rows, columns] = MISSING  # stays so where only NaN is stored, or a majority is a tie
+    cells[rows, columns] = (
+        MISSING  # it remains so where only NaN is stored, or where votes are tied
+    )
     cells[np.repeat(np.arange(shape[0]), np.diff(entries.indptr)), entries.indices] = entries.values
     return rows_from_codes(cells, row_labels, column_labels)
 
@@ -158,7 +160,7 @@ def _coded(
     column, column_names, n_columns = positions_of(columns, column_labels, n_columns, "column")
     if cells.ndim != 1 or not len(row) == len(column) == len(cells):
         raise ValueError(
-            "rows, columns and values must be 1-D and of one length, but they have "
+            "rows, columns and values must be 1-D and of the same length, but they have "
             f"the shapes {row.shape}, {column.shape} and {cells.shape}; "
             "pass one of each for every triple"
         )
@@ -201,7 +203,7 @@ def positions_of(
 
 
 def _whole_numbers(array: Array, axis: str) -> Array:
-    """Return indices as they are, objects as integers; raise if one is no whole number."""
+    """Return indices as they are, objects as integers; raise if one is not a whole number."""
     if array.dtype.kind in "iu":
         return array
     if array.dtype.kind == "f":
@@ -211,7 +213,7 @@ def _whole_numbers(array: Array, axis: str) -> Array:
     if whole.all():
         return array.astype(np.int64) if array.dtype.kind == "O" else array
     others = ~whole
-    if array.dtype.kind == "O":  # a text is no offence among texts
+    if array.dtype.kind == "O":  # a text is fine among texts
         others &= [not isinstance(item, str) for item in array]
     position = int(np.argmax(others))
     error = ValueError if array.dtype.kind == "f" else TypeError
@@ -232,8 +234,8 @@ def _positions_of_labels(
         number[order] = np.arange(len(order))
         if length is not None and length != len(labels):
             raise ValueError(
-                f"shape asks for {length} {axis}s, but the triples name {len(labels)}; "
-                f"pass {axis}_labels with all {length} names, or no shape"
+                f"shape has {length} {axis}s, but the triples name {len(labels)}; "
+                f"pass {axis}_labels with all {length} names, or leave out the shape"
             )
         return number[inverse], labels, len(labels)
     number, known = find_labels(distinct, labels)
@@ -241,7 +243,7 @@ def _positions_of_labels(
         position = int(first[~known].min())
         raise ValueError(
             f"every {axis} must be among the {axis}_labels, but triple {position} has {axis} "
-            f"{str(names[position])!r}; add it to {axis}_labels or leave them out"
+            f"{str(names[position])!r}; add it to {axis}_labels, or leave out {axis}_labels"
         )
     return number[inverse], labels, len(labels)
 
@@ -264,11 +266,11 @@ def from_table(table: Any, words: Words = USUAL) -> CompressedRows:
     import narwhals.stable.v1 as nw
 
     names: list[Any] = []
-    if not hasattr(table, "collect"):  # a lazy table would have to work to tell its names
+    if not hasattr(table, "collect"):  # a lazy table would have to compute its names
         names = list(getattr(table, "column_names", getattr(table, "columns", [])))
-    # Checked first, because narwhals refuses repeated names in words of its own.
+    # This is checked first, because narwhals has its own error for repeated names.
     check_labels(names, len(names), "column")
-    names_count = names == list(range(len(names)))  # the default of pandas, no real names
+    names_count = names == list(range(len(names)))  # the default of pandas, not real names
     try:
         frame: nw.DataFrame[Any] = nw.from_native(table, eager_only=True)
     except TypeError as error:
@@ -279,26 +281,26 @@ def from_table(table: Any, words: Words = USUAL) -> CompressedRows:
     row_labels: Any = _index_labels(nw.maybe_get_index(frame))
     if row_labels is None and names and is_text(frame.schema[names[0]]):
         first = frame.get_column(names[0]).to_list()
-        if not first or any(words.code(cell) == WRONG for cell in set(first)):  # names, no cells
+        if not first or any(words.code(cell) == WRONG for cell in set(first)):  # names, not cells
             row_labels, names = first, names[1:]
     if not names:
         return from_dense(np.empty((len(frame), 0), dtype=np.uint8), row_labels, None)
-    # The columns from the end, because a name that is no text could not be selected by itself.
+    # Columns are counted from the end, because a name that is not text could not be selected.
     frame = frame.select(nw.nth(*range(len(frame.columns) - len(names), len(frame.columns))))
-    # Booleans become numbers first: with nulls they would become Python objects.
+    # Booleans become numbers first, because with nulls they would become Python objects.
     cells = frame.with_columns(nw.selectors.boolean().cast(nw.Int8)).to_numpy()
     return from_dense(cells, row_labels, None if names_count else names, words)
 
 
 def is_text(dtype: object) -> bool:
-    """Whether a column of this type, of narwhals, holds text."""
+    """Whether a column of this narwhals type holds text."""
     import narwhals.stable.v1 as nw
 
     return isinstance(dtype, nw.String | nw.Categorical | nw.Enum)
 
 
 def _index_labels(index: Any) -> list[object] | None:
-    """Take the labels in the index of a pandas table; None without one, or if it only counts."""
+    """The labels in the index of a pandas table; None if it has none or only counts the rows."""
     if index is None:
         return None
     counts = type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1

@@ -1,7 +1,7 @@
-"""Entries as single numbers, and the compressed rows that come from sorting those.
+"""Entries as single numbers, and the compressed rows that result from sorting them.
 
 Row, column and value of an entry are packed into one number of 64 bits, so that one plain sort puts
-all three in order, and so that entries travel to a file or to another process as one array.
+all three in order, and so that entries go to a file or to another process as one array.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from boolweave.runtime.types import Array, Integers
 Shape: TypeAlias = tuple[int, int]
 Packed = NDArray[np.int64]  # (n,) entries as numbers
 
-# Bits of column and value; more where there are more columns.
+# Number of bits for column and value; more are used if there are more columns.
 COLUMN_BITS = 32
 
 
@@ -36,12 +36,12 @@ class CompressedRows(NamedTuple):
 
 
 def index_dtype(n_columns: int) -> type[np.int32] | type[np.int64]:
-    """Choose the type of column indices: 4 bytes wherever they suffice."""
+    """Choose the type of column indices: 4 bytes if they suffice."""
     return np.int32 if n_columns < 2**31 else np.int64
 
 
 def check_shape(shape: Iterable[Any]) -> Shape:
-    """Return `shape` as two whole numbers from 0 on."""
+    """Return `shape` as two non-negative whole numbers."""
     try:
         n_rows, n_columns = (int(length) for length in shape)
         if n_rows >= 0 and n_columns >= 0 and (n_rows, n_columns) == tuple(shape):
@@ -63,14 +63,14 @@ def scan_columns(indptr: Array, indices: Array) -> tuple[int, int, bool]:
         ends += [int(part.min()), int(part.max())]
         increases = part[1:] > part[:-1]
         here = begins[slice(*np.searchsorted(begins, [first + 1, first + len(part)]))]
-        increases[here - first - 1] = True  # a new row starts anew
+        increases[here - first - 1] = True  # the order begins again with every row
         increase = increase and bool(increases.all())
         first += len(part) - 1
     return min(ends, default=0), max(ends, default=-1), increase
 
 
 def checked(rows: CompressedRows) -> CompressedRows:
-    """Return the fields of observations in their types; ValueError if they cannot be such."""
+    """Return the fields of observations in their types; raise ValueError if they are invalid."""
     n_rows, n_columns = shape = check_shape(rows.shape)
     indptr = _typed(rows.indptr, np.int64, "indptr")
     indices = _typed(rows.indices, index_dtype(n_columns), "indices")
@@ -78,14 +78,14 @@ def checked(rows: CompressedRows) -> CompressedRows:
     n_entries = len(indices)
     if len(indptr) != n_rows + 1 or indptr[0] != 0 or indptr[-1] != n_entries:
         raise ValueError(
-            f"indptr must have {n_rows + 1} numbers, from 0 to the {n_entries} entries, but "
-            f"has {len(indptr)}; make observations with Observations.from_data"
+            f"indptr must have {n_rows + 1} numbers from 0 to {n_entries}, the number of entries, "
+            f"but has {len(indptr)}; create observations with Observations.from_data"
         )
     if (indptr[1:] < indptr[:-1]).any():
-        raise ValueError("indptr must not decrease; make observations with from_data")
+        raise ValueError("indptr must not decrease; create observations with from_data")
     if len(values) != n_entries:
         raise ValueError(
-            f"values and indices must have one length, but have {len(values)} and {n_entries}"
+            f"values and indices must have the same length, got {len(values)} and {n_entries}"
         )
     lowest, highest, increase = scan_columns(indptr, indices)
     if n_entries and (lowest < 0 or highest >= n_columns):
@@ -119,7 +119,7 @@ def _typed(array: ArrayLike, dtype: type[np.generic], name: str) -> Array:
         raise ValueError(f"{name} must be 1-D, but has shape {given.shape}")
     typed = given.astype(dtype, copy=False)
     if typed is not given and not np.array_equal(typed, given):
-        raise ValueError(f"{name} must fit {np.dtype(dtype)}, but holds other numbers")
+        raise ValueError(f"{name} must fit into {np.dtype(dtype)}, but holds other numbers")
     return typed
 
 
@@ -143,7 +143,7 @@ def rows_from_codes(
 
 
 def _column_bits(shape: Shape) -> int:
-    """How many bits column and value take; ValueError where they leave too few for the row."""
+    """Number of bits of column and value; raise ValueError if too few remain for the row."""
     bits = max(COLUMN_BITS, (shape[1] - 1).bit_length() + 1)
     if bits + (shape[0] - 1).bit_length() > 63:
         raise ValueError(
@@ -154,7 +154,7 @@ def _column_bits(shape: Shape) -> int:
 
 
 def pack(rows: Integers, columns: Integers, codes: Array, shape: Shape) -> Packed:
-    """Put row, column and value of each entry into one number; missing entries are left out."""
+    """Pack row, column and value of each entry into one number; missing entries are left out."""
     packed = rows.astype(np.int64)
     packed <<= _column_bits(shape)
     packed |= np.left_shift(columns, 1, dtype=np.int64, casting="unsafe")
@@ -176,9 +176,10 @@ def rows_from_packed(
     duplicates: str = "error",
     first_row: int = 0,
 ) -> CompressedRows:
-    """Put packed entries in order and merge those of the same cell; `packed` is used up.
+    """Sort packed entries and merge those of the same cell; `packed` is overwritten.
 
-    With `first_row`, they are those of a run of rows that begins there, and `shape` is its shape.
+    With `first_row`, the entries belong to a run of rows that begins there, and `shape` is the
+    shape of that run.
     """
     n_rows, n_columns = shape
     bits = _column_bits((first_row + n_rows, n_columns)) - 1  # without the value
@@ -212,7 +213,7 @@ def rows_from_packed(
 
 
 def count(packed: Packed, shape: Shape) -> tuple[NDArray[np.int64], int, int]:
-    """Count the entries of each row and the ones, and hash all entries whatever their order."""
+    """Count the entries of each row and the ones, and hash all entries regardless of order."""
     mixed = packed.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
     fingerprint = int((mixed ^ (mixed >> np.uint64(32))).sum(dtype=np.uint64))
@@ -221,7 +222,7 @@ def count(packed: Packed, shape: Shape) -> tuple[NDArray[np.int64], int, int]:
 
 
 def split(packed: Packed, bounds: Integers, shape: Shape) -> list[Packed]:
-    """Part packed entries into runs of rows; every run but the first begins at one of `bounds`."""
+    """Split packed entries into runs of rows; all runs but the first begin at `bounds`."""
     run = np.searchsorted(bounds, row_of(packed, shape), side="right")
     order = np.argsort(run, kind="stable")
     cuts = np.searchsorted(run[order], np.arange(1, len(bounds) + 1))

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 Labels = NDArray[np.str_]
 Positions = NDArray[np.intp]
 
-# So few labels are looked for one by one. For more, all labels are sorted, once.
+# Up to this many labels are searched one by one. For more, all labels are sorted once.
 FEW = 8
 
-# So many letters of a name are enough to suggest it.
+# This many letters of a name are enough to suggest it.
 SHORTEST_PART = 4
 
-# Labels that a wrong one is compared with, to suggest the right one: some tenths of a second.
+# Maximum number of labels that a wrong one is compared with, to suggest the right one; this takes
+# some tenths of a second.
 MOST_COMPARED = 20_000
 
 
@@ -43,14 +44,14 @@ def check_labels(labels: Iterable[object] | None, length: int, axis: str) -> Lab
     if isinstance(labels, np.ndarray) and labels.ndim == 1 and labels.dtype.kind == "U":
         names: Labels = labels
     elif isinstance(labels, str):
-        raise TypeError(f"{axis} labels must be a sequence of names, but got one text, {labels!r}")
+        raise TypeError(f"{axis} labels must be a sequence of names, but got the text {labels!r}")
     else:
         listed = list(labels)
         for position, label in enumerate(listed):
             if is_missing(label):
                 raise ValueError(
                     f"{axis} labels must be names, but the label of {axis} {position} is missing; "
-                    "name it or leave the labels out"
+                    "name it or leave out the labels"
                 )
         names = np.array([str(label) for label in listed], dtype=np.str_)
     if len(names) != length:
@@ -63,26 +64,26 @@ def check_labels(labels: Iterable[object] | None, length: int, axis: str) -> Lab
         repeated = int(np.argmax(counts > 1))
         raise ValueError(
             f"{axis} labels must differ, but {str(distinct[repeated])!r} occurs {counts[repeated]} "
-            "times; rename the repeats or leave the labels out"
+            "times; rename the repeats or leave out the labels"
         )
     return names
 
 
 def check_order(given: Labels | None, expected: Labels | None) -> None:
-    """Raise unless columns are named as those of the fit, in their order; or one has no names.
+    """Raise unless columns have the names and the order of the fit, or one has no names.
 
-    The rule is scikit-learn's for data frames, and so are the first words.
+    This is the rule of scikit-learn for data frames, and so are the first words of the message.
     """
     if given is None or expected is None or np.array_equal(given, expected):
         return
     unknown = sorted(set(given.tolist()) - set(expected.tolist()))
     if unknown:
-        what = f"{unknown[0]!r} was not among the columns of fit"
-        remedy = "give the columns of fit, by the same names"
+        what = f"{unknown[0]!r} was not a column of fit"
+        remedy = "pass the columns of fit under the same names"
     else:
         at = int(np.argmax(given != expected))
         what = f"column {at + 1} is {str(given[at])!r}, but was {str(expected[at])!r} in fit"
-        remedy = "put them in that order, which is observations_.column_labels"
+        remedy = "put them in the order of observations_.column_labels"
     raise ValueError(
         "The feature names should match those that were passed during fit, in the same order: "
         f"{what}; {remedy}"
@@ -90,7 +91,7 @@ def check_order(given: Labels | None, expected: Labels | None) -> None:
 
 
 def place_of(row: int, column: int, row_labels: Labels | None, column_labels: Labels | None) -> str:
-    """Name a cell, by its labels where there are any."""
+    """Name a cell, by its labels if there are any."""
     row_name = int(row) if row_labels is None else repr(str(row_labels[row]))
     column_name = int(column) if column_labels is None else repr(str(column_labels[column]))
     return f"row {row_name}, column {column_name}"
@@ -102,10 +103,10 @@ def place_of(row: int, column: int, row_labels: Labels | None, column_labels: La
 def find_labels(
     wanted: Labels, labels: Labels, order: Positions | None = None
 ) -> tuple[Positions, NDArray[np.bool_]]:
-    """Find the position of each wanted label, and whether it is among the labels at all.
+    """Find the position of each wanted label, and whether it exists at all.
 
-    `order` is ``np.argsort(labels)``, if it is known. The position of an unknown label means
-    nothing.
+    `order` is ``np.argsort(labels)``, if it is known. The position of an unknown label is
+    arbitrary.
     """
     if not len(labels):
         return np.zeros(len(wanted), dtype=np.intp), np.zeros(len(wanted), dtype=bool)
@@ -121,8 +122,8 @@ def positions(
 ) -> Positions:
     """Positions of rows or columns of observations, given by number or by label, (n,).
 
-    Text is a label. Whole numbers of NumPy are positions. Other whole numbers, as in lists and in
-    the columns of tables, are labels where the labels are whole numbers, and positions elsewhere.
+    Text is a label. NumPy integers are positions. Other whole numbers, as in lists and in the
+    columns of tables, are labels if the labels are whole numbers, and positions otherwise.
     """
     found = positions_of_any_shape(wanted, observations, axis)
     if found.ndim > 1:
@@ -133,7 +134,7 @@ def positions(
 def positions_of_any_shape(
     wanted: object, observations: ObservedEntries, axis: Literal["row", "column"]
 ) -> Positions:
-    """`positions` in the shape of what is wanted."""
+    """The same as `positions`, in the shape of `wanted`."""
     size = observations.shape[0 if axis == "row" else 1]
     array = np.asarray(wanted)
     if array.dtype.kind in "OT" and all(isinstance(label, str) for label in array.ravel()):
@@ -154,7 +155,7 @@ def positions_of_any_shape(
             except ValueError as error:
                 stop = "" if str(error).endswith("?") else "."
                 raise ValueError(
-                    f"{error}{stop} The {axis}s are named by numbers; positions are NumPy arrays"
+                    f"{error}{stop} The {axis}s are labelled by numbers; pass positions as an array"
                 ) from None
         _warn_of_both(array, numbers, axis)
     array = array.astype(np.intp)
@@ -165,7 +166,7 @@ def positions_of_any_shape(
 
 
 def whole_numbers(labels: Labels) -> NDArray[np.int64] | None:
-    """The labels as whole numbers, if all of them are, as they are usually written.
+    """The labels as whole numbers, if all of them are whole numbers in their usual spelling.
 
     Examples
     --------
@@ -194,23 +195,23 @@ def _is_whole(number: object) -> bool:
 
 
 def _are_positions(wanted: object) -> bool:
-    """Whether whole numbers come from NumPy, as `Observations.hide` and `np.arange` give them."""
+    """Whether whole numbers come from NumPy, as those of `Observations.hide` and `np.arange` do."""
     while isinstance(wanted, list | tuple) and len(wanted):
         wanted = wanted[0]
     return isinstance(wanted, np.ndarray | np.generic)
 
 
 def _warn_of_both(array: NDArray[np.integer], numbers: NDArray[np.int64], axis: str) -> None:
-    """Warn where positions might have been meant as labels."""
+    """Warn if positions might have been meant as labels."""
     if not np.isin(array, numbers).all():
         return
     known = array[(array >= 0) & (array < len(numbers))]
     if len(known) and (numbers[known] != known).any():
         first = int(array.ravel()[0])
         warnings.warn(
-            f"{axis}s of this model are named by numbers, and an array of whole numbers is taken "
-            f"for positions, counted from 0: {first} is not the {axis} named {str(first)!r}; give "
-            "names as a list or as text",
+            f"the {axis}s of this model are labelled by numbers, but an array of whole numbers "
+            f"holds positions, counted from 0: {first} is not the {axis} labelled "
+            f"{str(first)!r}; pass labels as a list or as text",
             stacklevel=level_of_caller(),
         )
 
@@ -229,8 +230,8 @@ def pairs(
 ) -> tuple[Positions, Positions]:
     """Positions of pairs of a row and a column, each given by number or by label.
 
-    Rows and columns are broadcast against each other as NumPy does it; one row and many columns are
-    as many pairs, and rows (R, 1) and columns (C,) are all pairs (R, C). Single ones are (1,).
+    Rows and columns are broadcast as in NumPy: one row and C columns are C pairs, and rows (R, 1)
+    and columns (C,) are all pairs (R, C). A single pair has the shape (1,).
     """
     m = np.atleast_1d(positions_of_any_shape(rows, observations, "row"))
     n = np.atleast_1d(positions_of_any_shape(columns, observations, "column"))
@@ -238,9 +239,9 @@ def pairs(
         at = np.broadcast_arrays(m, n)
     except ValueError:
         raise ValueError(
-            "rows and cols are pairs and must have one length, or shapes that broadcast, got "
-            f"{_size(m)} and {_size(n)}; for all pairs of some rows and columns, give rows as "
-            "(R, 1) and cols as (C,)"
+            "rows and cols form pairs and must have the same length, or shapes that broadcast, got "
+            f"{_size(m)} and {_size(n)}; for all pairs of some rows and columns, pass rows of "
+            "shape (R, 1) and cols of shape (C,)"
         ) from None
     return np.ascontiguousarray(at[0]), np.ascontiguousarray(at[1])
 
@@ -252,7 +253,7 @@ def _size(positions: Positions) -> str:
 def _by_label(wanted: Labels, observations: ObservedEntries, axis: str) -> Positions:
     labels = observations.row_labels if axis == "row" else observations.column_labels
     if labels is None:
-        raise ValueError(f"the fitted data had no {axis} labels; give {axis} numbers")
+        raise ValueError(f"the fitted data had no {axis} labels; pass {axis} numbers")
     if len(wanted) <= FEW:
         equal = [labels == label for label in wanted]
         at = np.array([np.argmax(same) for same in equal if len(same)], dtype=np.intp)
@@ -268,7 +269,7 @@ def _by_label(wanted: Labels, observations: ObservedEntries, axis: str) -> Posit
 
 
 def suggestion(name: str, known: Sequence[str]) -> str:
-    """What a wrong name may stand for, as the end of a message; nothing if it is like none.
+    """Names similar to a wrong one, as the end of a message; empty if there are none.
 
     Examples
     --------

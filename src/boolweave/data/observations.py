@@ -21,11 +21,11 @@ from boolweave.data.sources import Sources
 from boolweave.runtime.storage import is_in_file, iterate_blocks, iterate_chunks
 from boolweave.runtime.types import Array, Integers
 
-# Entries that are looked at in one go, where each needs some hundred bytes.
+# Number of entries that are processed at a time, where each needs some hundred bytes.
 ENTRIES_PER_CHUNK = 1 << 16
 
 RandomState = int | np.random.Generator | None
-# What is left, and the rows, columns and values of what was hidden.
+# The remaining observations, and the rows, columns and values of the hidden entries.
 Split = tuple["Observations", NDArray[np.int64], Integers, NDArray[np.uint8]]
 
 
@@ -34,8 +34,8 @@ class Observations(Sources, ObservedEntries):
     """The observed entries of a partly observed Boolean matrix, by rows (CSR).
 
     Row ``m`` has the entries ``indptr[m]:indptr[m + 1]`` of ``indices`` (their columns) and
-    ``values``. Make one with `from_data`, or with the method for the kind of data at hand.
-    The arrays are read-only.
+    ``values``. Create observations with `from_data`, or with the method for the kind of data at
+    hand. The arrays are read-only.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Observations(Sources, ObservedEntries):
     def _of(cls, entries: CompressedRows) -> Self:
         return cls(*entries)
 
-    # ------------------------------------------------------------ what it tells
+    # ------------------------------------------------------------ properties
 
     @property
     def n_observed(self) -> int:
@@ -114,11 +114,11 @@ class Observations(Sources, ObservedEntries):
 
     @property
     def n_bytes_in_files(self) -> int:
-        """Bytes of the entries that are read from files when they are looked at."""
+        """Number of bytes of the entries that are read from files on access."""
         return sum(array.nbytes for array in (self.indices, self.values) if is_in_file(array))
 
     def to_local(self) -> Observations:
-        """Return all entries in this process: these are."""
+        """Return all entries in this process, which these observations already are."""
         return self
 
     def sum_over_rows(
@@ -134,9 +134,9 @@ class Observations(Sources, ObservedEntries):
     def row_chunks(
         self,
     ) -> Iterator[tuple[int, int, Integers, NDArray[np.uint8]]]:
-        """Runs of rows with some entries each: first row, end, their columns and values.
+        """Yield runs of rows with some entries each: first row, end, columns and values.
 
-        What is read from files is given back after each.
+        Memory of entries that are read from files is released after each run.
         """
         most = self.n_observed // ENTRIES_PER_CHUNK
         targets = np.arange(1, most + 1, dtype=np.int64) * ENTRIES_PER_CHUNK
@@ -164,7 +164,7 @@ class Observations(Sources, ObservedEntries):
         dense[self.rows_of_entries(), self.indices] = self.values
         return dense
 
-    # ------------------------------------------------------------ others made from it
+    # ------------------------------------------------------------ derived observations
 
     def transpose(self) -> Observations:
         """Exchange rows and columns, shape (N, M)."""
@@ -218,9 +218,9 @@ class Observations(Sources, ObservedEntries):
         Parameters
         ----------
         share : float
-            How much of the observed entries to hide, from 0 to 1.
+            Fraction of the observed entries to hide, from 0 to 1.
         random_state : int, numpy Generator or None
-            Where the random choice comes from.
+            Random seed or generator of the choice.
 
         Returns
         -------
@@ -237,7 +237,7 @@ class Observations(Sources, ObservedEntries):
         (3, 3)
         """
         if not 0 <= share <= 1:
-            raise ValueError(f"share must be from 0 to 1, but got {share!r}; 0.1 hides a tenth")
+            raise ValueError(f"share must be from 0 to 1, but got {share!r}; 0.1 hides 10%")
         hidden = np.zeros(self.n_observed, dtype=bool)
         n_hidden = round(share * self.n_observed)
         random = np.random.default_rng(random_state)
@@ -245,20 +245,20 @@ class Observations(Sources, ObservedEntries):
         return self.split(hidden)
 
     def folds(self, n_folds: int, random_state: RandomState = None) -> Iterator[Split]:
-        """Part the entries at random into `n_folds` and hide each part in turn.
+        """Split the entries at random into `n_folds` parts and hide each part in turn.
 
         Parameters
         ----------
         n_folds : int
-            Number of parts, from 2 to the number of observed entries; they differ in size by
-            one entry at most.
+            Number of parts, from 2 to the number of observed entries; their sizes differ by at
+            most one entry.
         random_state : int, numpy Generator or None
-            Where the random choice comes from.
+            Random seed or generator of the choice.
 
         Returns
         -------
         iterator of (kept, hidden_rows, hidden_columns, hidden_values)
-            As from `hide`, once for each part.
+            The same as from `hide`, once for each part.
 
         Examples
         --------
@@ -275,7 +275,7 @@ class Observations(Sources, ObservedEntries):
         return (self.split(order % n_folds == fold) for fold in range(n_folds))
 
     def split(self, hidden: NDArray[np.bool_]) -> Split:
-        """Part the entries into the kept and the `hidden`, (n_observed,), each in order."""
+        """Split the entries into kept and `hidden` ones, (n_observed,), each in order."""
         n_hidden = np.zeros(self.n_rows, dtype=np.int64)
         for start, stop, _, _ in self.row_chunks():
             borders = self.indptr[start : stop + 1]

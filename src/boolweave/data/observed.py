@@ -1,4 +1,4 @@
-"""What a fit needs to know of observed entries, wherever they are kept."""
+"""What a fit needs to know about observed entries, wherever they are kept."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class ObservedEntries(Protocol):
-    """Size, labels and counts of a partly observed matrix, and a way to its entries.
+    """Size, labels and counts of a partly observed matrix, and access to its entries.
 
     `Observations` keep the entries in this process; entries on the workers of a cluster fulfil the
-    same protocol and fetch them only for `take_rows` and `to_local`.
+    same protocol and are fetched only by `take_rows` and `to_local`.
     """
 
     shape: tuple[int, int]
@@ -42,12 +42,12 @@ class ObservedEntries(Protocol):
 
     @property
     def entries_by_row(self) -> NDArray[np.int64]:
-        """Where the entries of each row start, as blocks of rows are cut by them, (M + 1,)."""
+        """Where the entries of each row start, (M + 1,); blocks of rows are cut by them."""
         ...
 
     @property
     def n_bytes_in_files(self) -> int:
-        """Bytes of the entries that are read from files when they are looked at."""
+        """Number of bytes of the entries that are read from files on access."""
         ...
 
     @property
@@ -68,11 +68,11 @@ class ObservedEntries(Protocol):
     ) -> Array:
         """Add up a function of the entries of some rows, and of an array (M, …), over all rows.
 
-        It is called once for each run of rows that is kept together.
+        The function is called once for each run of rows that is kept together.
         """
         ...
 
-    # ------------------------------------------------------------ what follows from these
+    # ------------------------------------------------------------ derived properties
 
     @property
     def n_rows(self) -> int:
@@ -91,7 +91,7 @@ class ObservedEntries(Protocol):
 
     @property
     def share_of_ones(self) -> float:
-        """Share of ones among the observed entries; 0 if there are none."""
+        """Fraction of ones among the observed entries; 0 if there are no entries."""
         return self.n_ones / max(self.n_observed, 1)
 
     @cached_property
@@ -106,10 +106,10 @@ class ObservedEntries(Protocol):
 
     @cached_property
     def row_numbers(self) -> NDArray[np.int64] | None:
-        """Labels of the rows as whole numbers, if all of them are, (M,)."""
+        """Labels of the rows as whole numbers, (M,), if all of them are whole numbers."""
         return None if self.row_labels is None else whole_numbers(self.row_labels)
 
     @cached_property
     def column_numbers(self) -> NDArray[np.int64] | None:
-        """Labels of the columns as whole numbers, if all of them are, (N,)."""
+        """Labels of the columns as whole numbers, (N,), if all of them are whole numbers."""
         return None if self.column_labels is None else whole_numbers(self.column_labels)

@@ -1,4 +1,4 @@
-"""A matrix of zeros and ones of which only the ones are listed."""
+"""A matrix of zeros and ones in which only the ones are listed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from boolweave.data.observations import Duplicates
 
 
-# Zeros are worth treating all at once where there are so many cells, and so small a share of ones.
+# It pays to treat all zeros at once if there are at least this many cells and at most this fraction
+# of ones.
 MANY_CELLS = 50_000_000
 FEW_ONES = 0.1
 
@@ -42,7 +43,7 @@ class Cells:
 
     @classmethod
     def none(cls, n_rows: int) -> Cells:
-        """No cells of so many rows."""
+        """An empty list of cells for a number of rows."""
         return cls(np.zeros(n_rows + 1, dtype=np.int64), np.zeros(0, dtype=np.int32))
 
     def __len__(self) -> int:
@@ -62,7 +63,7 @@ class Cells:
         )
 
     def take_columns(self, taken: NDArray[np.bool_]) -> Cells:
-        """Take some columns, (N,) bool, numbered anew."""
+        """Take some columns, (N,) bool, and renumber them."""
         inside = taken[self.columns]
         number = np.cumsum(taken, dtype=self.columns.dtype) - 1
         indptr = np.concatenate([[0], np.cumsum(inside)])[self.indptr]
@@ -78,7 +79,7 @@ class Cells:
         return Cells(turned.indptr.astype(np.int64), turned.indices)
 
     def joined(self, other: Cells) -> Cells:
-        """The cells of both, which have none in common."""
+        """The cells of both lists, which must be disjoint."""
         if not len(other):
             return self
         if not len(self):
@@ -93,17 +94,17 @@ class Cells:
 class SparseObservations(ObservedEntries):
     """A matrix in which every cell that is not listed is an observed zero.
 
-    It takes memory for its ones and its missing cells, and for nothing else. Make one with
-    `from_sparse`, or with `from_listed`.
+    It takes memory only for its ones and its missing cells. Create one with `from_sparse` or
+    `from_listed`.
 
     Parameters
     ----------
     shape : (int, int)
         Number of rows M and of columns N.
     ones : Cells
-        Where a one was observed.
+        The cells with an observed one.
     missing : Cells, optional
-        Where nothing was observed; none if left out.
+        The cells without an observation; by default, there are none.
     row_labels, column_labels : arrays of str, shapes (M,) and (N,), optional
         Names, all different.
 
@@ -117,7 +118,7 @@ class SparseObservations(ObservedEntries):
 
     shape: tuple[int, int]
     ones: Cells
-    missing: Cells | None = None  # replaced by no cells
+    missing: Cells | None = None  # None is replaced by an empty list
     row_labels: Labels | None = None
     column_labels: Labels | None = None
 
@@ -143,7 +144,7 @@ class SparseObservations(ObservedEntries):
             f"{len(self.holes)} missing, all else zero)"
         )
 
-    # ------------------------------------------------------------ how to make one
+    # ------------------------------------------------------------ constructors
 
     @classmethod
     def from_sparse(
@@ -159,7 +160,7 @@ class SparseObservations(ObservedEntries):
         Parameters
         ----------
         matrix : scipy.sparse array or matrix, shape (M, N)
-            Stored entries of 0, 1 or NaN (missing). All that is not stored is zero.
+            Stored entries of 0, 1 or NaN (missing). Entries that are not stored are zeros.
         row_labels, column_labels : sequences of M and of N names, optional
         duplicates : {"error", "majority"}
             As in `Observations.from_sparse`.
@@ -177,10 +178,10 @@ class SparseObservations(ObservedEntries):
 
     @classmethod
     def from_listed(cls, listed: CompressedRows, rows: Integers, columns: Integers) -> Self:
-        """Take the ones of listed entries: all else is zero, except what has no value.
+        """Take the ones of listed entries; cells that were not given at all are zeros.
 
-        rows, columns (n,): all cells that were given, in any order and as often as they were; those
-        that are not among the entries are missing.
+        rows, columns (n,): all cells that were given, in any order and with repetitions; those that
+        are not among the listed entries are missing.
         """
         ones = _ones(listed.indptr, listed.indices, listed.values)
         missing = _missing((rows, columns), listed)
@@ -188,18 +189,18 @@ class SparseObservations(ObservedEntries):
 
     @classmethod
     def from_observations(cls, seen: Observations) -> Self:
-        """Take the ones of observations; what they do not observe is missing."""
+        """Take the ones of observations; entries that they do not contain are missing."""
         ones = _ones(seen.indptr, seen.indices, seen.values)
         missing = None
         if not seen.is_complete:
-            sparse.check_room(seen.shape, 'say `zeros="exact"`')
+            sparse.check_room(seen.shape, 'pass `zeros="exact"`')
             there = np.zeros(seen.shape, dtype=bool)
             there[seen.rows_of_entries(), seen.indices] = True
             indptr = np.concatenate([[0], np.cumsum(seen.n_columns - np.diff(seen.indptr))])
             missing = Cells(indptr, np.nonzero(~there)[1])
         return cls(seen.shape, ones, missing, seen.row_labels, seen.column_labels)
 
-    # ------------------------------------------------------------ what it tells
+    # ------------------------------------------------------------ properties
 
     @property
     def holes(self) -> Cells:
@@ -224,7 +225,7 @@ class SparseObservations(ObservedEntries):
 
     @property
     def n_bytes_in_files(self) -> int:
-        """None of it is in files."""
+        """Number of bytes in files, which is 0."""
         return 0
 
     @cached_property
@@ -248,11 +249,11 @@ class SparseObservations(ObservedEntries):
         return self.ones.joined(self.holes)
 
     def as_ones(self) -> Observations:
-        """The ones alone, as observations that miss all else; nothing is copied."""
+        """Only the ones, as observations in which all else is missing; nothing is copied."""
         values = np.ones(self.n_ones, dtype=np.uint8)
         return Observations(self.shape, self.ones.indptr, self.ones.columns, values)
 
-    # ------------------------------------------------------------ others made from it
+    # ------------------------------------------------------------ derived observations
 
     def take_rows(self, index: ArrayLike | slice) -> Observations:
         """Take some rows, in the order asked for, with all their zeros."""
@@ -285,8 +286,8 @@ class SparseObservations(ObservedEntries):
         )
 
     def to_local(self) -> Observations:
-        """Return all entries, zeros too; MemoryError if there are too many of them."""
-        sparse.check_room(self.shape, "take what does not need every zero")
+        """Return all entries, including zeros; raise MemoryError if there are too many."""
+        sparse.check_room(self.shape, "use methods that do not need every zero")
         return self._with_zeros()
 
     def _with_zeros(self) -> Observations:
@@ -336,21 +337,21 @@ def _missing(stored: tuple[Integers, Integers], listed: CompressedRows) -> Cells
 
 
 def _checked(name: str, cells: Cells, shape: tuple[int, int]) -> Cells:
-    """The cells in their types, read-only; ValueError if they cannot be those of the shape."""
+    """The cells in their types, read-only; raise ValueError if they do not fit the shape."""
     n_rows, n_columns = shape
     indptr = np.asarray(cells.indptr).astype(np.int64, copy=False)
     columns: Integers = np.asarray(cells.columns).astype(index_dtype(n_columns), copy=False)
     rising = len(indptr) == n_rows + 1 and not (indptr[1:] < indptr[:-1]).any()
     if not rising or indptr[0] != 0 or indptr[-1] != len(columns):
         raise ValueError(
-            f"{name}: indptr must have {n_rows + 1} numbers that rise from 0 to the "
-            f"{len(columns)} cells; make it with SparseObservations.from_sparse"
+            f"{name}: indptr must have {n_rows + 1} numbers that increase from 0 to "
+            f"{len(columns)}, the number of cells; create it with SparseObservations.from_sparse"
         )
     lowest, highest, increase = scan_columns(indptr, columns)
     if lowest < 0 or highest >= n_columns or not increase:
         raise ValueError(
-            f"{name}: columns must rise strictly in every row, within 0 to {n_columns - 1}; make "
-            "it with SparseObservations.from_sparse"
+            f"{name}: columns must increase strictly in every row, from 0 to {n_columns - 1}; "
+            "create it with SparseObservations.from_sparse"
         )
     indptr, columns = indptr.view(), columns.view()  # the caller's own arrays stay writable
     indptr.flags.writeable = columns.flags.writeable = False

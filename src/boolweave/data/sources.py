@@ -1,4 +1,4 @@
-"""The ways to make observations: from arrays, tables wide and long, sparse matrices, triples."""
+"""Constructors of observations: from arrays, wide and long tables, sparse matrices, triples."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Duplicates = Literal["error", "majority"]
 
 
 class Sources:
-    """What `boolweave.Observations` can be made from."""
+    """The constructors of `boolweave.Observations`."""
 
     @classmethod
     def _of(cls, entries: CompressedRows) -> Self:
-        """Make one of checked entries."""
+        """Make observations from checked entries."""
         raise NotImplementedError
 
     @classmethod
@@ -45,19 +45,20 @@ class Sources:
         Parameters
         ----------
         data : array, nested lists, table, scipy.sparse array or matrix, or Observations
-            The matrix, shape (M, N). See `from_dense`, `from_table` and `from_sparse`. A table
-            is always read as wide, one column per column; for triples there is `from_triples`.
-            `SparseObservations` get all their zeros.
+            The matrix, shape (M, N). See `from_dense`, `from_table` and `from_sparse`. A table is
+            always treated as a wide one, each column of which is a column of the matrix; for
+            triples, use `from_triples` or `from_long`. All zeros of `SparseObservations` are
+            listed.
         absent : {"zero", "missing"}
-            What the entries are that a sparse matrix does not store.
+            How to treat the entries that a sparse matrix does not store.
         duplicates : {"error", "majority"}
-            What to do where a sparse matrix stores both 0 and 1 for one entry.
+            What to do if a sparse matrix stores both 0 and 1 for an entry.
         ones, zeros, missing : cell or sequence of cells, optional
-            What ones, zeros and missing cells look like in an array or a table, texts or numbers,
-            such as ``missing=["-", 99]``. What is not said keeps its usual meaning: 1, true, yes
-            and y are ones, 0, false, no and n zeros, and NA, N/A, null, none, ? and empty texts
-            are missing, in small or capital letters. The command line reads files by the same
-            rules.
+            Additional spellings of ones, zeros and missing cells in an array or a table, as texts
+            or numbers, such as ``missing=["-", 99]``. Other cells keep their usual meaning: 1,
+            true, yes and y are ones, 0, false, no and n are zeros, and NA, N/A, null, none, ? and
+            empty texts are missing, in lower or upper case. The command line reads files by the
+            same rules.
 
         Examples
         --------
@@ -102,7 +103,7 @@ class Sources:
         ----------
         array : array_like, shape (M, N)
             Cells of 0, 1 or NaN (missing), of any Boolean or numeric type. The masked cells of
-            a masked array are missing; among Python objects None is missing too.
+            a masked array are missing; in an array of Python objects, None is missing, too.
         row_labels, column_labels : sequences of M and of N names, optional
             Names, all different.
 
@@ -119,7 +120,7 @@ class Sources:
     def from_table(
         cls, table: Any, *, ones: Said = None, zeros: Said = None, missing: Said = None
     ) -> Self:
-        """Make observations from a wide table: pandas, polars, Arrow and their like.
+        """Make observations from a wide table: pandas, polars, Arrow or similar.
 
         Parameters
         ----------
@@ -127,10 +128,10 @@ class Sources:
             Columns of Booleans, of numbers 0 and 1, or of words such as yes and no; nulls and NaN
             are missing. Column names become column labels. Row labels come from the index of a
             pandas table, unless it only counts the rows; otherwise from the first column, if that
-            holds text other than such words. For categories and numbers there is
+            holds text other than such words. For categories and numbers, use
             `boolweave.TableEncoder`.
         ones, zeros, missing : cell or sequence of cells, optional
-            What ones, zeros and missing cells look like, as in `from_data`.
+            Additional spellings of ones, zeros and missing cells, as in `from_data`.
 
         Examples
         --------
@@ -159,29 +160,29 @@ class Sources:
         zeros: Said = None,
         missing: Said = None,
     ) -> Self:
-        """Make observations from a long table, in which each line speaks of one entry.
+        """Make observations from a long table, which has one line for each entry.
 
         Parameters
         ----------
-        table : table in memory, n lines: pandas, polars, Arrow and their like
+        table : table in memory, n lines: pandas, polars, Arrow or similar
         rows, columns : str
-            The columns of the table that tell the row and the column of each entry.
+            The columns of the table that hold the row and the column of each entry.
         values : str, optional
-            The column that tells the value: 0 and 1, words such as yes and no, or ratings.
+            The column that holds the values: 0 and 1, words such as yes and no, or ratings.
             Without it, every line is a one.
         above : "mean", "median" or a number, optional
-            The values are ratings, and those above it are ones.
+            The values are ratings, and ratings above this number are ones.
         ids : {"names", "positions"}
-            What stands in `rows` and `columns`: names, numbers too, which become labels in the
-            order of first appearance; or positions, whole numbers from 0 on.
+            What `rows` and `columns` hold: names, which may be numbers and become labels in the
+            order of first appearance; or positions, which are whole numbers counted from 0.
         absent : {"zero", "missing"}, optional
-            What the entries are that the table does not name. Left out, they are missing where
-            there are values, and zeros where every line is a one.
+            How to treat the entries that the table does not list. By default, they are missing if
+            there are values, and zeros if every line is a one.
         duplicates : {"error", "majority"}
-            What to do where one entry is given as both 0 and 1; a tie is missing.
+            What to do if an entry is given as both 0 and 1; with "majority", a tie is missing.
         ones, zeros, missing : cell or sequence of cells, optional
-            What ones, zeros and missing values look like, as in `from_data`; with `above`, only
-            `missing` has a meaning.
+            Additional spellings of ones, zeros and missing values, as in `from_data`; with `above`,
+            only `missing` applies.
 
         Examples
         --------
@@ -223,18 +224,18 @@ class Sources:
             Stored entries of 0, 1 or NaN (missing). A stored zero is an observed zero; the
             formats BSR and DIA store whole blocks and diagonals, with all their zeros.
         absent : {"zero", "missing"}
-            What the entries are that are not stored. With "zero" the result has M × N entries,
-            less those stored as NaN, and takes 5 bytes for each.
+            How to treat the entries that are not stored. With "zero", the result has M × N entries,
+            minus those stored as NaN, and takes 5 bytes for each.
         row_labels, column_labels : sequences of M and of N names, optional
             Names, all different.
         duplicates : {"error", "majority"}
-            Entries stored more than once are merged where they agree, never summed. Where they
-            disagree, raise an error or take the majority; a tie is missing.
+            Entries that are stored more than once are merged if they agree, and never summed. If
+            they disagree, raise an error or take the majority; a tie is missing.
 
         Notes
         -----
-        With ``absent="missing"`` the arrays of a CSR matrix in canonical order are not copied:
-        do not change it afterwards.
+        With ``absent="missing"``, the arrays of a CSR matrix in canonical order are not copied, so
+        do not change the matrix afterwards.
 
         Examples
         --------
@@ -265,17 +266,18 @@ class Sources:
         Parameters
         ----------
         rows, columns : array_like, shape (n,)
-            Either indices, whole numbers from 0 on, or labels, texts. Labels are numbered in
-            the order of first appearance, or as `row_labels` and `column_labels` have them.
+            Either indices, which are whole numbers counted from 0, or labels, which are texts.
+            Labels are numbered in the order of first appearance, or in the order of `row_labels`
+            and `column_labels`.
         values : array_like, shape (n,)
             0, 1 or NaN (missing).
         shape : (int, int), optional
-            Number of rows M and of columns N; by default, as many as the triples speak of.
+            Number of rows M and of columns N; by default, as many as occur in the triples.
         row_labels, column_labels : sequences of M and of N names, optional
             Names, all different.
         duplicates : {"error", "majority"}
-            Triples of the same entry are merged where they agree. Where they disagree, raise
-            an error that names the entry, or take the majority; a tie is missing.
+            Triples of the same entry are merged if they agree. If they disagree, raise an error
+            that names the entry, or take the majority; a tie is missing.
 
         Examples
         --------
@@ -298,7 +300,7 @@ class Sources:
 def _without_words(words: Words, kind: str) -> None:
     if words.said:
         raise ValueError(
-            f"`ones`, `zeros` and `missing` have no meaning for {kind}, which holds 0, 1 and NaN; "
+            f"`ones`, `zeros` and `missing` do not apply to {kind}, which holds 0, 1 and NaN; "
             "leave them out"
         )
 
@@ -324,7 +326,9 @@ def _from_long(
     if value is not None:
         codes = _codes(value, str(names[2]), above, words, (m, n), (row_labels, column_labels))
     elif above is not None or words.said:
-        raise ValueError("`above` and words are about values: name their column, `values`")
+        raise ValueError(
+            "`above`, `ones`, `zeros` and `missing` need values: name their column with `values`"
+        )
     absent = absent or ("zero" if value is None else "missing")
     shape = check_shape((n_rows, n_columns))
     if absent == "zero":
@@ -345,7 +349,7 @@ def _column_of(table: Any, name: str) -> Array:
     except TypeError as error:
         raise TypeError(
             f"expected a table in memory (pandas, polars, Arrow), but got {type(table).__name__}; "
-            "for arrays there is Observations.from_triples"
+            "for arrays, use Observations.from_triples"
         ) from error
     if name not in frame.columns:
         known = ", ".join(map(repr, frame.columns[:10]))
@@ -358,13 +362,15 @@ def _axis(keys: Array, name: str, named: bool) -> tuple[Integers, Labels | None,
     if not named:
         if keys.dtype.kind not in "iuf":
             raise ValueError(
-                f"expected positions, whole numbers from 0 on, in {name!r}, but got {keys[0]!r}; "
-                'leave `ids` out, or pass `ids="names"`'
+                f"expected positions, counted from 0, in {name!r}, but got {keys[0]!r}; "
+                'leave out `ids`, or pass `ids="names"`'
             )
         return convert.positions_of(keys, None, None, "row")
     if keys.dtype.kind == "f":
         empty = np.isnan(keys)
-        if not empty.any() and (keys == np.floor(keys)).all():  # numbers beside which a null stood
+        if (
+            not empty.any() and (keys == np.floor(keys)).all()
+        ):  # numbers among which there was a null
             keys = keys.astype(np.int64)
     elif keys.dtype.kind == "O":
         empty = np.array([is_missing(key) for key in keys], dtype=bool)
@@ -400,7 +406,7 @@ def _codes(
     if above is None:
         return codes_of(values, None, place, words)
     if words.ones or words.zeros:
-        raise ValueError("`above` says which values are ones; leave `ones` and `zeros` out")
+        raise ValueError("`above` defines which values are ones; leave out `ones` and `zeros`")
     if isinstance(above, str) and above not in ("mean", "median"):
         raise ValueError(f'above must be "mean", "median" or a number, but got {above!r}')
     numbers = np.empty(len(values))
@@ -410,6 +416,6 @@ def _codes(
         except (TypeError, ValueError):
             raise ValueError(
                 f"expected numbers in {name!r}, which `above` compares, but {place(position)} "
-                f"holds {value!r}; say what is `missing`, or leave `above` out"
+                f"holds {value!r}; define which values are `missing`, or leave out `above`"
             ) from None
     return codes_above(numbers, above)

@@ -1,4 +1,4 @@
-"""Sparse matrices: what SciPy does not check before it follows indices, and their entries."""
+"""Sparse matrices: checks of indices that SciPy omits, and conversion to entries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from boolweave.data.labels import Labels, check_labels, place_of
 from boolweave.runtime.free_memory import free_memory, in_words
 from boolweave.runtime.types import Array
 
-# Where the entries of each format are, beside `data`.
+# The arrays of each format that locate the entries in `data`.
 INDEX_ARRAYS = {
     "csr": ("indptr", "indices"),
     "csc": ("indptr", "indices"),
@@ -23,12 +23,13 @@ INDEX_ARRAYS = {
     "coo": ("row", "col"),
 }
 
-# A matrix with more rows than this, nearly all of them empty, is taken for damaged: each row takes
-# some bytes, entries or not.
+# A matrix with more rows than this, nearly all of them empty, is considered damaged, because every
+# row takes some bytes even if it is empty.
 _MOST_EMPTY_ROWS = 10_000_000
 _EMPTY_FOR_EACH_ENTRY = 100
 
-# Bytes of an entry while it is made, beside its column: code, value, whether it was observed.
+# Number of bytes of an entry while it is made, in addition to its column: code, value, and whether
+# it was observed.
 _MAKING = 3
 
 
@@ -79,7 +80,7 @@ def from_sparse(
 
 
 def check_indices(kind: str, where: Sequence[Array], data: Array, shape: Shape) -> None:
-    """Raise ValueError for indices out of range: the conversions of scipy would follow them.
+    """Raise ValueError for indices out of range, which the conversions of SciPy would follow.
 
     `where` are the `INDEX_ARRAYS` of a sparse matrix of this format.
     """
@@ -88,7 +89,7 @@ def check_indices(kind: str, where: Sequence[Array], data: Array, shape: Shape) 
         if not len(rows) == len(columns) == len(data):
             raise ValueError(
                 f"a sparse matrix has {len(rows)} rows, {len(columns)} columns and {len(data)} "
-                "values, but must have as many of each; make it anew"
+                "values, but must have the same number of each; create it again"
             )
         _check_range(rows, shape[0])
         _check_range(columns, shape[1])
@@ -101,13 +102,13 @@ def check_indices(kind: str, where: Sequence[Array], data: Array, shape: Shape) 
     if len(indptr) != n_runs + 1 or indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any():
         raise ValueError(
             f"indptr of a sparse matrix must have {n_runs + 1} numbers that begin with 0 and do "
-            "not decrease; make the matrix anew"
+            "not decrease; create the matrix again"
         )
     stored = int(indptr[-1])
     if stored > min(len(indices), len(data)):
         raise ValueError(
             f"indptr of a sparse matrix goes up to {stored}, but there are {len(indices)} indices "
-            f"and {len(data)} values; make the matrix anew"
+            f"and {len(data)} values; create the matrix again"
         )
     _check_range(indices[:stored], n_indices)
 
@@ -121,11 +122,11 @@ def _check_range(indices: Array, size: int) -> None:
 
 
 def check_rows(shape: Shape, n_stored: int) -> None:
-    """Raise ValueError for a matrix of next to nothing but empty rows."""
+    """Raise ValueError for a matrix that consists almost entirely of empty rows."""
     if shape[0] > max(_MOST_EMPTY_ROWS, _EMPTY_FOR_EACH_ENTRY * n_stored):
         raise ValueError(
-            f"a matrix of {shape[0]} x {shape[1]} with {n_stored} entries has next to nothing but "
-            "empty rows; correct its shape, or leave out the empty rows"
+            f"a matrix of {shape[0]} x {shape[1]} with {n_stored} entries consists almost entirely "
+            "of empty rows; correct its shape, or leave out the empty rows"
         )
 
 
@@ -136,7 +137,7 @@ def check_room(shape: Shape, remedy: str) -> None:
     if free is not None and n_bytes > free:
         raise MemoryError(
             f"{shape[0]} rows × {shape[1]} columns take {in_words(n_bytes)} of memory if every "
-            f"absent entry is an observed zero, but {in_words(free)} are free; {remedy}, or take "
+            f"absent entry is an observed zero, but {in_words(free)} are free; {remedy}, or use "
             "fewer rows or columns"
         )
 
@@ -144,7 +145,7 @@ def check_room(shape: Shape, remedy: str) -> None:
 def _from_tidy_csr(
     matrix: Any, shape: Shape, row_labels: Labels | None, column_labels: Labels | None
 ) -> CompressedRows | None:
-    """Take the entries of a CSR matrix as they stand, without a copy; None if not in order."""
+    """Take the entries of a CSR matrix without a copy; None if they are not in order."""
     indptr, stored = matrix.indptr, int(matrix.indptr[-1])
     indices, data = matrix.indices[:stored], matrix.data[:stored]
 
@@ -161,16 +162,16 @@ def _from_tidy_csr(
 
 
 def stored_cells(matrix: Any) -> tuple[Array, Array]:
-    """Rows and columns of all that a sparse matrix stores, each cell as often as it is stored."""
+    """Rows and columns of all stored cells of a sparse matrix, with repetitions."""
     return _stored(matrix)[:2]
 
 
 def _stored(matrix: Any) -> tuple[Array, Array, Array]:
-    """Rows, columns and values of all that is stored: zeros and duplicates too."""
+    """Rows, columns and values of all stored cells, including zeros and duplicates."""
     if matrix.format != "dia":
         triples = matrix.tocoo(copy=False)
         return triples.row, triples.col, triples.data
-    # scipy drops the zeros of stored diagonals on conversion; data[d, j] is cell (j - offset, j).
+    # SciPy drops the zeros of stored diagonals on conversion; data[d, j] is cell (j - offset, j).
     columns = np.broadcast_to(np.arange(matrix.data.shape[1]), matrix.data.shape)
     rows = columns - matrix.offsets[:, np.newaxis]
     inside = (rows >= 0) & (rows < matrix.shape[0]) & (columns < matrix.shape[1])

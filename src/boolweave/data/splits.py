@@ -1,8 +1,8 @@
-"""Entries to test predictions on, chosen by time: the last of each row, or all after a moment.
+"""Test entries chosen by time: the last ones of each row, or all after a point in time.
 
-`Observations.hide` and `Observations.folds` leave the choice to chance. Where predictions are about
-the future that is too kind, because entries of the future are then seen in training. `Entries` is
-a table that scikit-learn can split.
+`Observations.hide` and `Observations.folds` choose at random. If predictions are about the future,
+that is too optimistic, because the training data then contain entries of the future. `Entries` is a
+table that scikit-learn can split.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 class Entries(Observations):
     """A table as the list of its observed entries, which scikit-learn can split.
 
-    Scikit-learn takes ``X[train]`` and ``X[test]``. Of an array these are rows; of this they are
-    observed entries, by rows and then by columns, in a table of the same shape in which all other
-    entries are missing. In everything else it is an `Observations`. ``shape`` is that of the table,
-    (M, N), and ``len`` the number of observed entries.
+    Scikit-learn takes ``X[train]`` and ``X[test]``. For an array, these are rows. For this class,
+    they are observed entries, numbered by rows and then by columns, in a table of the same shape in
+    which all other entries are missing. In all other respects it is an `Observations` object.
+    ``shape`` is the shape (M, N) of the table, and ``len`` the number of observed entries.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class Entries(Observations):
         if isinstance(key, tuple):  # scikit-learn asks for X[positions, ...]
             if len(key) != 2 or key[1] is not Ellipsis:
                 raise IndexError(
-                    f"Entries have one axis, got an index of {len(key)}; give positions of entries"
+                    f"Entries have one axis, got an index of {len(key)}; pass positions of entries"
                 )
             key = key[0]
         chosen = np.zeros(self.n_observed, dtype=bool)
@@ -75,13 +75,13 @@ class Entries(Observations):
 def entry_positions(
     observations: Observations, rows: Integers, columns: Integers
 ) -> NDArray[np.int64]:
-    """Find where entries stand among the observed ones, shape (n,); -1 where one is not observed.
+    """Find the positions of entries among the observed ones, shape (n,); -1 if not observed.
 
     Parameters
     ----------
     observations : Observations, shape (M, N)
     rows, columns : arrays of whole numbers, shape (n,)
-        From 0 to M - 1 and to N - 1.
+        Rows from 0 to M - 1 and columns from 0 to N - 1.
 
     Examples
     --------
@@ -102,17 +102,17 @@ def entry_positions(
 def in_entry_order(
     observations: Observations, rows: ArrayLike, columns: ArrayLike, times: ArrayLike
 ) -> Array:
-    """Sort the times that came with triples into the order of the observed entries.
+    """Sort the times of triples into the order of the observed entries.
 
     Parameters
     ----------
     observations : Observations, shape (M, N)
-        As `Observations.from_triples` made them.
+        The observations that `Observations.from_triples` made from the triples.
     rows, columns : array_like, shape (n,)
         Rows and columns of the triples, by number or by label, in any order.
     times : array_like, shape (n,)
-        When each triple was recorded: numbers or ``datetime64``. If an entry is given more than
-        once, its latest time counts. Triples of entries that are not observed are left out.
+        The time of each triple, a number or ``datetime64``. If an entry is given more than once,
+        its latest time counts. Triples of entries that are not observed are ignored.
 
     Returns
     -------
@@ -155,17 +155,17 @@ def hide_last(observations: Observations, times: ArrayLike, per_row: int = 1) ->
     """Hide the latest entries of every row (leave-last-out).
 
     A row with no more than `per_row` entries keeps all of them, because nothing would be left to
-    predict from. Of entries of one time, those in later columns count as later.
+    predict from. Among entries of the same time, those in later columns count as later.
 
     Parameters
     ----------
     observations : Observations, shape (M, N)
     times : array_like, shape (n_observed,)
         The time of each entry, a number or ``datetime64``, in the order of the entries: by rows,
-        then by columns. `in_entry_order` puts those of triples into this order. Random numbers
-        instead of times hide entries of each row at random.
+        then by columns. `in_entry_order` puts the times of triples into this order. Random numbers
+        instead of times hide random entries of each row.
     per_row : int
-        How many entries of a row to hide, >= 1. Measures of rankings, such as `precision_at_n`,
+        Number of entries to hide in each row, >= 1. Ranking measures, such as `precision_at_n`,
         order the hidden entries of a row and need several of them.
 
     Returns
@@ -190,10 +190,12 @@ def hide_last(observations: Observations, times: ArrayLike, per_row: int = 1) ->
     n_entries = np.diff(observations.indptr)
     if not (n_entries > per_row).any():
         raise ValueError(
-            f"per_row must be less than the entries of some row, of which no row has more than "
+            f"per_row must be less than the number of entries of the fullest row, "
             f"{n_entries.max(initial=0)}, but got {per_row}; hide fewer"
         )
-    order = np.lexsort((when, observations.rows_of_entries()))  # stable: columns stay in order
+    order = np.lexsort(
+        (when, observations.rows_of_entries())
+    )  # stable, so that columns stay in order
     is_last = np.arange(len(when)) >= np.repeat(observations.indptr[1:] - per_row, n_entries)
     hidden = np.empty(len(when), dtype=bool)
     hidden[order] = is_last & np.repeat(n_entries > per_row, n_entries)
@@ -207,7 +209,7 @@ def hide_after(
     share: float | None = None,
     time: object = None,
 ) -> Split:
-    """Hide all entries after a moment, to predict the future from the past.
+    """Hide all entries after a point in time, to predict the future from the past.
 
     Parameters
     ----------
@@ -215,10 +217,10 @@ def hide_after(
     times : array_like, shape (n_observed,)
         The time of each entry, as for `hide_last`.
     share : float, optional
-        How much of the entries to hide, between 0 and 1: the latest ones. Entries of one time stay
-        together, so that it may be less.
+        Fraction of the entries to hide, between 0 and 1: the latest ones. Entries of the same time
+        stay together, so that it may be less.
     time : number, datetime64, date or text of a date, optional
-        The moment; entries of later times are hidden. Pass either `share` or `time`.
+        The point in time; later entries are hidden. Pass either `share` or `time`.
 
     Returns
     -------
@@ -247,7 +249,7 @@ def hide_after(
         moment = _moment(time, when)
     else:
         if not 0 < share < 1:
-            raise ValueError(f"share must be between 0 and 1, but got {share!r}; 0.1 hides a tenth")
+            raise ValueError(f"share must be between 0 and 1, but got {share!r}; 0.1 hides 10%")
         n_kept = len(when) - min(max(round(share * len(when)), 1), len(when) - 1)
         moment = np.sort(when)[max(n_kept, 1) - 1]
     hidden = when > moment
@@ -256,7 +258,7 @@ def hide_after(
         raise ValueError(
             f"some entries must be hidden and some kept, but {asked} hides "
             f"{'all' if hidden.all() else 'none'} of {len(when)} with times from {when.min()} "
-            f"to {when.max()}; choose another moment between them"
+            f"to {when.max()}; choose another time between them"
         )
     return observations.split(hidden)
 
@@ -264,11 +266,11 @@ def hide_after(
 def folds_by_time(
     observations: Observations, times: ArrayLike, n_folds: int = 5
 ) -> Iterator[Split]:
-    """Predict each of several periods from all that came before it.
+    """Split the entries into periods, each to be predicted from everything before it.
 
-    The entries are cut by time into ``n_folds + 1`` periods with about as many entries each. Fold i
-    keeps the first i periods and hides the next one; entries after it are left out altogether. A
-    later fold has more to learn from than an earlier one.
+    The entries are divided by time into ``n_folds + 1`` periods with about equally many entries.
+    Fold i keeps the first i periods and hides the next one; later entries are left out altogether.
+    A later fold has more training data than an earlier one.
 
     Parameters
     ----------
@@ -276,13 +278,13 @@ def folds_by_time(
     times : array_like, shape (n_observed,)
         The time of each entry, as for `hide_last`.
     n_folds : int
-        Number of folds, >= 1. Entries of one time stay in one period, so that there must be
-        more times than folds.
+        Number of folds, >= 1. Entries of the same time stay in one period, so that there must be
+        more distinct times than folds.
 
     Returns
     -------
     iterator of (kept, hidden_rows, hidden_columns, hidden_values)
-        As from `hide_after`, once for each period but the first.
+        The same as from `hide_after`, once for each period but the first.
 
     Examples
     --------
@@ -327,13 +329,13 @@ def _checked_times(times: ArrayLike, length: int, of: str) -> Array:
     if unknown.any():
         raise ValueError(
             f"every entry must have a time, but number {int(np.argmax(unknown))} is missing; "
-            "leave such entries out"
+            "leave out such entries"
         )
     return when
 
 
 def _moment(time: object, when: Array) -> object:
-    """The moment as something that can be compared with the times."""
+    """The point in time in a form that can be compared with the times."""
     try:
         if when.dtype.kind == "M":
             moment = np.asarray(time, dtype="datetime64")

@@ -24,8 +24,8 @@ def entry_weights(sample_weight: object, observations: Observations) -> NDArray[
     Parameters
     ----------
     sample_weight : array of shape (M,) or (M, N), table, or sparse matrix of shape (M, N)
-        One weight for each row, or for each entry; finite numbers from 0 up. The weights that a
-        sparse matrix stores belong to those entries, and all others weigh 1.
+        One weight for each row or for each entry, finite and non-negative. A sparse matrix holds
+        the weights of some entries, and all others have the weight 1.
     observations : Observations, shape (M, N)
 
     Returns
@@ -51,7 +51,7 @@ def entry_weights(sample_weight: object, observations: Observations) -> NDArray[
 
 
 def _of_stored(stored: scipy.sparse.coo_array, observations: Observations) -> NDArray[np.float64]:
-    """The weights of a sparse matrix; entries that it does not store weigh 1."""
+    """The weights of a sparse matrix; entries that it does not store have the weight 1."""
     _check_shape(stored.shape, observations)
     data = _numbers(stored.data)
     rows, columns = (np.asarray(places, dtype=np.int64) for places in stored.coords)
@@ -78,7 +78,7 @@ def _numbers(array: NDArray[np.generic]) -> NDArray[np.float64]:
             array = array.astype(np.float64)
     if array.dtype.kind not in "biuf":
         raise ValueError(
-            f"sample_weight must hold numbers, one for each row or entry, got {array.dtype}: "
+            f"sample_weight must hold numbers, one for each row or entry, got {array.dtype}; "
             "leave out labels and other text"
         )
     return array.astype(np.float64)
@@ -89,7 +89,7 @@ def _check_shape(shape: tuple[int, ...], observations: Observations) -> None:
         (n_rows, n_columns) = observations.shape
         raise ValueError(
             f"sample_weight must have a weight for each row, shape ({n_rows},), or for each "
-            f"entry, shape ({n_rows}, {n_columns}), as the data have; got shape {shape}"
+            f"entry, shape ({n_rows}, {n_columns}), like the data; got shape {shape}"
         )
 
 
@@ -98,8 +98,8 @@ def _check(weights: NDArray[np.float64], name_of: Callable[[int], str]) -> None:
     if len(wrong):
         raise ValueError(
             f"sample_weight must be finite and at least 0, got {weights[wrong[0]]:g} at "
-            f"{name_of(int(wrong[0]))} (counted from 0); give entries that are not to count the "
-            "weight 0"
+            f"{name_of(int(wrong[0]))} (counted from 0); use the weight 0 for entries that must "
+            "not count"
         )
 
 

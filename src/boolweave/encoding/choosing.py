@@ -1,4 +1,4 @@
-"""What a column is, and what becomes of it: by a rule of the user, or by its cells."""
+"""The kind of a column and its encoding: by a rule of the user, or by its cells."""
 
 from __future__ import annotations
 
@@ -34,21 +34,22 @@ if TYPE_CHECKING:
 Part: TypeAlias = Literal["year", "month", "weekday", "hour"]
 PARTS: tuple[Part, ...] = ("year", "month", "weekday", "hour")
 
-# What may part several choices in a cell, if nobody says.
+# Separators of several choices in a cell that are tried by default.
 SEPARATORS = (";", "|", ",")
-# Cells are taken for several choices if such a share of them has the separator, if choices come
-# again so often, and if none is longer: a text with commas is no list.
+# Cells hold several choices if this fraction of them has the separator, if choices recur this
+# often, and if no choice is longer than this: a text with commas is not a list.
 SHARE_SPLIT = 0.1
 TIMES_AGAIN = 2.0
 LONGEST_CHOICE = 40
 
-# A text column is left out if more of its cells than this are different, and too many to be levels.
+# A text column is left out if more than this fraction of its cells differ and they are too many to
+# be levels.
 SHARE_DISTINCT = 0.5
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What is said about one column; by default nothing, so that its cells tell."""
+    """The rule for one column; the default is no rule, so that its cells decide."""
 
     kind: Literal["auto", "category", "bins", "thresholds", "split"] = "auto"
     edges: tuple[float, ...] = ()
@@ -57,7 +58,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Settings:
-    """What is said about all columns."""
+    """The settings for all columns."""
 
     numbers: Literal["auto", "bins", "thresholds"] = "auto"
     n_bins: int = 4
@@ -69,7 +70,7 @@ class Settings:
 
 
 def choose(column: pl.Series, rule: Rule, settings: Settings) -> Feature:
-    """What becomes of a clean column (`tables.without_blanks`)."""
+    """Choose the encoding of a clean column (`tables.without_blanks`)."""
     name = column.name
     known = column.drop_nulls()
     if not len(known):
@@ -118,7 +119,7 @@ def _boolean(column: pl.Series, words: Words) -> Boolean | None:
 
 
 def _partner(spelled: dict[int, object]) -> dict[int, object]:
-    """The other one of yes and no, where a column has one of them only."""
+    """The counterpart of yes or no, if a column has only one of them."""
     pairs = [("yes", "no"), ("Yes", "No"), ("y", "n"), ("true", "false"), ("True", "False")]
     for one, zero in pairs:
         if spelled.get(1) == one or spelled.get(0) == zero:
@@ -134,13 +135,13 @@ def _whole(cell: object) -> object:
 
 
 def _enough(settings: Settings, n_rows: int) -> int:
-    """How often a level must come to have a column of its own."""
+    """How often a level must occur to have a column of its own."""
     least = settings.min_frequency
     return max(1, ceil(least * n_rows - 1e-9) if least < 1 else int(least))
 
 
 def _kept(counts: Counter[str], settings: Settings, n_rows: int) -> tuple[list[str], str]:
-    """The levels that get a column each, and what the others are called, if there are any."""
+    """The levels that get a column each, and the name of the others, if there are any."""
     enough = _enough(settings, n_rows)
     often = [level for level, count in counts.most_common() if count >= enough]
     kept = often[: settings.max_levels]
@@ -160,7 +161,7 @@ def _category(column: pl.Series, settings: Settings, *, asked: bool) -> Feature:
     n_known = len(texts)
     if not asked:
         if len(counts) == n_known > 1:
-            return Dropped(name, "every value differs")
+            return Dropped(name, "all values differ")
         if len(counts) > max(settings.max_levels, SHARE_DISTINCT * n_known):
             return Dropped(name, f"{len(counts)} different values in {n_known} rows")
         if len(counts) == 1:
@@ -172,7 +173,7 @@ def _category(column: pl.Series, settings: Settings, *, asked: bool) -> Feature:
 
 
 def _order(cell: object) -> tuple[int, float, str]:
-    """Months and weekdays in their order, numbers by value, all else by its letters."""
+    """A sort key: months and weekdays in their order, numbers by value, others by letters."""
     for names in (MONTHS, WEEKDAYS):
         if cell in names:
             return 0, names.index(str(cell)), ""
@@ -182,7 +183,7 @@ def _order(cell: object) -> tuple[int, float, str]:
 
 
 def _separator(texts: pl.Series, settings: Settings) -> str:
-    """What parts several choices in the cells, or nothing."""
+    """The separator of several choices in the cells, or an empty text."""
     for separator in settings.separators:
         several = texts.str.contains(separator, literal=True)
         if several.sum() < max(2, SHARE_SPLIT * len(texts)):
@@ -212,8 +213,8 @@ def _numbers_asked(column: pl.Series, rule: Rule, settings: Settings) -> Feature
     numbers = as_numbers(column)
     if numbers is None:
         raise ValueError(
-            f"column {column.name!r} is to be cut into intervals, but does not hold numbers alone; "
-            "say which cells are `missing`, or take it as a category"
+            f"column {column.name!r} cannot be cut into intervals, because it does not hold only "
+            "numbers; define which cells are `missing`, or treat it as a category"
         )
     values = numbers.drop_nulls().to_numpy()
     nested = rule.kind == "thresholds"
@@ -234,9 +235,9 @@ def _numbers_found(numbers: pl.Series, settings: Settings) -> Feature:
         said = ", ".join(map(str, codes))
         apart = "stands" if len(codes) == 1 else "stand"
         raise ValueError(
-            f"column {name!r}: {said} {apart} apart from the other numbers, as codes for "
-            f"no answer do; say `missing={codes[0]}` if it is one, or give the column a rule of "
-            "its own if it is a number"
+            f"column {name!r}: {said} {apart} apart from the other numbers, like a code for a "
+            f"missing answer; pass `missing={codes[0]}` if it is one, or give the column a rule "
+            "of its own if it is a number"
         )
     nested = settings.numbers == "thresholds"
     if (
@@ -250,7 +251,7 @@ def _numbers_found(numbers: pl.Series, settings: Settings) -> Feature:
 def _cut(
     name: str, values: NDArray[np.float64], nested: bool, settings: Settings
 ) -> Numbers | None:
-    """At each number where they are few, else so that as many fall into each interval."""
+    """Cut at every number if there are few, otherwise into intervals with equally many numbers."""
     distinct = np.unique(values)
     if len(distinct) == 1:
         return None
@@ -264,7 +265,7 @@ def _cut(
 
 
 def _rounded(edges: NDArray[np.float64], spread: float) -> NDArray[np.float64]:
-    """Edges with as many digits as they need to be told apart: three of the spread."""
+    """Edges rounded to the digits that distinguish them: three of the spread."""
     return np.round(edges, 2 - floor(log10(spread)))
 
 

@@ -21,56 +21,57 @@ from boolweave.encoding.tables import columns_of, table_like, without_blanks
 
 
 class ColumnsLeftOutWarning(UserWarning):
-    """Some columns of a table have no place among zeros and ones, such as names and free text."""
+    """Some columns of a table cannot be encoded as zeros and ones, such as names and free text."""
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
     """Turn any table into named columns of zeros and ones, and back.
 
-    What a column is, its cells tell: zeros and ones, and words such as yes and no, stay one column;
-    categories get a column for each level; numbers are cut into intervals; dates fall into their
-    parts; cells that hold several choices get a column for each choice. What is missing stays
-    missing (NaN), as `BooleanMatrixFactorization` and `BooleanCompletion` expect it. Names, free
-    text and columns that never change are left out, and one warning says which.
+    The kind of a column is recognized from its cells: zeros and ones, and words such as yes and no,
+    stay one column; categories get a column for each level; numbers are cut into intervals; dates
+    are split into their parts; cells that hold several choices get a column for each choice.
+    Missing cells stay missing (NaN), as `BooleanMatrixFactorization` and `BooleanCompletion`
+    expect. Names, free text and constant columns are left out, and one warning lists them.
 
     Parameters
     ----------
     numbers : {"auto", "bins", "thresholds"} or dict, default="auto"
-        "thresholds" makes nested columns, "age ≥ 40" and "age ≥ 60"; "bins" makes one for each
-        interval, "40 ≤ age < 60"; "auto" takes thresholds for columns of at most ``n_bins + 1``
-        different numbers, as counts and grades are, and bins for others. A dictionary says it for
+        "thresholds" makes nested columns, "age ≥ 40" and "age ≥ 60"; "bins" makes a column for each
+        interval, "40 ≤ age < 60"; "auto" uses thresholds for columns with at most ``n_bins + 1``
+        different numbers, such as counts and grades, and bins for others. A dictionary sets it for
         single columns, {column: "bins" or "thresholds"}.
     n_bins : int, default=4
-        Number of intervals, each with about as many rows. Fewer different numbers than this are
-        kept apart.
+        Number of intervals, each with about equally many rows. If a column has no more different
+        numbers than this, each of them is kept.
     bins : dict, optional
-        Where to cut, {column: increasing numbers}; each is the least of its interval.
+        Where to cut, {column: increasing numbers}; each number is the lower end of an interval.
     dates : tuple of {"year", "month", "weekday", "hour"}, default=all
         The parts of dates that get columns, if they differ from row to row.
     separators : sequence of str, or dict, default=(";", "|", ",")
-        What may part several choices in one cell; a column is split if choices come again. A
-        dictionary says it for single columns, {column: separator}, which are split anyway.
+        Possible separators of several choices in one cell; a column is split if choices recur. A
+        dictionary sets the separator of single columns, {column: separator}, which are always
+        split.
     categories : sequence of str, optional
-        Columns of numbers that are categories nevertheless, such as postal codes.
+        Columns of numbers that are nevertheless categories, such as postal codes.
     min_frequency : int or float, default=0.01
-        How often a level must come to get a column of its own: a number of rows, or a share of
-        those in which the column is known. Rarer ones are pooled as "other".
+        How often a level must occur to get a column of its own: a number of rows, or a fraction of
+        the rows in which the column is known. Rarer levels are pooled as "other".
     max_levels : int, default=30
-        Most levels of a column; the most frequent ones are kept and the others pooled.
+        Maximum number of levels of a column; the most frequent ones are kept and the others pooled.
     ones, zeros, missing : cell or sequence of cells, optional
-        What ones, zeros and missing cells look like, as in `Observations.from_data`.
+        Additional spellings of ones, zeros and missing cells, as in `Observations.from_data`.
 
     Attributes
     ----------
     kinds_ : list of str, length n_features_in_
-        What each column was taken for: "yes or no", "category", "number", "date", "several
-        choices" or "left out".
+        The kind of each column: "yes or no", "category", "number", "date", "several choices" or
+        "left out".
     left_out_ : dict
-        The columns that were left out, and why.
+        The columns that were left out, with the reasons.
     n_features_in_ : int
         Number of columns of the table.
     feature_names_in_ : array of str, shape (n_features_in_,)
-        Their names, where they have some.
+        Names of the columns, if they have names.
 
     Examples
     --------
@@ -136,13 +137,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: object = None) -> Self:
-        """Find out what each column is.
+        """Determine the kind of each column.
 
         Parameters
         ----------
         X : table or array, shape (M, n_features_in_)
-            A table of pandas, polars or Arrow, or an array or nested lists of numbers, texts or
-            both. None, NaN and null are missing.
+            A pandas, polars or Arrow table, or an array or nested lists of numbers, texts or both.
+            None, NaN and null are missing.
         y : ignored
 
         Returns
@@ -182,9 +183,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        bits : array of float32, or a table as `set_output` has it, shape (M, n_features_out)
-            0, 1 and NaN. A level that `fit` did not see has a one among "other", where there is
-            such a column, and else none at all.
+        bits : array of float32, or a table according to `set_output`, shape (M, n_features_out)
+            0, 1 and NaN. A level that `fit` did not see has a one in the column "other" if there is
+            such a column, and otherwise no one at all.
         """
         check_is_fitted(self)
         X = self._checked(X, reset=False)
@@ -195,7 +196,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return np.hstack(pieces)
 
     def inverse_transform(self, X: Any) -> Any:
-        """Tell what columns of zeros and ones say about the columns of `fit`.
+        """Convert columns of zeros and ones back to the columns of `fit`.
 
         Parameters
         ----------
@@ -205,9 +206,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Returns
         -------
         table : table as in `fit`, or array of objects, shape (M, n_features_in_)
-            Levels, numbers, yes or no; an interval such as "[40, 60)" where a number is known to
-            lie in it; dates by their parts, in words. A cell is missing where one of its columns
-            is, or where they contradict each other, and in columns that were left out.
+            Levels, numbers, yes or no; an interval such as "[40, 60)" if only the interval of a
+            number is known; dates as their parts, in words. A cell is missing if one of its columns
+            is missing, if they contradict each other, or if its column was left out.
         """
         check_is_fitted(self)
         index = getattr(X, "index", None) if self._like == "pandas" else None
@@ -217,18 +218,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         )
 
     def most_probable(self, probabilities: Any) -> Any:
-        """Tell the most likely cells, given the probability of each one.
+        """Return the most likely cells, given the probabilities of the encoded entries.
 
         Parameters
         ----------
         probabilities : array, shape (M, n_features_out)
-            P(1) of each encoded entry, such as a completion gives.
+            P(1) of each encoded entry, for example from a completion.
 
         Returns
         -------
         table : table as in `fit`, or array of objects, shape (M, n_features_in_)
-            The likeliest level, choices, or number: the middle one of those that `fit` saw in the
-            likeliest interval.
+            The most likely level, choices, or number: the median of the numbers that `fit` saw in
+            the most likely interval.
         """
         check_is_fitted(self)
         chances = self._checked_bits(probabilities).astype(np.float64)
@@ -241,7 +242,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         input_features : array of str, shape (n_features_in_,), optional
-            Checked against the names of `fit`; where that had none, names of the columns.
+            These are compared with the names of `fit`; if that had none, they name the columns.
 
         Returns
         -------
@@ -259,7 +260,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     # ------------------------------------------------------------ checks
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
-        """A table or a two-dimensional array; raises for what is neither."""
+        """A table or a two-dimensional array; raise if `X` is neither."""
         if is_table(X) and not hasattr(X, "collect"):
             if reset:
                 self._like = type(X).__module__.split(".")[0]
@@ -273,7 +274,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             self._like = "array"
         checked = validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False)
         if checked.dtype.kind == "f" and np.isinf(checked).any():
-            raise ValueError("Input X contains infinity; put NaN where a number is not known")
+            raise ValueError("Input X contains infinity; use NaN for unknown numbers")
         return checked
 
     def _checked_bits(self, X: Any) -> Bits:
@@ -285,8 +286,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         bits: Bits = check_array(X, dtype=np.float32, ensure_all_finite="allow-nan")
         if bits.shape[1] != n_out:
             raise ValueError(
-                f"expected {n_out} columns, as get_feature_names_out names them, but got "
-                f"{bits.shape[1]}"
+                f"expected the {n_out} columns of get_feature_names_out, but got {bits.shape[1]}"
             )
         return bits
 
@@ -336,7 +336,7 @@ def _renamed(out: str, old: str, new: str) -> str:
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """The names, with a number behind one that is already there."""
+    """The names, with a number after each name that already occurred."""
     seen: dict[str, int] = {}
     distinct = []
     for name in names:

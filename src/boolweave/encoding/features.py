@@ -1,8 +1,8 @@
-"""How one column becomes several of zeros and ones, and back: a class for each kind of column.
+"""Encoding of a column as several columns of zeros and ones, and back: a class for each kind.
 
-`encode` takes a clean series (`tables.without_blanks`) and gives an array (M, n) of 0, 1 and NaN;
-`decode` takes such an array and gives M cells, None where it says nothing or contradicts itself;
-`most_probable` takes probabilities (M, n) and gives the M cells that they make most likely.
+`encode` takes a clean series (`tables.without_blanks`) and returns an array (M, n) of 0, 1 and NaN;
+`decode` takes such an array and returns M cells, None where it is missing or contradictory;
+`most_probable` takes probabilities (M, n) and returns the M most likely cells.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", 
 
 
 class Feature(Protocol):
-    """What becomes of a column."""
+    """The encoding of a column."""
 
     @property
     def name(self) -> str:
@@ -41,24 +41,24 @@ class Feature(Protocol):
 
     @property
     def kind(self) -> str:
-        """What it was taken for."""
+        """Kind of the column."""
 
     @property
     def names(self) -> list[str]:
-        """Names of the columns that it becomes, n of them."""
+        """Names of the n encoded columns."""
 
     def encode(self, column: pl.Series) -> Bits:
-        """The column, M cells, as (M, n)."""
+        """Encode a column of M cells as (M, n)."""
 
     def decode(self, bits: Bits) -> Cells:
-        """The M cells of (M, n)."""
+        """Decode (M, n) to M cells."""
 
     def most_probable(self, chances: NDArray[np.float64]) -> Cells:
-        """The M cells that are most likely, given the probability of each one, (M, n)."""
+        """The M most likely cells, given the probabilities of ones, (M, n)."""
 
 
 def number_text(number: float) -> str:
-    """A number as short as it can be told."""
+    """A number in its shortest spelling."""
     return f"{number:.12g}"
 
 
@@ -68,7 +68,7 @@ def _missing_rows(bits: Bits, column: pl.Series) -> Bits:
 
 
 def _pick(values: Sequence[object], bits: Bits) -> Cells:
-    """The value whose column is one, where that is exactly one and nothing is missing."""
+    """The value whose column is one, if exactly one column is and nothing is missing."""
     certain = (bits == 1).sum(axis=1) == 1
     certain &= ~np.isnan(bits).any(axis=1)
     at = np.argmax(bits == 1, axis=1)
@@ -80,7 +80,7 @@ def _pick(values: Sequence[object], bits: Bits) -> Cells:
 
 @dataclass(frozen=True)
 class Dropped:
-    """A column that is left out, and why."""
+    """A column that is left out, with the reason."""
 
     name: str
     reason: str
@@ -127,34 +127,34 @@ class Boolean:
             if code == WRONG:
                 raise ValueError(
                     f"expected 0/1 or yes/no in column {self.name!r}, as in fit, but got {cell!r}; "
-                    "correct it, or say which cells are `ones`, `zeros` and `missing`"
+                    "correct it, or define which cells are `ones`, `zeros` and `missing`"
                 )
             if code != MISSING:
                 bits[(column == cell).fill_null(False).to_numpy(), 0] = code
         return bits
 
     def decode(self, bits: Bits) -> Cells:
-        """The spellings that came most often."""
+        """The most frequent spellings."""
         said = {1.0: self.one, 0.0: self.zero}
         return [said.get(float(bit)) for bit in bits[:, 0]]
 
     def most_probable(self, chances: NDArray[np.float64]) -> Cells:
-        """The likelier one."""
+        """The more likely spelling."""
         return [self.one if chance > 0.5 else self.zero for chance in chances[:, 0]]
 
 
 @dataclass(frozen=True)
 class Category:
-    """A column of levels: one column each, and perhaps one for all others."""
+    """A column of levels: one column for each, and possibly one for all others."""
 
     name: str
     levels: tuple[object, ...]
-    pooled: str = ""  # what the rare levels are called together; nothing where there are none
+    pooled: str = ""  # name of the rare levels; empty if there are none
     kind: str = "category"
 
     @property
     def values(self) -> tuple[object, ...]:
-        """The levels, and what the others are called."""
+        """The levels, and the name of the others."""
         return (*self.levels, self.pooled) if self.pooled else self.levels
 
     @property
@@ -163,7 +163,7 @@ class Category:
         return [f"{self.name} = {_level_text(value)}" for value in self.values]
 
     def encode(self, column: pl.Series) -> Bits:
-        """A one for the level of a cell; no one for a level that fit did not see."""
+        """A one for the level of each cell; none for a level that fit did not see."""
         texts = level_texts(column)
         number = {_level_text(level): float(j) for j, level in enumerate(self.levels)}
         other = float(len(self.levels)) if self.pooled else -1.0
@@ -172,11 +172,11 @@ class Category:
         return _missing_rows(bits, column)
 
     def decode(self, bits: Bits) -> Cells:
-        """The level whose column alone is one."""
+        """The only level whose column is one."""
         return _pick(self.values, bits)
 
     def most_probable(self, chances: NDArray[np.float64]) -> Cells:
-        """The likeliest level; all rare ones together only where there is no other."""
+        """The most likely level; the pooled rare ones only if there is no other."""
         n = len(self.levels) or len(self.values)
         return [self.values[j] for j in np.argmax(chances[:, :n], axis=1)]
 
@@ -186,7 +186,7 @@ def _level_text(level: object) -> str:
 
 
 def level_texts(column: pl.Series) -> pl.Series:
-    """The cells of a column as texts, by which levels are told apart."""
+    """The cells of a column as texts, which distinguish the levels."""
     import polars as pl
 
     if column.dtype == pl.String:
@@ -212,7 +212,7 @@ class Choices:
         return [f"{self.name}: {choice}" for choice in [*self.choices, *more]]
 
     def encode(self, column: pl.Series) -> Bits:
-        """A one for each choice that a cell names."""
+        """A one for each choice in a cell."""
         number = {choice: j for j, choice in enumerate(self.choices)}
         bits = np.zeros((len(column), len(self.names)), dtype=np.float32)
         for i, parts in enumerate(split_choices(column, self.separator).to_list()):
@@ -232,7 +232,7 @@ class Choices:
         ]
 
     def most_probable(self, chances: NDArray[np.float64]) -> Cells:
-        """All choices that are likelier than not, or else the likeliest."""
+        """All choices with a probability above ½, or else the most likely one."""
         n = len(self.choices) or len(self.names)
         said = (*self.choices, self.pooled)
         return [
@@ -246,7 +246,7 @@ class Choices:
 
 
 def split_choices(column: pl.Series, separator: str) -> pl.Series:
-    """The choices in each cell, without blanks around them."""
+    """The choices in each cell, without surrounding blanks."""
     import polars as pl
 
     parts = column.cast(pl.String).str.split(separator)
@@ -257,16 +257,16 @@ def split_choices(column: pl.Series, separator: str) -> pl.Series:
 
 @dataclass(frozen=True)
 class Numbers:
-    """A column of numbers: nested thresholds, or an interval each.
+    """A column of numbers: nested thresholds, or one column for each interval.
 
     Attributes
     ----------
     edges : tuple of float
-        Increasing; between them lie the intervals, each with its lower edge.
+        Increasing edges of the intervals, each of which includes its lower edge.
     nested : bool
-        A column for each edge, "age ≥ 40"; else one for each interval, "40 ≤ age < 60".
+        Whether there is a column for each edge, "age ≥ 40", or for each interval, "40 ≤ age < 60".
     values : tuple of float
-        One for each interval: the only one in it, or the middle one of those that fit saw there.
+        One value for each interval: the only one in it, or the median of those that fit saw there.
     exact : bool
         Whether each interval holds a single value.
     """
@@ -298,7 +298,7 @@ class Numbers:
         if numbers is None:
             raise ValueError(
                 f"expected numbers in column {self.name!r}, as in fit, but got "
-                f"{_first_no_number(column)!r}; correct it, or say what is `missing`"
+                f"{_first_no_number(column)!r}; correct it, or define which cells are `missing`"
             )
         at = np.searchsorted(self.edges, numbers.fill_null(0.0).to_numpy(), side="right")
         positions = np.arange(len(self.names))
@@ -306,7 +306,7 @@ class Numbers:
         return _missing_rows(bits.astype(np.float32), column)
 
     def decode(self, bits: Bits) -> Cells:
-        """The interval, or the number where it holds a single one."""
+        """The interval, or its number if it holds a single one."""
         said = self._in_words()
         if not self.nested:
             return _pick(said, bits)
@@ -317,7 +317,7 @@ class Numbers:
         ]
 
     def most_probable(self, chances: NDArray[np.float64]) -> Cells:
-        """The likeliest interval: its number, or the middle one of those seen in it."""
+        """The number of the most likely interval, or the median of those seen in it."""
         if self.nested:
             at = (chances > 0.5).cumprod(axis=1).sum(axis=1)
         else:
@@ -346,7 +346,7 @@ def _first_no_number(column: pl.Series) -> object:
 
 @dataclass(frozen=True)
 class Dates:
-    """A column of dates by its parts, each a feature of its own."""
+    """A column of dates: each part of a date is a feature of its own."""
 
     name: str
     parts: tuple[tuple[str, Feature], ...]
@@ -358,12 +358,12 @@ class Dates:
         return [name for _, feature in self.parts for name in feature.names]
 
     def encode(self, column: pl.Series) -> Bits:
-        """Each part as its feature has it."""
+        """Encode each part by its feature."""
         dates = as_dates(column)
         if dates is None:
             raise ValueError(
                 f"expected dates such as 2024-12-31 in column {self.name!r}, as in fit; correct "
-                "them, or say what is `missing`"
+                "them, or define which cells are `missing`"
             )
         return np.hstack([feature.encode(part_of(dates, part)) for part, feature in self.parts])
 
@@ -377,7 +377,7 @@ class Dates:
         return _together(pieces)
 
     def most_probable(self, chances: NDArray[np.float64]) -> Cells:
-        """The likeliest parts in words."""
+        """The most likely parts in words."""
         pieces, start = [], 0
         for part, feature in self.parts:
             stop = start + len(feature.names)

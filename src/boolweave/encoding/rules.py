@@ -10,18 +10,18 @@ from boolweave.encoding.choosing import Rule
 
 SYNTAX = (
     "column=RULE;column=RULE, where RULE is category, bins, thresholds, drop, split:SEPARATOR or "
-    "numbers such as 40,60, perhaps after thresholds:"
+    "numbers such as 40,60, optionally after thresholds:"
 )
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What a text says about single columns: parameters of the encoder, and columns to leave out.
+    """Rules for single columns: parameters of the encoder, and columns to leave out.
 
     Attributes
     ----------
     parameters : dict
-        Of `boolweave.TableEncoder`.
+        Parameters of `boolweave.TableEncoder`.
     dropped : tuple of str
     """
 
@@ -30,12 +30,12 @@ class Rules:
 
     @property
     def columns(self) -> list[str]:
-        """All columns that the text speaks of."""
+        """All columns for which there are rules."""
         own = [name for said in self.parameters.values() for name in said]
         return [*dict.fromkeys(own), *self.dropped]
 
     def renamed(self, name_of: Callable[[str], str]) -> Rules:
-        """The same about columns called otherwise."""
+        """The same rules for columns with other names."""
         parameters = {
             parameter: [name_of(column) for column in said]
             if isinstance(said, list)
@@ -85,7 +85,7 @@ def parse_rules(text: str) -> Rules:
 
 
 def _parts(text: str) -> list[str]:
-    """The rules, parted by semicolons; ``split:;`` has one of its own."""
+    """The rules, separated by semicolons; ``split:;`` contains a semicolon of its own."""
     parts: list[str] = []
     for piece in text.split(";"):
         if parts and parts[-1].rstrip().endswith("split:"):
@@ -111,7 +111,7 @@ def rules_of(
     separators: object,
     categories: object,
 ) -> dict[str, Rule]:
-    """The rules that the parameters of an encoder give to single columns."""
+    """The rules for single columns in the parameters of an encoder."""
     rules: dict[str, Rule] = {}
     if isinstance(numbers, Mapping):
         rules |= {name: Rule(_nested(kind)) for name, kind in numbers.items()}

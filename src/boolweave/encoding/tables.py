@@ -1,4 +1,4 @@
-"""Tables of any dress as columns of polars, and columns back as the table that came."""
+"""Conversion of any table to columns of polars, and of columns back to the kind of the input."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from boolweave.data.cells import Words
     from boolweave.runtime.types import Array
 
-# A number whose decimals come after a comma.
+# A number with a decimal comma.
 _DECIMAL_COMMA = r"^[+-]?\d+(,\d+)?$"
 
 
@@ -44,7 +44,7 @@ def _of_narwhals(name: str, column: Any) -> pl.Series:
 
 
 def _series(name: str, cells: Array) -> pl.Series:
-    """A column of numbers, Booleans, dates or texts; of mixed cells, one of texts."""
+    """A column of numbers, Booleans, dates or texts; mixed cells become texts."""
     import polars as pl
 
     if cells.dtype.kind in "biuf":
@@ -64,7 +64,7 @@ def _series(name: str, cells: Array) -> pl.Series:
 
 
 def without_blanks(column: pl.Series, words: Words) -> pl.Series:
-    """The column with nulls where a cell stands for nothing, and no blanks around texts."""
+    """The column with nulls for missing values, and without blanks around texts."""
     import polars as pl
 
     if column.dtype.is_float():
@@ -80,7 +80,7 @@ def without_blanks(column: pl.Series, words: Words) -> pl.Series:
 
 
 def as_numbers(column: pl.Series) -> pl.Series | None:
-    """A column of texts or numbers as floats; None if a text is no number."""
+    """A column of texts or numbers as floats; None if a text is not a number."""
     import polars as pl
 
     if column.dtype.is_numeric():
@@ -98,7 +98,7 @@ def as_numbers(column: pl.Series) -> pl.Series | None:
 
 
 def as_dates(column: pl.Series) -> pl.Series | None:
-    """A column of texts or dates as dates; None if a text is no date such as 2024-12-31."""
+    """A column of texts or dates as dates; None if a text is not a date such as 2024-12-31."""
     import polars as pl
 
     if column.dtype in (pl.Date, pl.Datetime):
@@ -124,7 +124,7 @@ def as_dates(column: pl.Series) -> pl.Series | None:
 
 
 def table_like(like: str, names: list[str], columns: list[list[object]], index: Any) -> Any:
-    """Columns as a table of pandas or polars, or as an array of objects (M, N)."""
+    """Columns as a pandas or polars table, or as an array of objects (M, N)."""
     if like == "polars":
         import polars as pl
 

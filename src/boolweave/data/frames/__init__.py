@@ -1,7 +1,7 @@
-"""Answers in the form of the table that was asked about: pandas, polars or Arrow.
+"""Results in the form of the input table: pandas, polars or Arrow.
 
-What turns positions and arrays into tables with names belongs here, for whoever answers; reading
-tables does not, that is in `boolweave.data.convert`. Start reading in `forms.py`.
+This package turns positions and arrays into tables with names. Reading tables does not belong here;
+that is in `boolweave.data.convert`. Start reading in `forms.py`.
 """
 
 from boolweave.data.frames.forms import (

@@ -1,7 +1,7 @@
-"""Answers in the form of the table that was asked about: pandas, polars or Arrow.
+"""Results in the form of the input table: pandas, polars or Arrow.
 
-Inside, rows and columns are positions, and names are labels. What a user gets back has the names
-that went in, in a table of the same library.
+Internally, rows and columns are positions, and names are labels. A user gets back the names of the
+input, in a table of the same library.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
     Axis = Literal["row", "column"]
 
-# Something of pandas, polars or Arrow: a table, a series, an index.
+# An object of pandas, polars or Arrow: a table, a series, an index.
 Table: TypeAlias = Any
 
 Library = Literal["pandas", "polars", "pyarrow"]
 
-# Rows and columns that an HTML table shows.
+# Numbers of rows and columns that an HTML table shows.
 ROWS_SHOWN, COLUMNS_SHOWN = 12, 14
 
 
@@ -43,9 +43,9 @@ class Frame:
     Attributes
     ----------
     library : {"pandas", "polars", "pyarrow"}
-        Other kinds of tables get polars.
+        Other kinds of tables use polars.
     rows, columns : pandas Index, optional
-        The names themselves, where they need not be text.
+        The original names, which need not be text.
     label : str, optional
         The name of the column that holds the names of the rows, or of the index.
 
@@ -77,7 +77,7 @@ class Frame:
 
     @classmethod
     def stored(cls, kept: Mapping[str, str | None] | None) -> Frame | None:
-        """The form that a file remembers; polars where its library is not installed."""
+        """The form stored in a file; polars if its library is not installed."""
         if kept is None:
             return None
         label = kept.get("label")
@@ -88,7 +88,7 @@ class Frame:
         return cls(library if find_spec(library) else "polars", label=label)
 
     def as_stored(self) -> dict[str, str | None]:
-        """What a file remembers."""
+        """The form as it is stored in a file."""
         return {"library": self.library, "label": self.label}
 
     # ------------------------------------------------------------ names
@@ -96,7 +96,7 @@ class Frame:
     def names(self, seen: ObservedEntries, axis: Axis, at: NDArray[np.intp] | None = None) -> Table:
         """Names of rows or columns, of all or of those at some positions.
 
-        They are those of the table, or else labels; without labels, positions.
+        These are the names in the table, or else labels, or else positions.
         """
         own = self.rows if axis == "row" else self.columns
         if own is not None and len(own) == seen.shape[0 if axis == "row" else 1]:
@@ -118,14 +118,14 @@ class Frame:
     def matrix(
         self, values: Array, seen: ObservedEntries, columns: Sequence[object] | None = None
     ) -> Table:
-        """A matrix with a line for each row of `seen`; its columns are those of `seen` too."""
+        """A matrix with the rows and columns of `seen` as a table."""
         names = self.names(seen, "column") if columns is None else columns
         if self.library == "pandas":
             pandas, rows = _pandas(), self.names(seen, "row")
             index = rows if isinstance(rows, pandas.Index) else pandas.Index(rows, name=self.label)
             frame = pandas.DataFrame(values, index=index, columns=names)
             if isinstance(index, pandas.RangeIndex) and seen.row_labels is not None:
-                # The names stand in the first column.
+                # The names are in the first column.
                 frame.insert(0, self.label or "row", seen.row_labels.astype(object))
             return frame
         cells: dict[str, ArrayLike] = {}
@@ -142,7 +142,7 @@ class Frame:
 
 
 def is_matrix(asked: Table) -> bool:
-    """Whether rows are given by their entries, as a matrix or a table, and not by name or number.
+    """Whether rows are given by their entries, as a matrix or table, not by name or number.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def is_matrix(asked: Table) -> bool:
 
 
 def only_row(seen: ObservedEntries) -> np.intp:
-    """The position of the one row of a matrix; raises if there are more."""
+    """The position of the only row of a matrix; raise if there are more rows."""
     if seen.n_rows != 1:
         raise ValueError(
             f"expected one row, got a matrix of {seen.n_rows} rows; explain one row at a time"
@@ -167,7 +167,7 @@ def only_row(seen: ObservedEntries) -> np.intp:
 
 
 def like(asked: Table, values: Array, name: str) -> Table:
-    """Values in the form of what was asked: a series for a series, with its index; else an array.
+    """Values in the form of `asked`: a series with its index for a series, else an array.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def like(asked: Table, values: Array, name: str) -> Table:
 
 
 def polars_table(columns: Mapping[str, ArrayLike]) -> Table:
-    """A polars table of columns of one length; text may hold what UTF-8 cannot."""
+    """A polars table of columns of one length; text may hold lone surrogates."""
     import polars as pl
 
     series = []
@@ -211,7 +211,7 @@ def polars_table(columns: Mapping[str, ArrayLike]) -> Table:
 
 
 def names_of(seen: ObservedEntries, axis: Axis, at: NDArray[np.intp] | None = None) -> Array:
-    """Labels of rows or columns, of all or of those at some positions; without labels, positions.
+    """Labels of rows or columns, of all or of those at some positions; else the positions.
 
     Examples
     --------
@@ -233,7 +233,7 @@ def html_table(
     head: Sequence[str], lines: Sequence[Sequence[str]], caption: str = "",
     marked: NDArray[np.bool_] | None = None,
 ) -> str:  # fmt: skip
-    """A small HTML table, with what `marked` (lines, cells) says on a coloured ground."""
+    """A small HTML table; `marked` cells (lines, cells) have a coloured background."""
     escape = html.escape
     parts = ["<table>"]
     if caption:
@@ -254,7 +254,7 @@ def html_table(
 
 
 def _library(data: Table) -> Library | None:
-    """Which library a table in memory is of; None if it is no table."""
+    """The library of a table in memory; None if it is not a table."""
     home, kind = type(data).__module__.partition(".")[0], type(data).__name__
     if kind == "DataFrame" and home in ("pandas", "polars"):
         return "pandas" if home == "pandas" else "polars"
@@ -274,7 +274,7 @@ def _pandas() -> Table:
 
 
 def _label_column(data: Table) -> str | None:
-    """The first column of a table, if it holds the names of the rows, as `from_table` has it."""
+    """The first column of a table, if it holds row labels according to `from_table`."""
     import narwhals.stable.v1 as nw
 
     frame = nw.from_native(data, eager_only=True)
@@ -285,7 +285,7 @@ def _label_column(data: Table) -> str | None:
 
 
 def _cells_of(data: Table) -> Table:
-    """The columns of a pandas table whose cells are entries, without one of names."""
+    """The columns of a pandas table whose cells are entries, without the row labels."""
     return data.columns if _label_column(data) is None else data.columns[1:]
 
 
