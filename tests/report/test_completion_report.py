@@ -53,8 +53,8 @@ def test_a_table_with_few_entries_has_a_page():
     model = BooleanCompletion(n_members=1, random_state=0).fit(cells)
     assert model.selection_ == []
     page = render_report(model)
-    assert "Nothing was tried: there are too few entries" in page
-    assert "nothing tells how good it is" in page
+    assert "No models were compared, because there are too few entries" in page
+    assert "so its quality is unknown" in page
 
 
 def test_factors_are_named_by_their_surest_members(model):
@@ -73,8 +73,8 @@ def test_numbers_on_the_page(model, held_out):
     assert "<img src=x" not in ours and "window.hacked=1</script>" not in ours
     facts = dict(re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>", page))
     losses = {row["model"]: row["log_loss"] for row in model.selection_}
-    assert facts["log-loss, entries held out in turns"] == f"{losses['blend']:.4f}"
-    assert facts["the same by offsets alone"] == f"{losses['offsets']:.4f}"
+    assert facts["cross-validated log-loss"] == f"{losses['blend']:.4f}"
+    assert facts["the same with offsets alone"] == f"{losses['offsets']:.4f}"
     assert ours.count('<th scope="row">') == len(model.selection_)
     assert {"held-out log-loss", "held-out area under the curve"} < set(facts)
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S).group(1))
@@ -84,8 +84,8 @@ def test_numbers_on_the_page(model, held_out):
         assert sum(parts) == pytest.approx(total, abs=1e-3)
         assert len(reasons["sentences"]) >= len(parts)
     short = re.search(r'<p id="short"[^>]*>(.*?)</p>', page, re.S).group(1)
-    assert "One row has no entries, and got what an average row would have." in short
-    assert "holes were filled in a table of 40 rows and 20 columns" in short
+    assert "One row has no entries and got the predictions of an average row." in short
+    assert "missing entries of a table of 40 rows and 20 columns" in short
     expected = "BooleanCompletion(n_components=4, n_layers=2, n_members=2, random_state=0)"
     assert f"{expected}.fit(data)" in page
 

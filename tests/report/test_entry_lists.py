@@ -70,7 +70,7 @@ def test_large_tables_are_sampled(model, monkeypatch):
     np.testing.assert_array_equal(dense[doubted.rows, doubted.columns], doubted.observed)
     assert len(np.unique(doubted.rows)) > 20  # from all over the table
     page = render_report(model)
-    assert "among holes spread over the table" in page and "looked for among entries" in page
+    assert "from a sample that is spread over the table" in page and "only a sample of its" in page
     np.testing.assert_array_equal(spread(5, 9), range(5))
     assert spread(100, 3).tolist() == [0, 49, 99]
 
@@ -97,7 +97,7 @@ def test_covers_list_what_they_change():
     (missed,) = lists(found)
     pairs = set(zip(missed.rows.tolist(), missed.columns.tolist(), strict=True))
     assert missed.kind == "missed" and pairs == set(map(tuple, found.missed.tolist()))
-    assert "What rows lose" in render_report(found)
+    assert "These are the ones that rows lose" in render_report(found)
     sparse = cover(scipy.sparse.csr_array(np.nan_to_num(grants)), random_state=0)
     np.testing.assert_array_equal(seen(sparse).to_local().to_dense(), np.nan_to_num(grants))
     assert lists(sparse) == [] and "no cover has fewer roles" in render_report(sparse)

@@ -114,7 +114,7 @@ def test_lists_are_searched_sorted_and_exported(senate, model, opened):
     assert re.search(
         r"Column Byrd .* belongs to .*has [\d,]+ ones", page.locator("#detail").text_content()
     )
-    page.get_by_role("button", name="Its entries in the lists").click()
+    page.get_by_role("button", name="Show its entries in the lists").click()
     assert all("Byrd" in text for text in holes.locator("tbody tr").all_text_contents())
     page.locator("#find").fill("nobody of this name")
     assert "no such row or column" in page.locator("#matches").text_content()

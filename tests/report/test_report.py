@@ -186,13 +186,13 @@ def test_paragraph_says_what_was_found_and_how_sure():
     model = fitted(kept, 2, n_init=2)
     found, sure, trouble = in_short(model, held_out)
     counts = model.result_.counts(kept)
-    assert found.startswith("Two factors explain a table of 40 rows and 30 columns, of which 72.0%")
+    assert found.startswith("Two factors explain a table of 40 rows and 30 columns, in which 72.0%")
     assert f"cover {counts[1, 1] / kept.n_ones:.1%} of the observed ones" in found
     assert f"with {counts[0, 1]:,} false ones" in found
-    assert f"Of {len(held_out[2])} entries kept aside" in sure and not trouble
+    assert f"Of {len(held_out[2])} held-out entries" in sure and not trouble
     with_result(model, stability=np.array([1.0, 1.0]))
     assert "Every search, from different starts, found each of them again." in in_short(model)[1]
-    assert "one search only" in in_short(fitted(kept, 2))[1]
+    assert "only one search" in in_short(fitted(kept, 2))[1]
 
 
 def test_paragraph_says_what_did_not_work():
@@ -211,7 +211,7 @@ def test_paragraph_says_what_did_not_work():
     nothing = np.full((3, 2), -1.0)
     with_result(model, row_log_odds=nothing, ending=Ending.CONVERGED)
     said = in_short(model)[2]
-    assert "Two factors are empty." in said and "explain nothing more" in said
+    assert "Two factors are empty." in said and "do not explain more" in said
 
 
 @pytest.mark.usefixtures("quick_search")

@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     Positions = NDArray[np.intp]
     Facts = list[tuple[str, str]]
 
-# Offsets that are drawn: so many of the highest, and so many of the lowest.
+# Number of offsets that are drawn: this many of the highest and of the lowest.
 ENDS = 8
 
-# A row or a column belongs to a factor if that is more probable than not.
+# A row or a column belongs to a factor if this is more probable than not.
 BELONGS = 0.5
 
-# Entries of each list whose reasons are worked out for the page.
+# Number of entries of each list whose reasons are computed for the page.
 EXPLAINED = 40
 
-# What the bars of a chart of reasons are called.
+# Names of the bars in a chart of reasons.
 PARTS = {
     "base": "base",
     "row": "row offset",
@@ -65,7 +65,7 @@ def completion_grid(model: BooleanCompletion) -> Grid:
 
 
 def offsets(seen: Observations, bias: Floats, axis: str) -> dict[str, object]:
-    """The highest and the lowest offsets by name, the highest first; of lines with entries."""
+    """The highest and the lowest offsets of lines with entries, by name, the highest first."""
     filled = np.diff(seen.indptr) > 0
     if axis == "column":
         filled = np.bincount(seen.indices, minlength=seen.n_columns) > 0
@@ -88,16 +88,16 @@ def reason(found: CompletionExplanation) -> dict[str, object]:
         for part in found.parts
     ]
     return {
-        "names": [*names, "all together"],
+        "names": [*names, "in total"],
         "values": [*(round(part.log_odds, 4) for part in found.parts), round(found.log_odds, 4)],
         "sentences": [*(part.sentence for part in found.parts), *found.notes],
     }
 
 
 def scores(model: BooleanCompletion, held_out: HeldOut, found: dict[str, Any]) -> Facts:
-    """Log-loss, area under the curve and calibration error on entries kept aside.
+    """Log-loss, area under the curve and calibration error on held-out entries.
 
-    The first and the last are those of the calibration that was found.
+    The first and the last are taken from the calibration `found`.
     """
     rows, columns, values = held_out
     facts = [
@@ -111,9 +111,9 @@ def scores(model: BooleanCompletion, held_out: HeldOut, found: dict[str, Any]) -
 
 
 def layer_facts(model: BooleanCompletion) -> list[dict[str, object]]:
-    """The Boolean factors with their typical members, the surest first; empty ones are left out.
+    """The non-empty Boolean factors with their members, the most certain first.
 
-    Members of a family have factors of their own: those of the first are shown.
+    Every model of an ensemble has its own factors; those of the first model are shown.
     """
     facts = []
     for family in model.ensemble_.families:
@@ -151,7 +151,7 @@ def _factors(
 
 
 def _surest(chances: Floats) -> Positions:
-    """Where members are, the surest first."""
+    """Positions of members, the most certain first."""
     order = np.argsort(-chances, kind="stable")
     return order[: int(np.count_nonzero(chances > BELONGS))]
 
@@ -162,7 +162,7 @@ def _surest(chances: Floats) -> Positions:
 def reasons(
     model: BooleanCompletion, lists: list[EntryList], rows: Lines, columns: Lines
 ) -> list[dict[str, object]]:
-    """Why some entries have their probabilities: the first of each list, and the last."""
+    """Explanations of the first and the last entries of each list."""
     found = []
     explainer = Explainer(model.ensemble_, model.observations_)
     for entries in lists:

@@ -1,4 +1,4 @@
-"""The numbers that a report shows, worked out of a fitted model."""
+"""The numbers that a report shows, computed from a fitted model."""
 
 from __future__ import annotations
 
@@ -24,29 +24,30 @@ if TYPE_CHECKING:
     from boolweave.runtime.types import Floats, Integers
 
     Bits = NDArray[np.uint8]
-    HeldOut = tuple[Integers, Integers, Bits]  # rows, columns and values of entries not seen
+    HeldOut = tuple[Integers, Integers, Bits]  # rows, columns and values of held-out entries
 
 # Log-odds beyond this are drawn at the edge of the histogram: P = 0.999999.
 WIDEST_LOG_ODDS = 14.0
 N_BINS = 56
 
-# What the numbers of a card mean.
+# The meanings of the numbers on a card.
 FIGURES = {
-    "coverage": "share of all observed ones that lie where the rows and columns of the factor meet",
-    "alone": "share of the observed ones that this factor explains and no other one does",
-    "precision": "share of ones among the entries observed in the factor; the rest are false ones",
-    "found again": "share of the searches, from different starts, that found the same factor",
-    "worth": "how many more wrong entries there would be without this factor",
+    "coverage": "fraction of all observed ones that are in the rows and columns of the factor",
+    "alone": "fraction of the observed ones that only this factor explains",
+    "precision": "fraction of ones among the observed entries of the factor; the others are false "
+    "ones",
+    "found again": "fraction of the searches, from different starts, that found the same factor",
+    "worth": "number of additional wrong entries without this factor",
 }
 
-# Members of a factor that its card lists at all: a page with a million names helps nobody.
+# Maximum number of members of a factor in its card: a page with a million names helps nobody.
 MEMBERS_LISTED = 500
 
 
 def factor_grid(result: Result, seen: Seen | None = None, decoded: bool = False) -> Grid:
-    """The matrix, rows and columns ordered by factors, with P(z = 1), or decoded.
+    """The matrix with rows and columns ordered by factors, with P(z = 1) or decoded values.
 
-    `seen` is what was observed, where that is not what the result knows.
+    `seen` are the observations, if they differ from those of the result.
     """
     seen = local(result.observations) if seen is None else seen
     X, Y = result.row_log_odds > 0, result.column_log_odds > 0
@@ -65,7 +66,7 @@ def factor_grid(result: Result, seen: Seen | None = None, decoded: bool = False)
 
 
 def local(seen: ObservedEntries) -> Seen:
-    """Entries in this process; zeros stay unlisted where they are."""
+    """The entries in this process; zeros that are not listed stay so."""
     return seen if isinstance(seen, SparseObservations) else seen.to_local()
 
 
@@ -82,7 +83,7 @@ def factor_facts(result: Result, seen: Seen | None = None) -> list[dict[str, Any
         n_inside += inside.sum(axis=0)
         inside = inside[value == 1]
         hits += inside.sum(axis=0)
-        # A one that several factors explain is nobody's alone.
+        # A one that several factors explain does not count for any of them alone.
         alone += inside[inside.sum(axis=1) == 1].sum(axis=0)
     if isinstance(seen, SparseObservations):
         missing = n_inside - hits
@@ -108,7 +109,7 @@ def factor_facts(result: Result, seen: Seen | None = None) -> list[dict[str, Any
 def _figures(
     result: Result, k: int, hits: int, alone: int, n_inside: int, n_ones: int
 ) -> dict[str, str]:
-    """The numbers of a card, by the words of `FIGURES`."""
+    """The numbers of a card, by the keys of `FIGURES`."""
     figures = {
         "coverage": _share(hits, n_ones),
         "alone": _share(alone, n_ones),
@@ -122,7 +123,7 @@ def _figures(
 
 
 def _surest(log_odds: Floats) -> NDArray[np.intp]:
-    """Positions of the members of a factor, the surest first."""
+    """Positions of the members of a factor, the most certain first."""
     inside = np.flatnonzero(log_odds > 0)
     return inside[np.argsort(-log_odds[inside], kind="stable")]
 
@@ -145,7 +146,7 @@ def noise_in_words(channel: Channel) -> str:
 
 
 def histogram(name: str, log_odds: Floats) -> dict[str, object]:
-    """Counts of log-odds in bins of equal width; what lies beyond is in the outermost bins."""
+    """Counts of log-odds in bins of equal width; the outermost bins include all beyond them."""
     edges = np.linspace(-WIDEST_LOG_ODDS, WIDEST_LOG_ODDS, N_BINS + 1)
     inside = np.clip(np.nan_to_num(log_odds).ravel(), edges[0], edges[-1])
     counts, _ = np.histogram(inside, edges)
@@ -155,7 +156,7 @@ def histogram(name: str, log_odds: Floats) -> dict[str, object]:
 def calibration(
     model: BooleanMatrixFactorization | BooleanCompletion, held_out: HeldOut
 ) -> dict[str, object] | None:
-    """Predicted probability and frequency of ones in ten bins, on entries kept aside."""
+    """Predicted probability and frequency of ones in ten bins, on held-out entries."""
     rows, columns, values = held_out
     if not len(values):
         return None

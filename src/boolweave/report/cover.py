@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def seen(found: Cover) -> SparseObservations:
-    """The table: its ones and its missing entries, all else being zero."""
+    """The table: its ones and its missing entries; all others are zeros."""
     given = found.observations.to_local()
     is_one = given.values == 1
     pattern = sparse.csr_array(
@@ -39,7 +39,7 @@ def _cells(pattern: sparse.csr_array) -> Cells:
 
 
 def facts(found: Cover) -> Facts:
-    """How many roles there are, and what they cover."""
+    """The number of roles, and what they cover."""
     K, bound = int(found.cost or 0), int(found.bound or 0)
     return [
         ("roles", f"{K:,}"),
@@ -51,7 +51,7 @@ def facts(found: Cover) -> Facts:
 
 
 def lists(found: Cover) -> list[EntryList]:
-    """Ones that are missed, which their rows lose, and zeros that are covered, which they gain."""
+    """Lists of missed ones, which their rows lose, and covered zeros, which their rows gain."""
     return [
         listed(kind, pairs, value, found.predict_proba, len(pairs))
         for kind, pairs, value in (("missed", found.missed, 1), ("false", found.false_ones, 0))

@@ -1,7 +1,7 @@
-"""Lists of single entries: holes and what they were filled with, and observed ones to doubt.
+"""Lists of single entries: missing ones with their predictions, and doubtful observed ones.
 
-Both are complete where a table has up to a million cells. Of a larger one, entries are judged that
-are spread evenly over it, and M × N numbers are never formed.
+Both are complete if a table has up to a million cells. In a larger table, only entries that are
+spread evenly over it are examined, and M × N numbers are never computed.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 
     Pairs = tuple[Integers, Integers]
 
-# Entries that are judged at most, and columns of a sample of them.
+# Maximum number of entries that are examined, and number of columns of a sample.
 MOST_JUDGED = 1 << 20
 SAMPLED_COLUMNS = 1 << 12
 
-# Entries that a list has at most, and that a list of doubtful ones has at least.
+# Maximum number of entries of a list, and minimum number of a list of doubtful ones.
 MOST_LISTED = 5000
 LEAST_DOUBTFUL = 200
 
-# Pairs that are predicted at a time.
+# Number of pairs that are predicted at a time.
 CHUNK = 1 << 15
 
-# Stands for the value of what was not observed.
+# Represents the value of a missing entry.
 NOT_OBSERVED = 255
 
 
 @dataclass(frozen=True, eq=False)
 class EntryList:
-    """Entries of a list, the first of them first.
+    """The entries of a list, in order.
 
     Attributes
     ----------
@@ -51,13 +51,13 @@ class EntryList:
     rows, columns : arrays of shape (n,)
         Positions in the table.
     observed : array of shape (n,), uint8
-        What was observed, 255 where nothing was.
+        The observed values, 255 for missing entries.
     chances : array of shape (n,)
-        P(o = 1), that a one would be observed.
+        P(o = 1), the probability that a one would be observed.
     n_all : int
-        How many such entries the table has; of doubtful ones, how many were observed.
+        Number of such entries in the table; for doubtful entries, the number of observed entries.
     is_sample : bool
-        Whether only some of them were looked at.
+        Whether only some of them were examined.
     """
 
     kind: str
@@ -84,7 +84,7 @@ class EntryList:
 
 
 def holes(seen: Seen, predict: Predict) -> EntryList | None:
-    """What was not observed, the most probable ones first; None if everything was."""
+    """The missing entries, the most probable ones first; None if nothing is missing."""
     n_holes = seen.n_rows * seen.n_columns - seen.n_observed
     if not n_holes:
         return None
@@ -98,7 +98,7 @@ def holes(seen: Seen, predict: Predict) -> EntryList | None:
 
 
 def _some_holes(seen: Seen) -> Pairs:
-    """Rows and columns of holes, in the order of the table: all of them, or those in a sample."""
+    """Rows and columns of missing entries, all or a sample, in the order of the table."""
     if isinstance(seen, SparseObservations):
         at = spread(len(seen.holes), MOST_JUDGED)
         rows = np.searchsorted(seen.holes.indptr, at, side="right") - 1
@@ -120,10 +120,10 @@ def _some_holes(seen: Seen) -> Pairs:
 
 
 def doubtful(seen: Seen, predict: Predict, grid: Grid) -> EntryList:
-    """Observed entries that the model finds least probable, those first.
+    """Observed entries in the order of their probability, the least probable first.
 
-    All that it would have guessed wrong, and some more where these are few. Of a matrix that
-    lists its ones alone, the ones, and the zeros that are drawn.
+    These are all entries that the model would have predicted wrong, and some more if there are few
+    of them. In a matrix that lists only its ones, they are ones, and zeros that are drawn.
     """
     step = max(1, -(-_n_listed(seen) // MOST_JUDGED))
     rows, columns, values, chances, doubts = (
@@ -151,10 +151,10 @@ def _n_listed(seen: Seen) -> int:
 
 
 def _observed(seen: Seen, grid: Grid, step: int) -> Iterator[tuple[Integers, Integers, Bits]]:
-    """Every `step`-th of the listed entries, and where zeros are not listed some of them."""
+    """Every `step`-th of the listed entries, and some zeros if zeros are not listed."""
     begin = 0
     for row, column, value in entries_of(seen):
-        if value.max(initial=0) == MISSING:  # of a matrix that lists its ones
+        if value.max(initial=0) == MISSING:  # a matrix that lists only its ones
             continue
         chosen = slice((-begin) % step, None, step)
         begin += len(row)
@@ -181,7 +181,7 @@ def _drawn_zeros(seen: SparseObservations, grid: Grid) -> tuple[Integers, Intege
 def listed(
     kind: str, pairs: NDArray[np.int64], value: int, predict: Predict, n_all: int
 ) -> EntryList:
-    """A list of pairs, (n, 2), that are known, all with one observed value."""
+    """A list of given pairs, (n, 2), all with the same observed value."""
     rows, columns = pairs[:MOST_LISTED].T
     observed = np.full(len(rows), value, dtype=np.uint8)
     return EntryList(kind, rows, columns, observed, predicted(predict, rows, columns), n_all, False)

@@ -1,4 +1,4 @@
-"""The matrix as a report draws it: ordered, and summed up where it is too large."""
+"""The matrix as a report draws it: ordered, and averaged over blocks if it is too large."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
     Seen = Observations | SparseObservations
     Predict = Callable[[Integers, Integers], Floats]
 
-# A matrix up to this size is drawn entry by entry; a larger one as a grid of means.
+# A matrix up to this size is drawn entry by entry, a larger one as a grid of means.
 MOST_CELLS = 1_000_000
 MOST_ON_A_SIDE = 4000
 GRID_SIDE = 400
-# Rows and columns of each cell of such a grid over whose entries the probability is averaged.
+# Number of rows and columns of each cell of such a grid that the mean probability is taken over.
 SAMPLED = 3
 
-# Shares are sent as one byte: 0 to 254, and 255 where nothing was observed.
+# Fractions are sent as one byte: 0 to 254, and 255 where nothing was observed.
 FULL, NOTHING = 254, 255
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """The matrix as it is drawn, rows and columns in the order of the tiles.
+    """The matrix as it is drawn, with rows and columns in the order of the tiles.
 
     Attributes
     ----------
     observed, probability : arrays of shape (R, C), uint8
-        Share of ones, and probability, in 254ths; 255 where nothing was observed.
+        Fraction of ones, and probability, in 254ths; 255 where nothing was observed.
     row_order, column_order : arrays of shape (n,)
         Positions of the rows and columns that are drawn, in their order.
     row_labels, column_labels : lists of str
@@ -70,12 +70,12 @@ class Grid:
 
     @property
     def drawn(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Positions of the rows and of the columns that are drawn one by one; maybe none."""
+        """Positions of the rows and of the columns that are drawn one by one, possibly none."""
         none = np.zeros(0, dtype=np.intp)
         return (none, none) if self.summarised else (self.row_order, self.column_order)
 
     def packed(self) -> dict[str, object]:
-        """For JSON: arrays as deflated base64; labels where a cell stands for several entries."""
+        """For JSON: arrays as deflated base64, and labels if a cell stands for several entries."""
         return {
             "shape": list(self.observed.shape),
             "observed": packed_array(self.observed),
@@ -94,12 +94,12 @@ def packed_array(array: Array) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Rows or columns in the order in which they are drawn, cut into groups of neighbours.
+    """Rows or columns in the order in which they are drawn, divided into groups of neighbours.
 
     Attributes
     ----------
     order : array of shape (n,)
-        Positions in the matrix, of all or of some.
+        Positions of all or some of them in the matrix.
     cuts : array of shape (groups + 1,)
         Borders of the groups in this order.
     """
@@ -109,7 +109,7 @@ class Groups:
 
     @classmethod
     def of(cls, order: NDArray[np.intp], most: int) -> Groups:
-        """At most so many groups, of about equal size."""
+        """At most `most` groups of about equal size."""
         n_groups = max(1, min(len(order), most))
         return cls(order, (np.arange(n_groups + 1) * len(order)) // n_groups)
 
@@ -117,19 +117,19 @@ class Groups:
         return len(self.cuts) - 1
 
     def of_each(self, n: int) -> Integers:
-        """The group of each of the n rows or columns of the matrix, (n,); −1 if in none."""
+        """The group of each of the n rows or columns of the matrix, (n,); −1 if it has none."""
         group = np.full(n, -1, dtype=np.int64)
         group[self.order] = np.repeat(np.arange(len(self)), np.diff(self.cuts))
         return group
 
     def sampled(self) -> tuple[NDArray[np.intp], Integers]:
-        """Up to SAMPLED positions of each group, evenly spread; and where each group begins."""
+        """Up to SAMPLED evenly spread positions of each group, and where each group begins."""
         last = np.diff(self.cuts)[:, None] - 1
         places = np.unique(self.cuts[:-1, None] + np.arange(SAMPLED) * last // (SAMPLED - 1))
         return self.order[places], np.searchsorted(places, self.cuts[:-1])
 
     def labels(self, seen: Seen, axis: str) -> list[str]:
-        """The name of each group: of its only member, or of its first and last."""
+        """The name of each group: that of its only member, or those of its first and last."""
         labels = []
         for start, stop in itertools.pairwise(self.cuts):
             label = name_of(seen, int(self.order[start]), axis)
@@ -153,7 +153,7 @@ def make_grid(
     predict: Predict,
     members: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
 ) -> Grid:
-    """Sum up what is too large to draw.
+    """Make the grid of a matrix; a matrix that is too large to draw is averaged over blocks.
 
     Parameters
     ----------
@@ -163,11 +163,11 @@ def make_grid(
     predict : function of rows and columns, (n,) each
         The probabilities that are drawn.
     members : (M, K) and (K, N) arrays, optional
-        Which rows and columns the factors have.
+        The rows and columns of the factors.
     """
     whole = seen.n_rows * seen.n_columns <= MOST_CELLS and max(seen.shape) <= MOST_ON_A_SIDE
     most = MOST_ON_A_SIDE if whole else GRID_SIDE
-    # A mean over a large and sparse matrix would be next to nothing everywhere.
+    # A mean over a large and sparse matrix would be almost zero everywhere.
     sampled = not whole and members is not None and isinstance(seen, SparseObservations)
     if sampled and members is not None:
         orders = _sample(orders[0], members[0]), _sample(orders[1], members[1].T)
@@ -187,7 +187,7 @@ def make_grid(
 
 
 def _sample(order: NDArray[np.intp], members: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Some rows or columns of each factor, (n, K), evenly spread in an order of all of them."""
+    """Some rows or columns of each factor, (n, K), evenly spread in the given order."""
     most = max(2, GRID_SIDE // max(1, members.shape[1]))
     drawn = np.zeros(len(order), dtype=bool)
     for k in range(members.shape[1]):
@@ -208,7 +208,7 @@ def _observed(seen: Seen, rows: Groups, columns: Groups) -> Bits:
         cell = of_row[row] * shape[1] + of_column[column]
         count += np.bincount(cell, minlength=len(count))
         ones += np.bincount(cell[value == 1], minlength=len(ones))
-    if sparse:  # what is not listed is zero
+    if sparse:  # entries that are not listed are zeros
         missing = count - ones
         count = np.outer(np.diff(rows.cuts), np.diff(columns.cuts)).ravel() - missing
     share = np.round(FULL * ones / np.maximum(count, 1))
@@ -216,7 +216,7 @@ def _observed(seen: Seen, rows: Groups, columns: Groups) -> Bits:
 
 
 def _probability(predict: Predict, rows: Groups, columns: Groups) -> Bits:
-    """What is predicted; in a grid of means, the mean over a few entries of each cell."""
+    """The predicted probability; in a grid of means, the mean over a few entries of each cell."""
     out = np.empty((len(rows), len(columns)))
     chosen_rows, row_starts = rows.sampled()
     chosen_columns, starts = columns.sampled()
@@ -231,7 +231,7 @@ def _probability(predict: Predict, rows: Groups, columns: Groups) -> Bits:
 def entries_of(seen: Seen) -> Iterator[tuple[Integers, Integers, Bits]]:
     """Rows, columns and values of the entries, some at a time.
 
-    Where zeros are not listed, of the ones and the missing cells.
+    If zeros are not listed, these are the ones and the missing cells.
     """
     if isinstance(seen, SparseObservations):
         for cells, code in ((seen.ones, 1), (seen.holes, MISSING)):

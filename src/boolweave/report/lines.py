@@ -1,4 +1,4 @@
-"""The rows and columns that a page knows by name: those that it draws, and those in its lists."""
+"""The rows and columns whose names are on a page: those that are drawn, and those in lists."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Lines:
     drawn : array of shape (n,)
         Positions of the lines that get the first numbers.
     members : array of shape (M or N, K), optional
-        To which factors they belong.
+        The factors to which they belong.
     offsets : array of shape (M or N,), optional
-        Of a completion.
+        The offsets of a completion.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Lines:
         self._numbers = {position: number for number, position in enumerate(drawn.tolist())}
 
     def numbers(self, positions: Integers) -> NDArray[np.int32]:
-        """The numbers of lines, (n,); those that were not known become so."""
+        """The numbers of lines, (n,); new lines are added."""
         known = self._numbers
         found = [known.setdefault(position, len(known)) for position in positions.tolist()]
         return np.array(found, dtype=np.int32)

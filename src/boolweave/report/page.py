@@ -1,7 +1,7 @@
-"""A page about a fitted model or a cover: one HTML file that needs nothing else.
+"""A page about a fitted model or a cover: a self-contained HTML file.
 
-`render_report` makes the page, `write_report` puts it into a file. `words.py`, `contents.py`,
-`completion.py` and `cover.py` work out what it says; `templates/` holds the pages, their style and
+`render_report` makes the page, and `write_report` writes it to a file. `words.py`, `contents.py`,
+`completion.py` and `cover.py` compute its contents; `templates/` holds the pages, their style and
 their scripts.
 """
 
@@ -36,15 +36,17 @@ if TYPE_CHECKING:
 
     Model = BooleanMatrixFactorization | BooleanCompletion | Cover
     Facts = list[tuple[str, str]]
-    Page = tuple[dict[str, Any], dict[str, Any]]  # what is said, and what the scripts show
+    Page = tuple[
+        dict[str, Any], dict[str, Any]
+    ]  # the variables of the template, and the data of the scripts
 
-# Members of a factor that its card shows at once; the others unfold.
+# Number of members of a factor that its card shows at once; the others can be unfolded.
 MEMBERS_SHOWN = 12
 
-# Members of a factor that a reason names.
+# Number of members of a factor that a reason names.
 MEMBERS_NAMED = 4
 
-# The scripts, in the order in which each uses those before it.
+# The scripts; each of them uses those before it.
 SCRIPTS = ("core.js", "charts.js", "matrix.js", "reasons.js", "lists.js", "factors.js")
 
 
@@ -61,15 +63,15 @@ def write_report(
     Parameters
     ----------
     model : BooleanMatrixFactorization, BooleanCompletion or Cover
-        Fitted, or what `boolweave.cover` found.
+        A fitted model, or the result of `boolweave.cover`.
     path : path
-        Where the page goes; an old file there is replaced when the new one is whole.
+        The file of the page; an old file is replaced once the new one is complete.
     title : str
-        Stands above the page.
+        Title of the page.
     held_out : (rows, columns, values), optional
-        Entries that the model has not seen, to test its probabilities on.
+        Entries that the model has not seen, to test its probabilities.
     command : str, optional
-        How to make the same page again, where the model does not know it.
+        The command that makes the same page again, if the model does not know it.
 
     Examples
     --------
@@ -79,7 +81,7 @@ def write_report(
     >>> write_report(roles, "roles.html", title="Who may do what")
     """
     text = render_report(model, title=title, held_out=held_out, command=command)
-    page = text.encode("utf-8", "backslashreplace")  # a label may hold half of a character
+    page = text.encode("utf-8", "backslashreplace")  # a label may hold a lone surrogate
     with replacing(path) as file:
         file.write(page)
 
@@ -94,7 +96,7 @@ def render_report(
 ) -> str:
     """The page about a fitted model, as text; the parameters are those of `write_report`.
 
-    `exploring` is what the slider of a page needs that a server shows.
+    `exploring` holds the data of the slider on a page that is shown by a server.
     """
     import jinja2
     from markupsafe import Markup
@@ -107,7 +109,7 @@ def render_report(
         said, data = _completion_page(model, held_out)
     said["command"] = command or said["command"]
     data |= {"colours": FACTOR_COLOURS, "exploring": exploring}
-    # In a script element nothing but "</script" and "<!--" could end or change the text.
+    # In a script element, only "</script" and "<!--" could end or change the text.
     payload = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
     names = [*SCRIPTS, *(["explore.js"] if exploring else []), "start.js"]
     script = "\n".join(['"use strict";', "(() => {", *map(_text, names), "})();"])
@@ -125,7 +127,7 @@ def render_report(
         style=Markup(_text("report.css")),
         payload=Markup(payload),
         script=Markup(script),
-        # Only this script may run, whatever a label says, and ask nobody but the server.
+        # Only this script may run, whatever a label contains, and connect only to the server.
         policy=_fingerprint(script),
         **said,
     )
@@ -147,7 +149,7 @@ def _factor_page(model: BooleanMatrixFactorization, held_out: HeldOut | None) ->
     result, seen = model.result_, contents.local(model.observations_)
     grid = contents.factor_grid(result, seen)
     facts = contents.factor_facts(result, seen)
-    if words.is_single_search(model):  # nothing could be found again
+    if words.is_single_search(model):  # no other search could find them again
         facts = [fact | {"figures": _without(fact["figures"], "found again")} for fact in facts]
     lists = [holes(seen, result.predict_proba), doubtful(seen, result.predict_proba, grid)]
     said = _said(model) | {
@@ -252,7 +254,7 @@ def _without(figures: dict[str, str], name: str) -> dict[str, str]:
 
 
 def _figures(facts: list[dict[str, Any]]) -> dict[str, str]:
-    """What the numbers on the cards mean, of those that are there."""
+    """The meanings of the numbers that are on the cards."""
     there = {name for fact in facts for name in fact["figures"]}
     return {name: what for name, what in contents.FIGURES.items() if name in there}
 
@@ -266,8 +268,8 @@ def _data(
     kind: str, word: str, grid: Grid, lists: list[EntryList], lines: tuple[Lines, Lines],
     facts: list[dict[str, Any]],
 ) -> dict[str, Any]:  # fmt: skip
-    """What the scripts show of every kind of page."""
-    packed = [entries.packed(*lines) for entries in lists]  # before the lines: it adds to them
+    """The data of the scripts that every kind of page has."""
+    packed = [entries.packed(*lines) for entries in lists]  # first, because it adds lines
     some = {"rows": MEMBERS_NAMED, "columns": MEMBERS_NAMED}
     return {
         "kind": kind,
@@ -308,8 +310,8 @@ def _completion_summary(
     ]
     losses = {row["model"]: row["log_loss"] for row in model.selection_}
     if losses:
-        facts.append(("log-loss, entries held out in turns", f"{losses['blend']:.4f}"))
-        facts.append(("the same by offsets alone", f"{losses['offsets']:.4f}"))
+        facts.append(("cross-validated log-loss", f"{losses['blend']:.4f}"))
+        facts.append(("the same with offsets alone", f"{losses['offsets']:.4f}"))
     if held_out is not None:
         facts += _on_held_out(model, held_out)
         facts += [] if found is None else completion.scores(model, held_out, found)
@@ -331,26 +333,26 @@ def _on_held_out(model: BooleanMatrixFactorization | BooleanCompletion, held_out
 
 
 def _errors(model: BooleanMatrixFactorization) -> Facts:
-    """The error of the factors and the least one that is possible, where errors were counted."""
+    """The error of the factors and its lower bound, if errors were counted."""
     if model.error_ is None:
         return []
     counts = model.result_.counts(model.observations_)
     missed, false = int(counts[1, 0]), int(counts[0, 1])
     facts = [("wrong entries", f"{missed + false:,} = {missed:,} missed + {false:,} false")]
     if model.error_ != missed + false:
-        facts.append(("error, with its weights", f"{model.error_:,.10g}"))
+        facts.append(("weighted error", f"{model.error_:,.10g}"))
     optimal = " (optimal)" if model.error_bound_ == model.error_ else ""
     return [*facts, ("least possible error", f"at least {model.error_bound_:,.10g}{optimal}")]
 
 
 def _agreement(found: Agreement, which: str) -> Facts:
-    """What the factors have right, beside what a constant would have."""
+    """The accuracy of the factors, compared with a constant."""
     if not found.n_entries:
         return [(f"{which} entries right", f"no {which} entries")]
     covered = "no ones" if found.ones_covered is None else f"{found.ones_covered:.1%}"
     constant = f"all {'ones' if found.constant else 'zeros'}: {found.constant_accuracy:.1%}"
     return [
         (f"{which} ones covered", covered),
-        (f"{which} zeros made ones", f"{found.false_ones:,}"),
+        (f"{which} zeros predicted as ones", f"{found.false_ones:,}"),
         (f"{which} entries right", f"{found.accuracy:.1%} ({constant})"),
     ]

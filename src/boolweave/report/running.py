@@ -1,4 +1,4 @@
-"""What was run: the parameters of a model, and how to repeat its fit."""
+"""The run that made a model: its parameters, and how to repeat it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def provenance(model: Model) -> Facts:
     """Parameters, how the run ended, and versions."""
-    words = {"random_state": "random_state, the seed"}
+    words = {"random_state": "random_state (seed)"}
     facts = [("boolweave", __version__)]
     facts += [
         (words.get(name, name), value if isinstance(value, str) else _shown("given", value))
@@ -32,7 +32,7 @@ def provenance(model: Model) -> Facts:
 
 
 def versions() -> Facts:
-    """What the numbers depend on besides."""
+    """Versions of the software on which the numbers depend."""
     import numba
     import scipy
 
@@ -46,13 +46,13 @@ def _run(model: BooleanMatrixFactorization) -> Facts:
     counted = model.error_ is not None
     return [
         ("starts of the search" if counted else "iterations", f"{model.n_iter_}"),
-        ("search finished" if counted else "messages settled", "yes" if model.converged_ else "no"),
+        ("search finished" if counted else "converged", "yes" if model.converged_ else "no"),
         ("log-posterior", f"{float(model.log_posterior_):,.2f}"),
     ]
 
 
 def _shown(name: str, value: object) -> str:
-    """A parameter as it stands in a call: arrays and generators by the parameter's own name."""
+    """A parameter as it is written in a call; arrays and generators are shown by its name."""
     plain = value is None or isinstance(value, bool | int | float | str | Channel)
     return repr(value) if plain else name
 

@@ -1,8 +1,8 @@
-"""A page with a slider for the number of factors, shown by this computer to its user alone.
+"""A page with a slider for the number of factors, served only to the user of this computer.
 
-The server listens on 127.0.0.1. Every request must name the token that stands in the address of the
-page, and a host that is this server: so neither other programs' pages nor other users of the
-machine can read the table. Another number of factors is fitted in a thread of its own.
+The server listens on 127.0.0.1. Every request must contain the token in the address of the page and
+name this server as its host, so that neither pages of other programs nor other users of the machine
+can read the table. Another number of factors is fitted in a thread of its own.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 ADDRESS = "127.0.0.1"
 
-# The slider goes up to twice the number of factors it begins with, at least to this and never
-# beyond the next.
+# The slider goes up to twice the initial number of factors, but at least to the first of these
+# numbers and at most to the second.
 LEAST_AT_MOST, MOST = 12, 60
 
 
@@ -41,13 +41,13 @@ class Explorer:
     Parameters
     ----------
     first : BooleanMatrixFactorization
-        Fitted; the page begins with it.
+        The fitted model that is shown first.
     fit : callable of a number of factors
-        Gives the fitted model. It is called in a thread, one call at a time.
+        It returns the fitted model, and is called in a thread, one call at a time.
     limit : float
-        Seconds that a fit takes at most.
+        Time limit of a fit in seconds.
     title : str
-        Stands above the page.
+        Title of the page.
     """
 
     def __init__(
@@ -59,8 +59,8 @@ class Explorer:
         self.most = min(max(LEAST_AT_MOST, 2 * self.shown), MOST, *first.observations_.shape)
         self.most = max(self.most, self.shown)
         self._lock = threading.Lock()
-        self._wanted: int | None = None  # what is fitted, or will be after the present fit
-        self._fitting: tuple[int, float] | None = None  # what is fitted, and since when
+        self._wanted: int | None = None  # the fit that is running or comes next
+        self._fitting: tuple[int, float] | None = None  # the running fit, and when it began
         self._failure = ""
 
     def page(self) -> str:
@@ -83,7 +83,7 @@ class Explorer:
         )
 
     def ask(self, n: int) -> dict[str, Any]:
-        """Show n factors, which are fitted first if they were not; the state then."""
+        """Show n factors, fitting them first if necessary, and return the state."""
         with self._lock:
             self._failure = ""
             self._wanted = n
@@ -95,7 +95,7 @@ class Explorer:
         return self.state()
 
     def state(self) -> dict[str, Any]:
-        """What is being done: state, number of factors, seconds and their limit, or a message."""
+        """The current state: number of factors, seconds and their limit, or a message."""
         with self._lock:
             if self._fitting is not None:
                 n, since = self._fitting
@@ -106,7 +106,7 @@ class Explorer:
             return {"state": "done", "n": self.shown}
 
     def _work(self) -> None:
-        """Fit what is wanted until that is there; what was wanted in between is not."""
+        """Fit the wanted number until it is there; numbers wanted in between are skipped."""
         while True:
             with self._lock:
                 n = self._wanted
@@ -117,7 +117,7 @@ class Explorer:
                 self._fitting = n, time.monotonic()
             try:
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # the page says what did not work
+                    warnings.simplefilter("ignore")  # the page reports what did not work
                     model = self.fit(n)
             except Exception as error:
                 with self._lock:
@@ -129,19 +129,19 @@ class Explorer:
 
 
 def _wrong(model: BooleanMatrixFactorization) -> int:
-    """How many observed entries the factors have wrong."""
+    """The number of observed entries that the factors get wrong."""
     counts = model.result_.counts(model.observations_)
     return int(counts[1, 0] + counts[0, 1])
 
 
 class Server(ThreadingHTTPServer):
-    """Serves the pages of an explorer at `url`; `serve_forever` until Ctrl-C.
+    """A server of the pages of an explorer at `url`; `serve_forever` runs until Ctrl-C.
 
     Parameters
     ----------
     explorer : Explorer
     port : int
-        0 for any that is free.
+        The port; 0 means any free port.
     """
 
     daemon_threads = True
@@ -154,15 +154,15 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where the page is, with the token."""
+        """The address of the page, with the token."""
         return f"http://{ADDRESS}:{self.server_port}/?token={self.token}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing where a browser went away before it had its answer."""
+        """Print nothing if a browser closed the connection before it got its answer."""
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers one request: the page, the state, or a wish for another number of factors."""
+    """Answer one request: for the page, the state, or another number of factors."""
 
     server: Server
     server_version, sys_version = "boolweave", ""
@@ -196,21 +196,21 @@ class Handler(BaseHTTPRequestHandler):
             self._send_json(self.server.explorer.ask(int(text)))
 
     def _asked(self) -> tuple[str, dict[str, str]] | None:
-        """Path and query of a request; None where it was refused."""
+        """Path and query of a request; None if it was refused."""
         port = self.server.server_port
         hosts = {f"{name}:{port}" for name in (ADDRESS, "localhost")}
         url = urlsplit(self.path)
         query = {name: values[-1] for name, values in parse_qs(url.query).items()}
-        # A page from elsewhere that got a name of its own to mean 127.0.0.1 has another host.
+        # A foreign page that makes its own host name point to 127.0.0.1 has another host.
         if self.headers.get("Host") not in hosts:
             self._refuse(HTTPStatus.FORBIDDEN, "this host is not served")
         elif self.headers.get("Origin", f"http://{ADDRESS}:{port}") not in {
             f"http://{host}" for host in hosts
         }:
-            self._refuse(HTTPStatus.FORBIDDEN, "pages from elsewhere are not served")
+            self._refuse(HTTPStatus.FORBIDDEN, "requests from other pages are not served")
         elif not hmac.compare_digest(query.get("token", "").encode(), self.server.token.encode()):
             self._refuse(
-                HTTPStatus.FORBIDDEN, "the token is missing or wrong: use the whole address shown"
+                HTTPStatus.FORBIDDEN, "the token is missing or wrong; use the whole address"
             )
         else:
             return url.path, query
@@ -236,4 +236,4 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: the address holds the token."""
+        """Print nothing, because the address contains the token."""

@@ -1,4 +1,4 @@
-"""What a page says first: what was found, how sure that is, and what did not work."""
+"""The first paragraph of a page: what was found, how certain it is, and what did not work."""
 
 from __future__ import annotations
 
@@ -18,50 +18,51 @@ if TYPE_CHECKING:
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.report.contents import HeldOut
 
-# A factor was found again if at least this share of the searches found it.
+# A factor was found again if at least this fraction of the searches found it.
 AGAIN = 0.5
 
-# A blend whose log-loss is lower by less than this says no more than offsets do.
+# A blend whose log-loss is lower by less than this is no better than offsets.
 SAME_LOSS = 0.001
 
 
-# What words among the figures of a page mean; a figure is explained if its name has the word.
+# The meanings of words in the names of figures; a figure is explained if its name contains one.
 GLOSSARY = {
-    "ones covered": "share of the observed ones where the model says 1, too",
-    "zeros made ones": "observed zeros where the model says 1: false ones",
-    "false ones": "observed zeros where the model says 1",
-    "entries right": "share of the entries where the model says what was observed; behind it, what "
-    "a table of nothing but zeros, or ones, would have",
-    "wrong entries": "ones that the model misses, and zeros that it makes ones",
-    "least possible error": "no factors of this number can have a smaller error, which is proven",
-    "noise": "how often what is seen is taken to be the opposite of what is true",
-    "held-out": "of entries that were kept aside and not shown to the model",
-    "held out in turns": "of entries that were hidden from one of several fits each",
-    "log-loss": "whether probabilities can be trusted: being sure and wrong costs most; 0 is "
-    "perfect, 0.69 is what tossing a coin gets",
+    "ones covered": "fraction of the observed ones for which the model also predicts 1",
+    "zeros predicted as ones": "observed zeros for which the model predicts 1: false ones",
+    "false ones": "observed zeros for which the model predicts 1",
+    "entries right": "fraction of the entries that the model predicts as observed; in parentheses, "
+    "the same for a table of only zeros, or only ones",
+    "wrong entries": "ones that the model misses, and zeros that it predicts as ones",
+    "least possible error": "a proven lower bound: the same number of factors cannot have a "
+    "smaller error",
+    "noise": "how often an observed entry is assumed to be the opposite of the true one",
+    "held-out": "for entries that were hidden from the model",
+    "cross-validated": "for entries that were hidden from one of several fits in turn",
+    "log-loss": "measures whether probabilities can be trusted: being certain and wrong costs "
+    "most; 0 is perfect, and 0.69 is what tossing a coin gets",
     "area under the curve": "how often a one gets a higher probability than a zero",
     "calibration error": "mean gap between a probability and how often it comes true",
-    "offsets": "how much more common ones are in a row or column than in others, or less",
-    "models averaged": "the probability is the mean over so many models, each drawn at random",
-    "fewest possible": "no cover that does what was asked for has fewer roles",
+    "offsets": "how much more or less common ones are in a row or column than in others",
+    "models averaged": "the probability is the mean over this many models, each drawn at random",
+    "fewest possible": "no cover with the required properties has fewer roles",
 }
 
 
 def explained(names: list[str]) -> dict[str, str]:
-    """Words that are in the names of figures, and what they mean."""
+    """The words in the names of figures, with their meanings."""
     return {word: what for word, what in GLOSSARY.items() if any(word in name for name in names)}
 
 
 @dataclass(frozen=True)
 class InShort:
-    """A paragraph: sentences on what was found and how sure it is, and on what did not work."""
+    """A paragraph: what was found, how certain it is, and what did not work."""
 
     found: list[str]
     sure: list[str] = field(default_factory=list)
     trouble: list[str] = field(default_factory=list)
 
 
-# Numbers that begin a sentence are written out up to here.
+# Numbers at the beginning of a sentence are spelled out up to this one.
 WRITTEN = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
 
 
@@ -77,12 +78,12 @@ def count(n: int, what: str, many: str | None = None) -> str:
 
 
 def table_in_words(seen: ObservedEntries) -> str:
-    """Its size, and how much of it was observed."""
+    """The size of a table, and how much of it was observed."""
     size = f"{count(seen.n_rows, 'row')} and {count(seen.n_columns, 'column')}"
     if seen.is_complete:
-        return f"a table of {size} without holes"
+        return f"a table of {size} without missing entries"
     share = seen.n_observed / (seen.n_rows * seen.n_columns)
-    return f"a table of {size}, of which {share:.1%} of the entries were observed"
+    return f"a table of {size}, in which {share:.1%} of the entries were observed"
 
 
 # ---------------------------------------------------------------- factors
@@ -99,7 +100,7 @@ def of_factors(model: BooleanMatrixFactorization, held_out: HeldOut | None) -> I
         found.append(_explained(right, K))
     if model.rank_selection_ is not None:
         tried = model.rank_selection_.ranks
-        found.append(f"How many factors there are was chosen among {tried.min()} to {tried.max()}.")
+        found.append(f"Their number was chosen from {tried.min()} to {tried.max()}.")
     sure, trouble = _how_sure(model)
     if held_out is not None and len(held_out[2]):
         sure.append(_on_held_out(model, held_out))
@@ -116,18 +117,18 @@ def _explained(right: Agreement, K: int) -> str:
     false = count(right.false_ones, "false one") if right.false_ones else "no false ones"
     return (
         f"{ones}, with {false} where a zero was observed; "
-        f"{right.accuracy:.1%} of the observed entries are right, and {right.constant_accuracy:.1%}"
-        f" would be if everything were called {constant}."
+        f"{right.accuracy:.1%} of the observed entries are right, compared with "
+        f"{right.constant_accuracy:.1%} if every entry were {constant}."
     )
 
 
 def _how_sure(model: BooleanMatrixFactorization) -> tuple[list[str], list[str]]:
-    """What is known about other searches, and about better answers."""
+    """What is known about other searches and about better answers."""
     sure: list[str] = []
     trouble: list[str] = []
     K, stability = len(model.components_), model.factor_stability_
     if is_single_search(model) or stability is None:
-        sure.append("There was one search only, which does not tell whether another would agree.")
+        sure.append("There was only one search, so it is unknown whether another would agree.")
     else:
         n_again = int(np.count_nonzero(stability >= AGAIN))
         if (stability == 1).all():
@@ -140,7 +141,8 @@ def _how_sure(model: BooleanMatrixFactorization) -> tuple[list[str], list[str]]:
             only = "none" if n_again == 0 else f"only {n_again:,}"
             trouble.append(
                 f"{only.capitalize()} of {count(K, 'factor')} {'was' if n_again == 1 else 'were'} "
-                "found again by at least half of the searches: others explain the table as well."
+                "found again by at least half of the searches: other factors explain the table "
+                "equally well."
             )
     if model.error_ is not None:
         bound = model.error_bound_ or 0.0
@@ -170,11 +172,11 @@ def _factor_troubles(model: BooleanMatrixFactorization, right: Agreement) -> lis
     if n_empty:
         trouble.append(f"{count_first(n_empty, 'factor')} {_is_are(n_empty)} empty.")
     if right.n_entries and (right.accuracy or 0) <= (right.constant_accuracy or 0) < 1:
-        trouble.append("A constant has as many entries right: the factors explain nothing more.")
+        trouble.append("A constant gets as many entries right: the factors do not explain more.")
     if result.ending is Ending.INTERRUPTED:
-        trouble.append("The run was interrupted: this is the best answer until then.")
+        trouble.append("The run was interrupted: this is the best answer found before that.")
     elif result.ending is Ending.OUT_OF_TIME:
-        trouble.append("The time ran out: this is the best answer until then.")
+        trouble.append("The time ran out: this is the best answer found before that.")
     elif model.error_ is None and not result.converged and share_changing(result) > FLICKER:
         trouble.append(
             f"The messages did not converge: {share_changing(result):.1%} of the ones of the "
@@ -184,7 +186,7 @@ def _factor_troubles(model: BooleanMatrixFactorization, right: Agreement) -> lis
         n_useless = int(np.count_nonzero(model.redundancy_ <= 0)) - n_empty
         if n_useless > 0:
             trouble.append(
-                f"{count_first(n_useless, 'factor')} could be left out without more errors."
+                f"{count_first(n_useless, 'factor')} could be left out without additional errors."
             )
     return trouble
 
@@ -202,8 +204,9 @@ def _on_held_out(model: BooleanMatrixFactorization | BooleanCompletion, held_out
     aside = agreement(values, np.asarray(model.predict(rows, columns)))
     constant = "1" if aside.constant else "0"
     return (
-        f"Of {count(len(values), 'entry', 'entries')} kept aside, {aside.accuracy:.1%} were "
-        f"predicted right; calling all of them {constant} would have {aside.constant_accuracy:.1%}."
+        f"Of {count(len(values), 'held-out entry', 'held-out entries')}, {aside.accuracy:.1%} were "
+        f"predicted correctly, compared with {aside.constant_accuracy:.1%} if all of them were "
+        f"predicted to be {constant}."
     )
 
 
@@ -215,8 +218,8 @@ def of_completion(model: BooleanCompletion, held_out: HeldOut | None) -> InShort
     seen = model.observations_
     n_holes = seen.n_rows * seen.n_columns - seen.n_observed
     if n_holes:
-        were = "was" if n_holes == 1 else "were"
-        found = [f"{count_first(n_holes, 'hole')} {were} filled in {table_in_words(seen)}."]
+        entries = count(n_holes, "missing entry", "missing entries")
+        found = [f"The model filled in {entries} of {table_in_words(seen)}."]
     else:
         found = [f"Every entry of {table_in_words(seen)} got a probability."]
     found.append(f"The model is {model.ensemble_.name}.")
@@ -225,24 +228,24 @@ def of_completion(model: BooleanCompletion, held_out: HeldOut | None) -> InShort
     if judged:
         blend, offsets = judged["blend"], judged["offsets"]
         sure.append(
-            f"Of entries held out in turns {blend['accuracy']:.1%} were predicted right, with a "
-            f"log-loss of {blend['log_loss']:.3f}; offsets of rows and columns alone have "
-            f"{offsets['accuracy']:.1%} and {offsets['log_loss']:.3f}."
+            f"In cross-validation, {blend['accuracy']:.1%} of the held-out entries were predicted "
+            f"correctly, with a log-loss of {blend['log_loss']:.3f}; offsets of rows and columns "
+            f"alone get {offsets['accuracy']:.1%} and {offsets['log_loss']:.3f}."
         )
         if blend["log_loss"] > offsets["log_loss"] - SAME_LOSS:
-            trouble.append("Nothing beyond these offsets helped to predict what was held out.")
+            trouble.append("Nothing beyond these offsets helped to predict held-out entries.")
     else:
-        trouble.append("There are too few entries to hold some out: nothing tells how good it is.")
+        trouble.append("There are too few entries to hold some out, so its quality is unknown.")
     if held_out is not None and len(held_out[2]):
         sure.append(_on_held_out(model, held_out))
     for name, per_line in zip(("row", "column"), seen.observed_per_line(), strict=True):
         if n_empty := int((per_line == 0).sum()):
             trouble.append(
-                f"{count_first(n_empty, name)} {_has(n_empty)} no entries, and got what an average "
-                f"{name} would have."
+                f"{count_first(n_empty, name)} {_has(n_empty)} no entries and got the predictions "
+                f"of an average {name}."
             )
     if model.interrupted_:
-        trouble.append("The run was interrupted: fewer models are averaged than was asked for.")
+        trouble.append("The run was interrupted: fewer models are averaged than requested.")
     return InShort(found, sure, trouble)
 
 
@@ -262,7 +265,7 @@ def of_cover(found: Cover) -> InShort:
         sure.append("It is proven that no cover has fewer roles.")
     elif bound > K:
         trouble.append(
-            f"What was asked for takes at least {bound:,} roles: as many ones as possible are "
+            f"The requested cover needs at least {bound:,} roles: as many ones as possible are "
             "covered."
         )
     elif bound > 1:
@@ -271,5 +274,5 @@ def of_cover(found: Cover) -> InShort:
         n_missed = len(found.missed)
         trouble.append(f"{count_first(n_missed, 'one')} {_is_are(n_missed)} not covered.")
     if found.interrupted:
-        trouble.append("The search was interrupted: this is the best cover until then.")
+        trouble.append("The search was interrupted: this is the best cover found before that.")
     return InShort(said, sure, trouble)

@@ -18,7 +18,7 @@ function logTicks(low, high) {
   return ticks.length >= 2 ? ticks : [low, high];
 }
 
-// A frame with axes; gives the positions of values on them.
+// Draw a frame with axes, and return the positions of values on them.
 function frame(place, label, axes) {
   const width = Math.max(200, place.clientWidth), height = CHART_HEIGHT;
   const svg = make("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
@@ -47,7 +47,7 @@ const range = (values) => {
   return { low: low - room, high: high + room };
 };
 
-// A line through points; some may be marked, and have bars of their standard errors.
+// Draw a line through points; some may be marked, and have bars for their standard errors.
 function lineChart(place, { x, y, marked = [], bars = [], xTitle, yTitle, log = false, fromZero = false }) {
   const shown = range([...y, ...y.map((v, i) => v + (bars[i] || 0)), ...y.map((v, i) => v - (bars[i] || 0))]);
   if (fromZero) shown.low = 0;
@@ -70,8 +70,8 @@ function lineChart(place, { x, y, marked = [], bars = [], xTitle, yTitle, log = 
 
 function histogram(place, one) {
   const high = Math.max(1, ...one.counts);
-  const at = frame(place, `How many log-odds of ${one.name} lie in each interval`, {
-    x: { low: one.edges[0], high: one.edges.at(-1), title: "log-odds" }, y: { low: 0.7, high: high * 1.2, log: true, title: "how many" },
+  const at = frame(place, `Histogram of the log-odds of ${one.name}`, {
+    x: { low: one.edges[0], high: one.edges.at(-1), title: "log-odds" }, y: { low: 0.7, high: high * 1.2, log: true, title: "count" },
   });
   one.counts.forEach((n, b) => {
     if (!n) return;
@@ -85,7 +85,7 @@ function histogram(place, one) {
 
 function calibrationChart(place, found) {
   const axis = { low: -0.03, high: 1.03 }, largest = Math.max(...found.count);
-  const at = frame(place, "Share of observed ones by predicted probability", { x: { ...axis, title: "predicted P(observing 1)" }, y: { ...axis, title: "share of observed ones" } });
+  const at = frame(place, "Fraction of observed ones by predicted probability", { x: { ...axis, title: "predicted P(observing 1)" }, y: { ...axis, title: "fraction of observed ones" } });
   at.svg.append(make("line", { class: "even", x1: at.x(0), y1: at.y(0), x2: at.x(1), y2: at.y(1) }));
   found.predicted.forEach((p, i) => {
     const point = make("circle", { class: "point", cx: at.x(p), cy: at.y(found.frequency[i]), r: 3 + 8 * Math.sqrt(found.count[i] / largest) });
@@ -95,7 +95,7 @@ function calibrationChart(place, found) {
   return at.svg;
 }
 
-// Amounts by name, from the top down; those above 0 and below it in colours of their own.
+// Draw bars with names, from top to bottom; positive and negative values have different colours.
 function amountChart(place, { names, values }, label) {
   const width = Math.max(200, place.clientWidth), height = BAR * names.length + 6;
   const room = Math.min(0.45 * width, 10 + 7 * Math.max(...names.map((name) => name.length)));
@@ -136,7 +136,7 @@ function drawCharts() {
   over("posterior", history.log_posterior, "iteration", "log-posterior");
   over("error", history.error, "round", "error");
   over("changes", history.changes, "iteration", "changes", { fromZero: true });
-  over("coverage", data.coverage, "roles", "share of ones", { fromZero: true });
+  over("coverage", data.coverage, "roles", "fraction of ones", { fromZero: true });
   for (const one of data.histograms || []) chart(byId(`beliefs-${one.name}`), (place) => histogram(place, one));
   for (const one of data.offsets || []) chart(byId(`offsets-${one.axis}`), (place) => amountChart(place, one, `Offsets of ${one.axis}s`));
   if (data.calibration) chart(byId("calibration"), (place) => calibrationChart(place, data.calibration));

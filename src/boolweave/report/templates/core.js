@@ -1,4 +1,4 @@
-// What all parts of the page use: the data, elements, names, files.
+// Code that all parts of the page use: the data, elements, names, files.
 const data = JSON.parse(document.getElementById("data").textContent);
 const NOTHING = 255, FULL = 254;
 const root = document.documentElement;
@@ -40,7 +40,7 @@ const key = `boolweave ${document.title} ${data.grid.shape} ${givenNames.length}
 try {
   const kept = JSON.parse(localStorage.getItem(key) || "{}");
   for (const [k, name] of Object.entries(kept)) if (k in factorNames) factorNames[k] = String(name);
-} catch { /* a browser may keep nothing for a file */ }
+} catch { /* a browser may store nothing for a file */ }
 const nameOf = (k) => factorNames[k] || givenNames[k];
 
 function rename(k, name) {

@@ -1,4 +1,4 @@
-// The slider of a page that a server shows: another number of factors is fitted, then shown.
+// The slider of a page that is shown by a server: another number of factors is fitted and then shown.
 const token = new URLSearchParams(location.search).get("token");
 const ask = (path, more = {}) => fetch(`${path}?${new URLSearchParams({ token, ...more.query })}`, { method: more.method || "GET", cache: "no-store" }).then(async (answer) => {
   if (!answer.ok) throw new Error(await answer.text());
@@ -22,7 +22,7 @@ function startExploring() {
       location.reload();
     }
   }
-  const failed = (error) => { bar.hidden = true; say(error instanceof TypeError ? "The server does not answer: it was stopped. Start boolweave explore again." : error.message); };
+  const failed = (error) => { bar.hidden = true; say(error instanceof TypeError ? "The server does not answer, because it was stopped. Start boolweave explore again." : error.message); };
 
   const refit = () => {
     if (+slider.value === data.exploring.n) return;

@@ -1,4 +1,4 @@
-// Cards of factors: to select, to rename, to export.
+// Cards of factors, which can be selected, renamed and exported.
 const cards = [...document.querySelectorAll(".card")];
 
 function select(k) {
@@ -20,11 +20,11 @@ function showSelection() {
   });
   byId("let-go").disabled = !chosen.size;
   const whom = chosen.size ? `${whole(chosen.size)} selected` : "all will be exported";
-  byId("selected").textContent = whom + (document.querySelector(".card em") && !knowsAll ? ", with the members that the cards list" : "");
+  byId("selected").textContent = whom + (document.querySelector(".card em") && !knowsAll ? ", only with the members in the cards" : "");
   drawMatrix();
 }
 
-// Members of a factor: all, where the page knows all rows and columns; otherwise those on its card.
+// Members of a factor: all of them if the page has all rows and columns, otherwise those in its card.
 const knowsAll = !data.grid.labels && !data.grid.sampled && rowLines.factors;
 function membersOf(k) {
   if (knowsAll) return [["row", rowLines], ["column", columnLines]].flatMap(([axis, lines]) => lines.names.filter((_, at) => lines.factors[at].includes(k)).map((name) => [axis, name]));

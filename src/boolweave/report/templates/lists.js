@@ -1,7 +1,7 @@
-// Lists of entries: to search, sort, explain and export.
-const SHOWN = 50; // lines of a list that are shown at a time
+// Lists of entries, which can be searched, sorted, explained and exported.
+const SHOWN = 50; // number of lines of a list that are shown at a time
 const COLUMNS = {
-  holes: [["row", (e) => e.row], ["column", (e) => e.column], ["filled with", (e) => +(e.chance > 0.5)], ["P(1)", (e) => e.chance]],
+  holes: [["row", (e) => e.row], ["column", (e) => e.column], ["filled in", (e) => +(e.chance > 0.5)], ["P(1)", (e) => e.chance]],
   doubtful: [["row", (e) => e.row], ["column", (e) => e.column], ["observed", (e) => e.observed], ["P(1)", (e) => e.chance], ["doubt", (e) => (e.observed ? 1 - e.chance : e.chance)]],
   missed: [["row", (e) => e.row], ["column", (e) => e.column]],
   false: [["row", (e) => e.row], ["column", (e) => e.column]],

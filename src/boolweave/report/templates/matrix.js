@@ -1,14 +1,14 @@
-// The matrix three times: observed, reconstructed, and the difference; on canvases that show the same part.
+// The matrix in three panels (observed, reconstructed, difference) that show the same part of it.
 const PANELS = ["observed", "reconstructed", "difference"];
-const LABEL = 11; // pixels of a line below which its name is not written
+const LABEL = 11; // height of a line in pixels below which its name is not written
 const PIECES = 16; // a factor in more pieces is outlined where it is largest
 const [HEIGHT, WIDTH] = data.grid.shape;
 const matrix = { observed: null, probability: null };
 const chosen = new Set(); // factors that are selected
 const view = { top: 0, left: 0, bottom: HEIGHT, right: WIDTH };
-let cursor = null; // the entry that the keyboard is at, [i, j]
+let cursor = null; // the entry at the keyboard cursor, [i, j]
 let marked = null; // a row or column that was looked for: { isRow, at }
-let band = null; // what the pointer is dragged over, in entries
+let band = null; // the area over which the pointer is dragged, in entries
 
 const rowName = (i) => (data.grid.labels ? data.grid.labels[0][i] : rowLines.names[i]);
 const columnName = (j) => (data.grid.labels ? data.grid.labels[1][j] : columnLines.names[j]);
@@ -28,7 +28,7 @@ if (HEIGHT && WIDTH) byId("tiles").append(...panels.map((panel) => panel.figure)
 function paint() {
   const one = rgb("one"), zero = rgb("zero"), none = mix(rgb("card"), rgb("card"), 0), more = rgb("more"), less = rgb("less"), mid = rgb("mid");
   const scale = Uint32Array.from({ length: 255 }, (_, v) => mix(zero, one, v / FULL));
-  const gap = Uint32Array.from({ length: 509 }, (_, v) => mix(mid, v > FULL ? more : less, Math.abs(v - FULL) / FULL)); // by observed less reconstructed, + FULL
+  const gap = Uint32Array.from({ length: 509 }, (_, v) => mix(mid, v > FULL ? more : less, Math.abs(v - FULL) / FULL)); // by observed minus reconstructed, + FULL
   panels.forEach(({ image }, p) => {
     Object.assign(image, { width: WIDTH, height: HEIGHT });
     const pixels = new ImageData(WIDTH, HEIGHT), cells = new Uint32Array(pixels.data.buffer);
@@ -45,7 +45,7 @@ function paint() {
 const stacked = window.matchMedia("(max-width: 760px)");
 const longest = (runs) => (runs.length <= PIECES ? runs : [...runs].sort((a, b) => b[1] - b[0] - a[1] + a[0]).slice(0, PIECES));
 
-// Where on a canvas the entries are, beside the room for names.
+// The area of the entries on a canvas, without the space for names.
 function areaOf(canvas, isFirst) {
   const width = canvas.clientWidth, height = canvas.clientHeight, rows = view.bottom - view.top, columns = view.right - view.left;
   const letters = (name, from, to) => Math.max(...Array.from({ length: Math.max(1, Math.ceil(to) - Math.floor(from)) }, (_, i) => name(clamp(Math.floor(from) + i, 0, Infinity))?.length || 0));
@@ -250,7 +250,7 @@ function lineText({ lines, isRow, at, name }) {
       ones += value === FULL;
       wrong += (value === FULL) !== matrix.probability[place] > FULL / 2;
     }
-    parts.push(`has ${whole(ones)} ones in ${whole(seen)} observed entries${data.grid.sampled ? " that are drawn" : ""}, of which ${whole(wrong)} are unlike what the ${data.kind === "completion" ? "model expects" : `${data.word.toLowerCase()}s say`}`);
+    parts.push(`has ${whole(ones)} ones in ${whole(seen)} observed entries${data.grid.sampled ? " that are drawn" : ""}, of which ${whole(wrong)} differ from the ${data.kind === "completion" ? "prediction of the model" : `reconstruction by the ${data.word.toLowerCase()}s`}`);
   }
   return `${isRow ? "Row" : "Column"} ${name} ${parts.join("; it ")}.`;
 }
@@ -258,7 +258,7 @@ function lineText({ lines, isRow, at, name }) {
 function mark(line) {
   marked = !data.grid.labels && line.at < (line.isRow ? HEIGHT : WIDTH) ? { isRow: line.isRow, at: line.at } : null;
   if (marked) bringIntoView(line.isRow ? [line.at, Math.floor(view.left)] : [Math.floor(view.top), line.at]);
-  const button = make("button", { type: "button", onclick: () => filterLists(line.name) }, "Its entries in the lists");
+  const button = make("button", { type: "button", onclick: () => filterLists(line.name) }, "Show its entries in the lists");
   byId("detail").replaceChildren(make("p", {}, lineText(line)), ...(data.lists.length ? [button] : []));
   drawMatrix();
 }

@@ -1,4 +1,4 @@
-// Why an entry is what it is: in words, and for a completion as parts of its log-odds.
+// The explanation of an entry: in words, and for a completion as parts of its log-odds.
 const known = new Map((data.reasons || []).map((one) => [`${one.row} ${one.column}`, one]));
 const together = (i, j) => {
   if (!rowLines.factors) return [];
@@ -6,7 +6,7 @@ const together = (i, j) => {
   return rowLines.factors[i].filter((k) => columns.has(k));
 };
 
-// Of the entries that were observed where a line meets a factor, how many are ones; null if not all are drawn.
+// Count the ones among the observed entries of a line in a factor; null if not all are drawn.
 function onesInFactor(k, number, isRow) {
   if (data.grid.summarised || data.grid.sampled) return null;
   const [height, width] = data.grid.shape, runs = data.grid.tiles[k][isRow ? "columns" : "rows"];
@@ -28,16 +28,16 @@ function factorSentences(i, j) {
     if (own && other) sentences.push(`There ${rowLines.names[i]} has ${whole(own[0])} ones in ${several(own[1], "observed entry").replace("entrys", "entries")}, and ${columnLines.names[j]} has ${whole(other[0])} in ${whole(other[1])}.`);
   }
   if (!both.length) sentences.push(`No ${data.word.toLowerCase()} has both the row and the column.`);
-  if (data.xor && both.length > 1) sentences.push(both.length % 2 ? "Their number is odd, which makes a 1." : "Their number is even: they cancel out.");
+  if (data.xor && both.length > 1) sentences.push(both.length % 2 ? "Their number is odd, so the result is 1." : "Their number is even, so they cancel out.");
   return sentences;
 }
 
 function offsetSentences(i, j) {
   const one = (lines, at, axis) => `${lines.names[at]}: offset ${lines.offsets[at].toFixed(2)}, so that ones are ${lines.offsets[at] > 0 ? "more" : "less"} common in this ${axis} than in an average one.`;
-  return [one(rowLines, i, "row"), one(columnLines, j, "column"), "What else adds to the probability is on this page for the first and last entries of the lists; boolweave explain tells it of any entry."];
+  return [one(rowLines, i, "row"), one(columnLines, j, "column"), "This page shows the other contributions for the first and last entries of the lists; boolweave explain shows them for any entry."];
 }
 
-// An element that tells the reasons of row i and column j, numbers of lines; `seen` is 0, 1 or NOTHING.
+// An element with the reasons for row i and column j, which are numbers of lines; `seen` is 0, 1 or NOTHING.
 function reasons(i, j, seen, chance) {
   const title = `${rowLines.names[i]} × ${columnLines.names[j]}`;
   const value = seen === NOTHING ? "not observed" : `observed ${seen}`;
@@ -45,7 +45,7 @@ function reasons(i, j, seen, chance) {
   const found = known.get(`${i} ${j}`);
   if (found) {
     const bars = make("div", { class: "chart" });
-    place.append(make("p", {}, "Log-odds of a 1, and what adds up to them:"), bars);
+    place.append(make("p", {}, "Log-odds of a 1, and the contributions to them:"), bars);
     chart(bars, (where) => amountChart(where, found, "Parts of the log-odds"));
   }
   const sentences = found ? found.sentences : data.kind === "completion" ? offsetSentences(i, j) : factorSentences(i, j);

@@ -1,4 +1,4 @@
-// Light and dark, printing, and the beginning.
+// Light and dark theme, printing, and the start of the page.
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 let asked = null; // the reader's own choice of light or dark
 let printing = false;
