@@ -1,7 +1,7 @@
 """Pictures of a matrix and its factors, with matplotlib.
 
-Rows and columns are put into an order in which the factors show as tiles. The figures are plain
-`matplotlib.figure.Figure` objects: they need no display, and pyplot is not touched.
+Rows and columns are put into an order in which the factors appear as tiles. The figures are plain
+`matplotlib.figure.Figure` objects, which need no display and do not use pyplot.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 ONE, ZERO, MISSING = "#1f3a5f", "#f0d9b5", "#ffffff"
 INK, FAINT = "#222222", "#8a8a8a"
-# Okabe and Ito's colours, which the colour-blind can tell apart.
+# The colours of Okabe and Ito, which colour-blind people can distinguish.
 FACTOR_COLOURS = (
     "#009e73", "#e69f00", "#cc79a7", "#56b4e9", "#d55e00", "#0072b2", "#7a5195", "#999999",
 )  # fmt: skip
 
-# Membership strips thinner than this many inches cannot be read, thicker ones take space.
+# Membership strips thinner than this many inches cannot be read; thicker ones waste space.
 STRIP_INCHES = 0.11
 
-# Names beside a picture: more could not be read.
+# Maximum number of names next to a picture; more could not be read.
 NAMES_DRAWN = 120
 
-# Cells of a matrix that a picture can show.
+# Maximum number of cells of a matrix that a picture can show.
 MOST_CELLS = 50_000_000
 
-# The most characters of a bar in a chart of text.
+# Maximum number of characters of a bar in a text chart.
 BAR = 40
 
 
@@ -54,24 +54,24 @@ def plot_tiles(
     column_groups: ArrayLike | None = None,
     group_colours: Mapping[str, str] | None = None,
 ) -> Figure:
-    """Draw matrices side by side, rows and columns ordered so that factors show as tiles.
+    """Draw matrices side by side, ordered so that the factors appear as tiles.
 
-    Strips above and beside the matrices show which columns and rows belong to which factor.
+    Strips above and next to the matrices show which columns and rows belong to which factor.
 
     Parameters
     ----------
     panels : mapping of a title to an array of shape (M, N)
         Matrices of 0, 1 and NaN (missing).
     X, Y : arrays of shape (M, K) and (K, N)
-        The factors, zeros and ones; the first is called factor 1.
+        The factors, as zeros and ones; the first is called factor 1.
     title : str
-        Stands above the figure.
+        Title of the figure.
     row_name, column_name : str
-        What rows and columns are.
+        Nouns for rows and columns.
     value_names : three texts
-        What 1, 0 and a missing entry mean.
+        The meanings of 1, 0 and a missing entry.
     column_groups : N texts, optional
-        A known grouping of the columns, shown as one more strip.
+        A known grouping of the columns, shown as an additional strip.
     group_colours : mapping of a group to a colour, optional
 
     Returns
@@ -154,9 +154,9 @@ def plot_scores(
     y_label: str,
     below: tuple[str, NDArray[np.float64]] | None = None,
 ) -> Figure:
-    """Draw scores with error bars against whole numbers and mark the best number.
+    """Draw scores with error bars against whole numbers, and mark the best number.
 
-    `below` names values that are drawn in the same way below the scores.
+    The values of `below` are drawn in the same way below the scores.
     """
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
@@ -184,12 +184,12 @@ def plot_scores(
 def tile_orders(
     X: ArrayLike, Y: ArrayLike, row_weight: ArrayLike, column_weight: ArrayLike
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Orders of rows and of columns in which the factors show as tiles, the largest first.
+    """Orders of rows and of columns in which the factors appear as tiles, the largest first.
 
-    Among rows or columns with the same factors, the heavier come first.
+    Among rows or columns with the same factors, those with larger weights come first.
     """
     left, right = np.asarray(X), np.asarray(Y)
-    by_size = factor_order(left, right)  # not always the order of the factors' numbers
+    by_size = factor_order(left, right)  # not always the order of their numbers
     return tile_order(left[:, by_size], row_weight), tile_order(right[by_size].T, column_weight)
 
 
@@ -203,7 +203,7 @@ def _strips(members: NDArray[np.uint8], colours: Sequence[str]) -> Floats:
 def _add_legend(
     figure: Figure, edged: Sequence[tuple[str, str]], plain: Sequence[tuple[str, str]]
 ) -> None:
-    """Add a line of names and their colours below; those of `edged` need a border to be seen."""
+    """Add a legend at the bottom; the colours in `edged` need a border to be visible."""
     from matplotlib.patches import Patch
 
     patches = [Patch(facecolor=c, edgecolor="#bbbbbb", label=name) for name, c in edged]
@@ -215,9 +215,9 @@ def _add_legend(
 
 
 def plot_members(sides: Mapping[str, tuple[NDArray[np.float64], Sequence[str]]]) -> Figure:
-    """Draw who belongs to which factor: probabilities (n, K) and n names for each side.
+    """Draw the members of all factors: probabilities (n, K) and n names for each side.
 
-    Names stand beside the lines as long as there are few enough of them to be read.
+    Names are written next to the lines if they are few enough to be read.
 
     Examples
     --------
@@ -248,7 +248,7 @@ def plot_members(sides: Mapping[str, tuple[NDArray[np.float64], Sequence[str]]])
         else:
             axes.set_yticks([])
     if picture is not None:
-        figure.colorbar(picture, ax=list(all_axes), label="probability of belonging to it")
+        figure.colorbar(picture, ax=list(all_axes), label="probability of membership")
     return figure
 
 
@@ -277,14 +277,14 @@ def plot_run(values: NDArray[np.float64], y_label: str, x_label: str) -> Figure:
 
 
 def shortened(name: str, most: int = 32) -> str:
-    """A name that is not too long to stand beside a picture."""
+    """A name that is short enough to be written next to a picture."""
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
 def plot_bars(
     names: Sequence[str], values: NDArray[np.float64], errors: NDArray[np.float64], label: str
 ) -> Figure:
-    """Draw a number for each name, with error bars, the least on a darker bar.
+    """Draw a bar with an error bar for each name; the smallest one is darker.
 
     Examples
     --------
@@ -310,7 +310,7 @@ def plot_bars(
 def draw_kind(
     kinds: Mapping[str, Callable[[Any], Figure]], model: Any, what: str, path: str | Path | None
 ) -> Figure:
-    """Draw a fitted model in one of several ways, and save it where `path` says."""
+    """Draw a fitted model in one of several ways, and save the picture to `path`, if given."""
     if what not in kinds:
         raise ValueError(f"what must be one of {', '.join(kinds)}, got {what!r}")
     figure = kinds[what](model)
@@ -323,7 +323,7 @@ def text_curve(
     numbers: NDArray[np.int64], values: NDArray[np.float64], best: int, title: str, what: str,
     mark: str = "best",
 ) -> list[str]:  # fmt: skip
-    r"""A chart of values in text: a bar for each number, from the least value up.
+    r"""A text chart of values: a bar for each number, starting at the smallest value.
 
     Examples
     --------

@@ -114,8 +114,8 @@ SMALL = Observations.from_dense([[1, 0], [0, 1]])
         ([np.zeros(SEEN.n_observed, dtype=bool)], "must hide at least one entry"),
         ([np.ones(SEEN.n_observed, dtype=bool)], "must keep at least one entry"),
         ([SMALL.hide(0.5, 0)], r"must be of the table, 40 x 30, but is of 2 x 2"),
-        ([OTHER.hide(0.5, 0)], "split the very observations"),
-        ([(SEEN, *SEEN.hide(0.5, 0)[1:])], "must not keep an entry that it hides"),
+        ([OTHER.hide(0.5, 0)], "split the same observations"),
+        ([(SEEN, *SEEN.hide(0.5, 0)[1:])], "keeps an entry that it hides"),
         ([(SEEN.hide(0.5, 0)[0], [99], [0], [1])], "from 0 to 39, got 99"),
     ],
 )

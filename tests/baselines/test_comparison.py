@@ -113,6 +113,6 @@ def test_verdicts_that_are_none():
     tie = losses(a=[0.2, 0.5, 0.4], b=[0.3, 0.3, 0.51]).verdict()
     assert not tie.is_clear and str(tie).startswith("no clear winner by log-loss: a has 0.367")
     single = losses(a=[0.2], b=[0.3]).verdict()
-    assert not single.is_clear and "one split does not tell" in str(single)
+    assert not single.is_clear and "one split does not show" in str(single)
     assert losses(a=[0.2]).verdict() is None
     assert losses(a=[0.2], b=[float("nan")]).verdict() is None

@@ -1,8 +1,8 @@
 """Other methods to compare with, all with ``fit(X)``, ``predict_proba`` and ``predict``.
 
-A published method that factorises or completes Boolean matrices belongs here, and `compare`, which
-runs all of them and ours on the same folds; nothing that a fit of our own needs does. Start reading
-with `base.py`, then a method such as `asso.py`.
+This package holds published methods that factorise or complete Boolean matrices, and `compare`,
+which runs all of them and ours on the same folds. Nothing that our own fits need belongs here.
+Start reading with `base.py`, then a method such as `asso.py`.
 """
 
 from __future__ import annotations

@@ -21,42 +21,43 @@ if TYPE_CHECKING:
 # The paper reports the best of these.
 PAPER_THRESHOLDS = (0.10, 0.31, 0.52, 0.74, 0.95)
 
-# Candidates are judged in parts of this many, so that the gains (M, part) fit into memory.
+# Number of candidates that are evaluated at a time, so that the gains (M, part) fit into memory.
 PART = 512
 
 
 class Asso(BooleanFactors):
-    """Asso: every column proposes as a factor the columns that go with it; the best are taken.
+    """Asso: factors are chosen among sets of associated columns, one candidate for each column.
 
-    Column j goes with column i if the confidence P(j | i) reaches the threshold. Factors are taken
-    one by one: of all candidates, with the rows that gain from it, the one which adds most to
+    Column j is associated with column i if the confidence P(j | i) reaches the threshold. Factors
+    are chosen one by one: each is the candidate that, with the rows that gain from it, adds most to
     bonus × (ones covered) − penalty × (zeros covered).
 
     Parameters
     ----------
     n_components : int or "auto", default="auto"
-        K, or fewer where nothing is gained. "auto": by the accuracy on a tenth of the entries.
+        Number of factors K; there are fewer if more would gain nothing. "auto" chooses it by the
+        accuracy on a tenth of the entries.
     threshold : float, sequence of float or "auto", default="auto"
-        τ in (0, 1]. Of several the best one on held-out entries is taken; "auto" tries the five of
-        the paper, `PAPER_THRESHOLDS`.
+        τ in (0, 1]. If there are several, the best one on held-out entries is chosen; "auto" tries
+        the five of the paper, `PAPER_THRESHOLDS`.
     bonus, penalty : float, default=1
         Weights of a covered one and of a covered zero.
     absent : {"zero", "missing"}, default="zero"
-        What the entries are that a sparse matrix does not store.
+        How to treat the entries that a sparse matrix does not store.
     random_state : int, RandomState or None
-        Which entries are held out.
+        Random seed of the choice of held-out entries.
 
     Attributes
     ----------
     row_factors_, components_ : (M, K) and (K, N) arrays of uint8
     threshold_ : float
     rates_ : (float, float)
-        P(o = 1) where the product is 0 and where it is 1, counted on the entries held out, or on
-        all where nothing was chosen.
+        P(o = 1) where the product is 0 and where it is 1, counted on the held-out entries, or on
+        all entries if nothing was chosen.
 
     Notes
     -----
-    Missing entries count nowhere: neither in a confidence nor in what is covered.
+    Missing entries are ignored, both in confidences and in what is covered.
 
     Examples
     --------
@@ -126,11 +127,11 @@ class Asso(BooleanFactors):
         return X, Y
 
     def _gains(self, seen: Observations) -> Matrix:
-        """What it brings to cover each entry, (rows, N)."""
+        """The gain from covering each entry, (rows, N)."""
         return matrix_of(seen, np.where(seen.values, self.bonus, -self.penalty))
 
     def _rows_of(self, seen: Observations) -> Bits:
-        """Factor by factor in the order in which they were taken, each for the rows that gain."""
+        """Assign factors in the order in which they were chosen, each to the rows that gain."""
         gain_of_entry = self._gains(seen)
         X = np.zeros((seen.n_rows, len(self.components_)), np.uint8)
         for k, members in enumerate(self.components_.astype(bool)):
@@ -139,9 +140,9 @@ class Asso(BooleanFactors):
 
 
 def confidences(seen: Observations) -> NDArray[np.float32]:
-    """Share of the rows with a 1 in column i that have a 1 in j too, of those seen there: (N, N).
+    """Fraction of the rows with a 1 in column i, and column j observed, with a 1 in j: (N, N).
 
-    A pair of columns that was never seen together has confidence 0, and a column with itself 1.
+    Two columns that were never observed together have confidence 0, and a column with itself 1.
     """
     ones = matrix_of(seen, seen.values)
     known = matrix_of(seen, np.ones(seen.n_observed))
@@ -153,7 +154,7 @@ def confidences(seen: Observations) -> NDArray[np.float32]:
 
 
 def _cover(gain: Matrix, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which rows (M,) gain from a factor of these columns; its entries then gain nothing more."""
+    """Which rows (M,) gain from a factor of these columns; the gains of its entries become 0."""
     rows = np.asarray(gain @ members.astype(np.float32) > 0)
     if isinstance(gain, np.ndarray):
         gain[np.ix_(rows, members)] = 0

@@ -1,4 +1,4 @@
-"""What the baselines share: input, prediction, held-out entries, probabilities from scores."""
+"""Code that the baselines share: input, prediction, held-out entries, calibration of scores."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     Doubles: TypeAlias = NDArray[np.float64]
 
-# Share of the observed entries on which a method chooses what is left at "auto", and the least
-# number of them. Where they are fewer than twice as many, all entries serve both ends.
+# Fraction of the observed entries by which a method chooses parameters that are "auto", and their
+# minimum number. If there are fewer than twice as many entries, all entries serve both purposes.
 VALIDATION_SHARE = 0.1
 LEAST_VALIDATION = 5
 
@@ -40,7 +40,7 @@ class Baseline(BaseEstimator):
     Attributes
     ----------
     n_components_ : int
-        The rank used; 0 where the method has none.
+        The rank used; 0 if the method has none.
     shape_ : (int, int)
         Rows M and columns N of the matrix fitted.
     """
@@ -59,7 +59,7 @@ class Baseline(BaseEstimator):
         Parameters
         ----------
         X : array, table, sparse matrix or Observations, shape (M, N)
-            Zeros and ones; NaN or null where nothing was observed.
+            Zeros and ones; NaN or null for missing entries.
         y : ignored
 
         Returns
@@ -70,7 +70,7 @@ class Baseline(BaseEstimator):
         return self
 
     def predict_proba(self, rows: ArrayLike, cols: ArrayLike) -> Doubles:
-        """Probability that a one is seen at each pair of positions, (len,)."""
+        """Probability that a one is observed at each pair of positions, (len,)."""
         return self._probability(*self._pairs(rows, cols))
 
     def predict(self, rows: ArrayLike, cols: ArrayLike) -> NDArray[np.uint8]:
@@ -84,11 +84,11 @@ class Baseline(BaseEstimator):
         raise NotImplementedError
 
     def _score(self, rows: Integers, columns: Integers) -> Doubles:
-        """A number per pair, above 0 where the method says 1."""
+        """A number for each pair, which is positive if the method predicts 1."""
         raise NotImplementedError
 
     def _probability(self, rows: Integers, columns: Integers) -> Doubles:
-        """P(a one is seen) at each pair."""
+        """P(a one is observed) at each pair."""
         return sigmoid(self._score(rows, columns))
 
     # ------------------------------------------------------------ input
@@ -122,13 +122,13 @@ class Baseline(BaseEstimator):
                 )
         if len(row) != len(column):
             raise ValueError(
-                "rows and cols are pairs and must have one length, got "
+                "rows and cols form pairs and must have the same length, got "
                 f"{len(row)} and {len(column)}"
             )
         return row.astype(np.intp), column.astype(np.intp)
 
     def _generator(self) -> np.random.Generator:
-        """A new generator, the same each time where `random_state` is a number."""
+        """A new generator, the same each time if `random_state` is a number."""
         state = check_random_state(self.random_state)
         return np.random.default_rng(state.randint(2**31))
 
@@ -137,7 +137,7 @@ class Baseline(BaseEstimator):
 
 
 def hold_out(seen: Observations, random: np.random.Generator) -> tuple[Observations, Triplets]:
-    """Part the entries into those to fit and those to choose by; tiny data serve as both."""
+    """Split the entries into those to fit and those to choose by; tiny data serve as both."""
     if seen.n_observed < 2 * LEAST_VALIDATION:
         return seen, entries_of(seen)
     share = max(VALIDATION_SHARE, LEAST_VALIDATION / seen.n_observed)
@@ -154,7 +154,7 @@ def entries_of(seen: Observations) -> Triplets:
 
 
 def share_of_ones(values: NDArray[np.uint8]) -> float:
-    """The share of ones among bits, one more of each kind counted."""
+    """The fraction of ones among bits, with one more of each kind counted."""
     return (np.count_nonzero(values) + 1.0) / (len(values) + 2.0)
 
 
@@ -164,7 +164,7 @@ def total_log_loss(log_odds: Doubles, values: NDArray[np.uint8] | Doubles) -> fl
 
 
 def platt(score: Doubles, values: NDArray[np.uint8]) -> tuple[float, float]:
-    """Slope and intercept with which log-odds of a one follow from scores (Platt 1999).
+    """Slope and intercept that turn scores into log-odds of a one (Platt 1999).
 
     The targets are Platt's, a little inside 0 and 1, so that separable scores stay finite.
     """

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 REGULARIZATIONS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
-# Newton's method ends when no entry of the gradient is larger than this, a share of one entry's.
+# Newton's method ends when no entry of the gradient is larger than this, relative to one entry.
 SMALL_GRADIENT = 1e-5
 MOST_STEPS, MOST_HALVINGS = 50, 30
 
-# A step of it need not be exact: the next one corrects it.
+# A step need not be exact, because the next one corrects it.
 ROUGH_SOLUTION, MOST_PRODUCTS = 1e-2, 50
 LEAST_WEIGHT = 1e-12
 
@@ -45,11 +45,11 @@ class BiasModel(Baseline):
     Parameters
     ----------
     regularization : float or "auto", default="auto"
-        "auto": by the log-loss of a tenth of the entries, then refitted to all.
+        "auto" chooses it by the log-loss of a tenth of the entries and refits to all entries.
     absent : {"zero", "missing"}, default="zero"
-        What the entries are that a sparse matrix does not store.
+        How to treat the entries that a sparse matrix does not store.
     random_state : int, RandomState or None
-        Which entries are held out.
+        Random seed of the choice of held-out entries.
 
     Attributes
     ----------
@@ -111,8 +111,8 @@ class BiasModel(Baseline):
 def solve(seen: Observations, strength: float, start: Doubles | None = None) -> Doubles:
     """Intercept, row and column logits, (1 + M + N,), by Newton's method.
 
-    A step solves Hessian · step = −gradient by conjugate gradients; the Hessian is never formed, as
-    its products need the entries only. Steps are halved until the objective falls.
+    A step solves Hessian · step = −gradient by conjugate gradients; the Hessian is never formed,
+    because its products need only the entries. Steps are halved until the objective falls.
     """
     from scipy.sparse import csr_array, dia_array
     from scipy.sparse.linalg import LinearOperator, cg
@@ -140,7 +140,7 @@ def solve(seen: Observations, strength: float, start: Doubles | None = None) -> 
                 break
             step = step / 2
         else:
-            break  # nothing falls any more: rounding
+            break  # the objective falls no further because of rounding
         logits, (loss, gradient) = trial, new
     return logits
 
@@ -165,7 +165,7 @@ def _hessian(
         out[1 + n_rows :] += to_column
         return out
 
-    # A row whose entries are all certain has weight 0: any step in it is as good as none.
+    # A row whose entries are all certain has weight 0, so that a step in it makes no difference.
     return np.maximum(diagonal, LEAST_WEIGHT), product
 
 

@@ -1,4 +1,4 @@
-"""What Asso and GreConD share: the choice of a rank, predictions and factors of new rows."""
+"""Code that Asso and GreConD share: choice of the rank, predictions and factors of new rows."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 Option = TypeVar("Option", float, str)
 
-# A greedy search seldom gains past this many factors, and "auto" need not look there.
+# A greedy search seldom gains from more factors than this, so that "auto" does not try more.
 MOST_COMPONENTS = 30
 
-# Matrices with a smaller share of observed entries are multiplied as sparse ones.
+# Matrices with a smaller fraction of observed entries are multiplied as sparse matrices.
 DENSE_SHARE = 0.1
 
 
 class BooleanFactors(TransformerMixin, Baseline):
-    """Predictions from Boolean factors, and factors of new rows: those of Asso and of GreConD.
+    """Predictions from Boolean factors, and factors of new rows, for Asso and GreConD.
 
     A method fills in `_greedy` and `_rows_of`.
     """
@@ -49,10 +49,10 @@ class BooleanFactors(TransformerMixin, Baseline):
         return self.fit(X).row_factors_
 
     def transform(self, X: Any) -> Bits:
-        """Row factors of new rows, the components held fixed.
+        """Find the row factors of new rows for fixed components.
 
-        A row gets the factors that `fit` would give it, had it chosen the same components; the
-        rows of `fit` get ``row_factors_``.
+        A row gets the factors that `fit` would give it with the same components; the rows of `fit`
+        get ``row_factors_``.
 
         Parameters
         ----------
@@ -67,14 +67,14 @@ class BooleanFactors(TransformerMixin, Baseline):
         if seen.n_columns != self.n_features_in_:
             raise ValueError(
                 f"X has {seen.n_columns} features, but {type(self).__name__} was fitted with "
-                f"{self.n_features_in_}; give the same columns in the same order"
+                f"{self.n_features_in_}; pass the same columns in the same order"
             )
         return self._rows_of(seen)
 
     def inverse_transform(self, X: ArrayLike | None = None) -> Bits:
-        """The Boolean product of row factors (rows, K) and the components: (rows, N) uint8.
+        """Return the Boolean product of row factors (rows, K) and the components, (rows, N).
 
-        Left out: the row factors of `fit`.
+        By default, these are the row factors of `fit`.
         """
         check_is_fitted(self, "components_")
         return boolean_product(self.row_factors_ if X is None else X, self.components_)
@@ -82,20 +82,20 @@ class BooleanFactors(TransformerMixin, Baseline):
     # ------------------------------------------------------------ to fill in
 
     def _greedy(self, seen: Observations, most: int, option: Any) -> tuple[Bits, Bits]:
-        """Factors (M, K) and (K, N), K ≤ `most`, in the order in which they were taken."""
+        """Factors (M, K) and (K, N), K ≤ `most`, in the order in which they were chosen."""
         raise NotImplementedError
 
     def _rows_of(self, seen: Observations) -> Bits:
-        """Row factors (rows, K) for the components there are."""
+        """Row factors (rows, K) for the present components."""
         raise NotImplementedError
 
     # ------------------------------------------------------------ fitting and prediction
 
     def _fit_best(self, seen: Observations, options: Sequence[Option]) -> Option:
-        """Fit with the best of the options, which is returned, and the best rank where it is open.
+        """Fit with the best option, which is returned, and the best rank if it is not given.
 
-        The accuracy on held-out entries decides, and those entries count the rates. Where there is
-        nothing to choose, nothing is held out.
+        The accuracy on held-out entries decides, and the rates are counted on these entries. If
+        there is nothing to choose, nothing is held out.
         """
         open_rank = self.n_components == "auto"
         most = MOST_COMPONENTS if open_rank else int(self.n_components)
@@ -128,7 +128,7 @@ class BooleanFactors(TransformerMixin, Baseline):
 
 
 def rates_of(X: Bits, Y: Bits, check: Triplets) -> tuple[float, float]:
-    """P(seen 1) where the product of the factors is 0 and where it is 1."""
+    """P(o = 1) where the product of the factors is 0 and where it is 1."""
     decoded = product_at(X, Y, check.rows, check.columns) > 0
     return share_of_ones(check.values[~decoded]), share_of_ones(check.values[decoded])
 
@@ -144,7 +144,7 @@ def prefix_accuracies(X: Bits, Y: Bits, check: Triplets) -> NDArray[np.float64]:
 
 
 def matrix_of(seen: Observations, entries: Array) -> Matrix:
-    """The entries as (M, N) float32, 0 where nothing was observed; sparse where that is little."""
+    """The entries as (M, N) float32, 0 where nothing was observed; sparse if there are few."""
     from scipy.sparse import csr_array
 
     stored = (entries.astype(np.float32), seen.indices, seen.indptr)

@@ -1,7 +1,7 @@
-"""All methods on the same splits of one table.
+"""Comparison of all methods on the same splits of one table.
 
-Every method runs in a process of its own (`worker`), so that its peak memory is its own and a
-method that dies does not take the others with it.
+Every method runs in a process of its own (`worker`), so that its peak memory can be measured and a
+crash of one method does not affect the others.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Method(NamedTuple):
         A class of `boolweave` or of `boolweave.baselines` with ``fit(X)``, ``predict(rows, cols)``
         and ``predict_proba(rows, cols)``.
     parameters : dict
-        What makes this line out of it.
+        The parameters of the class for this line.
     takes : tuple of str
-        Those of "n_components", "n_jobs" and "random_state" that the class has.
+        The parameters among "n_components", "n_jobs" and "random_state" that the class has.
     """
 
     kind: str
@@ -50,7 +50,7 @@ class Method(NamedTuple):
 
 _OURS = ("n_components", "n_jobs", "random_state")
 
-# By name in the table. Those of ours come first.
+# The methods by their names in the table; our own come first.
 METHODS: dict[str, Method] = {
     "boolweave completion": Method("BooleanCompletion", {}, _OURS),
     "boolweave auto": Method("BooleanMatrixFactorization", {"method": "auto"}, _OURS),
@@ -66,7 +66,7 @@ METHODS: dict[str, Method] = {
     "majority": Method("Majority", {}, ()),
 }
 
-# What is measured, and whether more is better.
+# The measures, and whether more is better.
 MEASURES = {
     "accuracy": True,
     "log_loss": False,
@@ -86,13 +86,13 @@ N_FOLDS = 5
 # What a split does with an entry: train on it, test on it, or neither.
 KEPT, HIDDEN, LEFT_OUT = range(3)
 
-# Bytes of what a process said that are looked at for its last line.
+# Number of bytes at the end of the output of a process that are searched for its last line.
 _TAIL = 2**16
 
-# A difference of so many of its standard errors is no accident of the folds.
+# A difference of more than this many standard errors is not due to the choice of folds.
 CLEAR = 2.0
 
-# What measures are called in a sentence.
+# The names of measures in a sentence.
 WORDS = {"log_loss": "log-loss", "auc": "area under the curve", "calibration": "calibration error"}
 
 OnFold = Callable[[str, int], None]
@@ -100,22 +100,23 @@ OnFold = Callable[[str, int], None]
 
 @dataclass(frozen=True)
 class Verdict:
-    """Who wins by one measure, and by how much.
+    """The winner by one measure, and its lead.
 
     Attributes
     ----------
     measure : str
     winner, runner_up : str
-        The best method and the next.
+        The best method and the second best.
     value : float
         The mean of the winner.
     difference : float
-        By how much the winner is better, at least 0.
+        The lead of the winner over the second best, at least 0.
     error : float
-        Standard error of the difference: both methods had the same splits, so that it is that of
-        the differences of single splits. NaN where there is only one.
+        Standard error of the difference. Both methods had the same splits, so that it is computed
+        from the differences of single splits. It is NaN if there is only one split.
     n_won, n_splits : int
-        In how many splits the winner was better than the next, of how many.
+        The number of splits in which the winner was better than the second best, and the number of
+        splits.
     """
 
     measure: str
@@ -138,14 +139,15 @@ class Verdict:
         if self.n_splits == 1:
             return (
                 f"{self.winner} has the {end} {word}, {self.value:.3f}: {self.difference:.3f} "
-                f"{way} than {self.runner_up}, the next; one split does not tell how sure that is"
+                f"{way} than {self.runner_up}, the second best; one split does not show whether "
+                "this is more than chance"
             )
         by = f"{self.difference:.3f} ± {self.error:.3f} {way}"
         won = f"better in {self.n_won} of {self.n_splits} splits"
         if self.is_clear:
             return (
-                f"{self.winner} wins by {word}: {self.value:.3f}, {by} than {self.runner_up}, the "
-                f"next, and {won}"
+                f"{self.winner} wins by {word}: {self.value:.3f}, {by} than {self.runner_up} "
+                f"(second best), {won}"
             )
         return (
             f"no clear winner by {word}: {self.winner} has {self.value:.3f}, {by} than "
@@ -155,31 +157,31 @@ class Verdict:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What `compare` found.
+    """The result of `compare`.
 
     Attributes
     ----------
     folds : dict of lists
-        For each method a dictionary of measures per fold: "accuracy", "log_loss", "auc",
+        For each method, a dictionary of measures per fold: "accuracy", "log_loss", "auc",
         "calibration" (the expected calibration error), "precision", "recall", "ndcg" and "map" of
         the first entries of each row, "seconds", "megabytes" and "rank".
     failures : dict of str
-        Why a method did not finish.
+        The reasons why methods did not finish.
     """
 
     folds: dict[str, list[dict[str, float]]]
     failures: dict[str, str]
 
     def mean(self, method: str, measure: str) -> float:
-        """Mean over the folds; NaN where a fold has no such number."""
+        """Mean over the folds; NaN if a fold has no such number."""
         return float(np.mean([fold[measure] for fold in self.folds[method]]))
 
     def standard_error(self, method: str, measure: str) -> float:
         """Standard error of that mean over the folds.
 
-        With a single split it comes from the rows of the hidden entries, left out in groups
-        (jackknife): it tells how much depends on which rows were tested, not on the fit. It is NaN
-        where that is no question, as for seconds.
+        With a single split, it is computed by leaving out groups of rows of the hidden entries
+        (jackknife): it shows how much the result depends on the tested rows, but not on the fit. It
+        is NaN for measures that do not depend on rows, such as seconds.
         """
         numbers = [fold[measure] for fold in self.folds[method]]
         if len(numbers) == 1:
@@ -187,7 +189,7 @@ class Comparison:
         return float(np.std(numbers, ddof=1) / np.sqrt(len(numbers)))
 
     def best(self, measure: str) -> str | None:
-        """The method that is best by a measure; None where there is no better and worse."""
+        """The best method by a measure; None if the measure has no better and worse."""
         more = MEASURES[measure]
         means = {name: self.mean(name, measure) for name in self.folds}
         means = {name: value for name, value in means.items() if np.isfinite(value)}
@@ -196,7 +198,7 @@ class Comparison:
         return (max if more else min)(means, key=means.__getitem__)
 
     def verdict(self, measure: str = "log_loss") -> Verdict | None:
-        """Who wins by a measure, and by how much; None with fewer than two methods to compare.
+        """The winner by a measure, and its lead; None if there are fewer than two methods.
 
         Examples
         --------
@@ -204,7 +206,7 @@ class Comparison:
         >>> losses = {"a": [0.2, 0.3, 0.4], "b": [0.3, 0.4, 0.6]}
         >>> folds = {name: [{"log_loss": x} for x in own] for name, own in losses.items()}
         >>> print(Comparison(folds, {}).verdict())
-        a wins by log-loss: 0.300, 0.133 ± 0.033 lower than b, the next, and better in 3 of 3 splits
+        a wins by log-loss: 0.300, 0.133 ± 0.033 lower than b (second best), better in 3 of 3 splits
         """
         winner = self.best(measure)
         if winner is None:
@@ -224,7 +226,7 @@ class Comparison:
         )  # fmt: skip
 
     def rows(self) -> list[dict[str, Any]]:
-        """One dictionary a method: each measure and its standard error, and what is best."""
+        """One dictionary per method: each measure, its standard error, and whether it is best."""
         table = []
         for method in self.folds:
             row: dict[str, Any] = {"method": method}
@@ -257,7 +259,7 @@ class Comparison:
             axis.grid(axis="x", color="0.9")
         axes[0].set_yticks(range(len(names)), names)
         axes[3].set_xscale("log")
-        figure.suptitle(title or "best first by log-loss; a diamond is the best of its column")
+        figure.suptitle(title or "best log-loss first; a diamond marks the best of its column")
         return figure
 
 
@@ -274,35 +276,34 @@ def compare(
     on_fold: OnFold | None = None,
     **parameters: Any,
 ) -> Comparison:
-    """Predict observed entries from others, by each method, and judge the predictions.
+    """Compare methods by their predictions of observed entries from other entries.
 
     Parameters
     ----------
     X : as in `BooleanMatrixFactorization.fit`, shape (M, N)
     n_components : int or "auto"
-        For every method that has a rank.
+        The rank of every method that has one.
     methods : sequence of str, optional
-        Names from `boolweave.baselines.comparison.METHODS`; by default all.
+        Names from `boolweave.baselines.comparison.METHODS`; by default, all of them.
     n_folds : int, optional
-        The entries are parted at random into so many folds, by default 5; each is predicted from
-        the rest.
+        Number of random folds, by default 5; each fold is predicted from the others.
     splits : iterable, optional
-        Other splits in place of folds. Each is a tuple (kept, rows, columns, values), as
-        `Observations.hide`, `Observations.folds` and the functions of `boolweave.data.splits`
-        return it, of these very entries; or says which of the observed entries are hidden: Booleans
-        of shape (n_observed,), or positions, in the order of rows and columns. With a single split
-        standard errors are those over the rows that it tests.
+        Other splits instead of folds. Each is a tuple (kept, rows, columns, values) of the same
+        entries, as returned by `Observations.hide`, `Observations.folds` and the functions of
+        `boolweave.data.splits`; or it says which of the observed entries are hidden, as Booleans of
+        shape (n_observed,) or as positions, in the order of rows and columns. With a single split,
+        standard errors are computed over the rows that it tests.
     top : int
-        How many hidden entries of each row count, those with the highest probabilities, in
+        Number of hidden entries of each row, those with the highest probabilities, that count in
         precision, recall, nDCG and MAP (see `boolweave.metrics.ranking_scores`).
     random_state : int, optional
-        Which entry falls into which fold, and the methods' own.
+        Random seed of the folds and of the methods.
     n_jobs : int, optional
-        Threads of boolweave.
+        Number of threads of boolweave.
     on_fold : callable, optional
-        Told the method and its fold when one is done.
+        It is called with the method and the fold when a fold is done.
     **parameters
-        For boolweave's estimator.
+        Parameters of boolweave's estimators.
 
     Returns
     -------
@@ -322,7 +323,7 @@ def compare(
     chosen = list(METHODS) if methods is None else list(methods)
     for name in chosen:
         if name not in METHODS:
-            raise ValueError(f"methods must be among {', '.join(METHODS)}; got {name!r}")
+            raise ValueError(f"methods must be among {', '.join(METHODS)}, got {name!r}")
     seen = Observations.from_data(X, absent=parameters.pop("absent", "missing"))
     if isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 1:
         raise ValueError(f"top must be a whole number >= 1, but got {top!r}")
@@ -360,7 +361,7 @@ def compare(
 
 
 def _roles(split: Any, seen: Observations, number: int) -> NDArray[np.uint8]:
-    """What a split does with each observed entry, (n_observed,): KEPT, HIDDEN or LEFT_OUT."""
+    """The role of each observed entry in a split, (n_observed,): KEPT, HIDDEN or LEFT_OUT."""
     if isinstance(split, tuple) and len(split) == 4 and isinstance(split[0], Observations):
         roles = _roles_of_tuple(split, seen, number)
     else:
@@ -404,10 +405,10 @@ def _roles_of_tuple(split: Split, seen: Observations, number: int) -> NDArray[np
         if (at < 0).any() or (seen.values[at] != own_values).any():
             raise ValueError(
                 f"splits[{number}] must hold entries of the table with their values, but some are "
-                "others; split the very observations that are compared on"
+                "different; split the same observations that are passed to compare"
             )
         if (roles[at] != LEFT_OUT).any():
-            raise ValueError(f"splits[{number}] must not keep an entry that it hides, but does")
+            raise ValueError(f"splits[{number}] keeps an entry that it hides; remove it from one")
         roles[at] = role
     return roles
 
@@ -415,7 +416,7 @@ def _roles_of_tuple(split: Split, seen: Observations, number: int) -> NDArray[np
 def _parameters(
     name: str, n_components: int | str, n_jobs: int | None, seed: int | None, ours: dict[str, Any]
 ) -> dict[str, Any]:
-    """The parameters of one method; those that the caller gave besides are for the estimator."""
+    """The parameters of one method; additional ones of the caller are for our estimators."""
     kind, own, takes = METHODS[name]
     common = {"n_components": n_components, "n_jobs": n_jobs, "random_state": seed}
     given = own | {key: common[key] for key in takes}
@@ -427,13 +428,13 @@ def _parameters(
 def _run(
     name: str, job: Path, n_folds: int, on_fold: OnFold | None
 ) -> tuple[list[dict[str, float]], str]:
-    """Run one method in a process of its own; its folds, or what went wrong."""
+    """Run one method in a process of its own; return its folds, or what went wrong."""
     home = str(Path(__file__).resolve().parents[2])
     paths = [home, *filter(None, [os.environ.get("PYTHONPATH")])]
-    # One thread of linear algebra: the matrices are small, and threads that wait for each other
-    # on a busy machine take thirty times as long.
+    # Linear algebra uses one thread, because the matrices are small, and threads that wait for each
+    # other on a busy machine take thirty times as long.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"}
-    # A pipe for errors that nobody reads until the end could fill up, and the method would wait.
+    # Errors go to a file: a pipe that is not read until the end could fill up and block.
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
             [sys.executable, "-m", "boolweave.baselines.worker", str(job)],
@@ -456,7 +457,7 @@ def _run(
 
 
 def _last_line(file: IO[bytes]) -> str:
-    """The last line of what a process said, where Python names the error."""
+    """The last line of the output of a process, in which Python names the error."""
     file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
     lines = file.read().decode(errors="replace").strip().splitlines()
     return shortened(lines[-1]) if lines else ""

@@ -30,18 +30,18 @@ LOSSES = {
 }
 PAPER_REGULARIZATIONS = (0.01, 0.1, 1.0, 10.0)
 
-# What "auto" tries: ranks, and between the paper's strengths of regularisation a finer step.
+# What "auto" tries: ranks, and strengths of regularisation in finer steps than in the paper.
 RANKS = (1, 2, 4, 8)
 REGULARIZATIONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 
-# Steps of one factor before it is the other's turn.
+# Number of steps of one factor before the other one is updated.
 N_INNER = 2
 
 
 class GLRM(Baseline):
     """Generalized low rank model with quadratic regularisation, by proximal gradient.
 
-    Minimises, in turns over the rows of U (M, K) and of V (N, K),
+    Minimises, alternating between the rows of U (M, K) and of V (N, K),
 
         Σ over observed entries of loss(v_mn, o_mn) + regularization · (|U|² + |V|²),
         v_mn = intercept + a_m + b_n + u_m · v_n.
@@ -49,20 +49,22 @@ class GLRM(Baseline):
     Parameters
     ----------
     n_components : int or "auto", default="auto"
-        K. "auto": with the regularisation by the log-loss of a tenth of the entries.
+        Rank K. "auto" chooses it, with the regularisation, by the log-loss of a tenth of the
+        entries.
     loss : {"quadratic", "logistic", "hinge", "ordinal"}, default="logistic"
         "ordinal" is the ordinal hinge, which can be fitted to ratings instead of bits.
     regularization : float or "auto", default="auto"
     offset : bool, default=True
         Whether there are an intercept and regularised offsets a_m and b_n; the paper has none.
     max_iter : int, default=200
-        Most turns.
+        Maximum number of iterations.
     tol : float, default=1e-5
-        The fit ends when a turn lowers the objective by less than this share of it.
+        Convergence tolerance: the fit ends when an iteration lowers the objective by less than this
+        fraction.
     absent : {"zero", "missing"}, default="zero"
-        What the entries are that a sparse matrix does not store.
+        How to treat the entries that a sparse matrix does not store.
     random_state : int, RandomState or None
-        Start of the factors, and which entries are held out.
+        Random seed of the initial factors and of the choice of held-out entries.
 
     Attributes
     ----------
@@ -76,9 +78,9 @@ class GLRM(Baseline):
 
     Notes
     -----
-    Hinges have a corner rounded off over a width of 0.05. Probabilities are the logistic
-    model's own; for other losses the log-odds are linear in the score, fitted to the entries held
-    out, or to all entries where nothing is chosen and so nothing was held out.
+    The corner of the hinge is rounded over a width of 0.05. The logistic model has probabilities of
+    its own; for other losses, the log-odds are linear in the score, fitted to the held-out entries,
+    or to all entries if nothing is chosen and therefore nothing was held out.
 
     Examples
     --------
@@ -127,10 +129,10 @@ class GLRM(Baseline):
         Parameters
         ----------
         X : array, table, sparse matrix or Observations, shape (M, N)
-            Zeros and ones; NaN or null where nothing was observed.
+            Zeros and ones; NaN or null for missing entries.
         y : ignored
         ratings : (n_observed,) array, optional
-            With loss="ordinal": the rating behind each observed entry, by rows and then columns.
+            With loss="ordinal": the rating of each observed entry, by rows and then columns.
 
         Returns
         -------
@@ -157,7 +159,7 @@ class GLRM(Baseline):
         return self
 
     def _targets(self, seen: Observations, ratings: ArrayLike | None) -> Doubles:
-        """What the scores should be: ±1, or levels. Sets where scores are cut, `cut_`."""
+        """The targets of the scores, ±1 or levels; also sets the threshold of scores, `cut_`."""
         self.cut_, self.n_levels_ = 0.0, 2
         if self.loss != "ordinal":
             if ratings is not None:
@@ -181,7 +183,7 @@ class GLRM(Baseline):
     def _choose(
         self, seen: Observations, targets: Doubles
     ) -> tuple[int, float, tuple[float, float]]:
-        """Rank and strength with the least log-loss on held-out entries, and the calibration."""
+        """Rank and strength with the lowest log-loss on held-out entries, and the calibration."""
         kept, check = hold_out(seen, self._generator())
         kept_targets = targets[_positions(seen, kept)]
         ranks = RANKS if self.n_components == "auto" else (self.n_components,)
@@ -204,13 +206,14 @@ class GLRM(Baseline):
         return (1.0, 0.0) if self.loss == "logistic" else platt(score, values)
 
     def _solve(self, seen: Observations, targets: Doubles, rank: int, strength: float) -> Factors:
-        """Improve rows and columns in turns until the objective stands still."""
+        """Improve rows and columns alternately until the objective converges."""
         random = self._generator()
         intercept = 0.0
         if self.offset:
             share = share_of_ones((targets > 0).astype(np.uint8))
             intercept = float(log_odds(share) if self.loss == "logistic" else targets.mean())
-        # Random factors whose products are of size one; the last column, the offsets, starts at 0.
+        # Initial factors are random, with products of size one; the last column holds the offsets,
+        # which start at 0.
         rows, columns = (
             random.normal(scale=rank**-0.25, size=(size, rank + 1)) for size in seen.shape
         )
@@ -260,7 +263,7 @@ class Factors(NamedTuple):
 
 
 def _positions(seen: Observations, kept: Observations) -> Integers:
-    """Where the entries of `kept` stand among those of `seen`."""
+    """Positions of the entries of `kept` among those of `seen`."""
     all_keys, keys = (
         each.rows_of_entries() * each.n_columns + each.indices for each in (seen, kept)
     )

@@ -21,22 +21,23 @@ if TYPE_CHECKING:
 class GreConD(BooleanFactors):
     """Greedy factors on demand: formal concepts, largest gain first.
 
-    A factor is a set of columns and all rows that have ones in all of them. It is grown column by
-    column as long as it covers more ones that no factor covers yet. The product never covers a
-    zero, and with enough factors all ones.
+    A factor is a set of columns and all rows that have ones in all of them. It is extended column
+    by column as long as it covers more ones that no other factor covers yet. The product never
+    covers a zero, and with enough factors it covers all ones.
 
     Parameters
     ----------
     n_components : int or "auto", default="auto"
-        K, or fewer where all ones are covered. "auto": by the accuracy on a tenth of the entries.
+        Number of factors K; there are fewer if all ones are covered. "auto" chooses it by the
+        accuracy on a tenth of the entries.
     missing : {"auto", "zero", "one"}, default="auto"
-        What missing entries count as while factors grow. As ones they let factors pass through
-        holes; they are never counted as covered ones. "auto": by the accuracy on a tenth of the
-        entries.
+        How missing entries count while factors are extended. As ones, they let factors extend over
+        missing entries, but they are never counted as covered ones. "auto" chooses it by the
+        accuracy on a tenth of the entries.
     absent : {"zero", "missing"}, default="zero"
-        What the entries are that a sparse matrix does not store.
+        How to treat the entries that a sparse matrix does not store.
     random_state : int, RandomState or None
-        Which entries are held out.
+        Random seed of the choice of held-out entries.
 
     Attributes
     ----------
@@ -44,8 +45,8 @@ class GreConD(BooleanFactors):
     missing_ : {"zero", "one"}
         Given or chosen.
     rates_ : (float, float)
-        P(o = 1) where the product is 0 and where it is 1, counted on the entries held out, or on
-        all where nothing was chosen.
+        P(o = 1) where the product is 0 and where it is 1, counted on the held-out entries, or on
+        all entries if nothing was chosen.
 
     Examples
     --------
@@ -106,9 +107,9 @@ class GreConD(BooleanFactors):
         return np.ascontiguousarray(X), Y
 
     def _rows_of(self, seen: Observations) -> NDArray[np.uint8]:
-        """A row has the factors in all of whose columns it has ones, or holes that count as such.
+        """Assign to a row the factors in all of whose columns it has ones, or missing entries.
 
-        That is how the rows of a concept follow from its columns, so the order does not matter.
+        The latter only if they count as ones. The order of the factors does not matter.
         """
         columns = self.components_.T.astype(np.float32)
         if self.missing_ == "one":
@@ -121,9 +122,9 @@ class GreConD(BooleanFactors):
 def _grow(
     allowed: NDArray[np.bool_], allowed_words: NDArray[np.uint64], left: NDArray[np.uint64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Grow one concept; its rows (M,) and its columns (N,).
+    """Build one concept; return its rows (M,) and its columns (N,).
 
-    The gain of a column j is what (D ∪ {j})↓ × (D ∪ {j})↓↑ covers of what is left.
+    The gain of a column j is the number of ones in `left` that (D ∪ {j})↓ × (D ∪ {j})↓↑ covers.
     """
     extent: NDArray[np.bool_] = np.ones(len(allowed), dtype=bool)
     intent: NDArray[np.bool_] = np.zeros(allowed.shape[1], dtype=bool)
@@ -155,7 +156,7 @@ def count_bits(word):
 
 @njit(nogil=True, cache=True)
 def concept_gains(allowed, left, extent, intent):
-    """What a concept covers of `left` if column j joins it, (N,); 0 for columns that are in.
+    """The number of ones in `left` that a concept covers with column j, (N,); 0 if it has j.
 
     `allowed` and `left` are (M, words) bits, `extent` (M,) the rows and `intent` (N,) the columns
     of the concept so far.

@@ -1,4 +1,4 @@
-"""The baseline that always predicts the value seen more often."""
+"""The baseline that always predicts the more frequent value."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class Majority(Baseline):
-    """The majority of the observed entries, everywhere; the probability is their share of ones.
+    """The more frequent observed value everywhere; the probability is the fraction of ones.
 
     Parameters
     ----------
     absent : {"zero", "missing"}, default="zero"
-        What the entries are that a sparse matrix does not store.
+        How to treat the entries that a sparse matrix does not store.
 
     Examples
     --------

@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 # The paper reports the best of these.
 PAPER_BETAS = (0.1, 1.0, 10.0)
 
-# "auto" goes through radii β √(M N) from small to large, by this factor, and ends when one did not
-# lower the held-out log-loss.
+# "auto" tries radii β √(M N) from small to large, growing by this factor, and stops when one does
+# not lower the held-out log-loss.
 FIRST_BETA, BETA_STEP, MOST_BETAS = 0.1, 2.0, 8
 
-# On the way through the radii the fits need not be as exact as the last one.
+# The fits that try radii need not be as exact as the last one.
 ROUGH_ITERATIONS, ROUGH_TOL = 60, 1e-3
 
 # Second derivatives of the logistic loss are at most 1/4, so that a step of 4 always descends.
 STEP = 4.0
 
-# Below this many rows or columns all singular values are the quickest to have.
+# Below this many rows or columns, it is fastest to compute all singular values.
 SMALL = 150
 
-# Singular vectors computed beyond those that were needed in the last iteration.
+# Number of singular vectors computed in addition to those needed in the last iteration.
 SPARE = 5
 SUBSPACE_ITERATIONS = 2
 
@@ -48,26 +48,26 @@ class OneBitCompletion(Baseline):
 
         |Q|_* ≤ beta · √(rank · M · N),
 
-    by accelerated projected gradient. Q is kept as factors; the projection takes the leading
+    by accelerated projected gradient. Q is stored as factors; the projection computes the leading
     singular values of a low-rank plus a sparse matrix.
 
     Parameters
     ----------
     beta : float or "auto", default="auto"
-        The size of typical log-odds. The paper takes the best of 0.1, 1 and 10 by the result;
-        "auto" goes from small to large by the log-loss of a tenth of the entries.
+        The size of typical log-odds. The paper reports the best of 0.1, 1 and 10; "auto" goes from
+        small to large, judged by the log-loss of a tenth of the entries.
     rank : float, default=1
-        As in the bound, where the number of factors is known. It only scales beta.
+        The rank in the bound, if the number of factors is known. It only scales beta.
     offset : bool, default=True
         Whether an intercept is added to Q, which the norm does not count; the paper has none.
     max_iter : int, default=200
-        Most iterations for one beta.
+        Maximum number of iterations for one beta.
     tol : float, default=1e-5
-        The fit ends when the loss falls by less than this share of it.
+        Convergence tolerance: the fit ends when the loss falls by less than this fraction.
     absent : {"zero", "missing"}, default="zero"
-        What the entries are that a sparse matrix does not store.
+        How to treat the entries that a sparse matrix does not store.
     random_state : int, RandomState or None
-        Which entries are held out, and the start of singular vectors.
+        Random seed of the choice of held-out entries and of the initial singular vectors.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ class OneBitCompletion(Baseline):
         self.n_iter_ = found.n_iter
 
     def _choose(self, seen: Observations) -> float:
-        """The beta with the least log-loss on held-out entries, from small to large."""
+        """Choose the beta with the lowest log-loss on held-out entries, from small to large."""
         kept, check = hold_out(seen, self._generator())
         self.intercept_ = self._intercept(kept)
         best, beta, found = np.inf, FIRST_BETA, None
@@ -190,7 +190,7 @@ def solve(
         proposal = project(seen, point, -STEP * slope, radius, current, random)
         new_loss = total_log_loss(intercept + proposal.scores(rows, columns), values)
         if new_loss > loss and momentum > 1:
-            previous, momentum = current, 1.0  # the momentum overshot: start it anew
+            previous, momentum = current, 1.0  # the momentum overshot: restart it
             continue
         fell = loss - new_loss
         previous, current, loss, momentum = current, proposal, new_loss, following
@@ -217,8 +217,8 @@ def project(
         else:
             u, s, vt = leading(sparse, point, near.right, n_values, random)
         cut = simplex_cut(s, radius)
-        # Singular values that were not computed are smaller than the last one that was: they
-        # are all cut away if that one is.
+        # Singular values that were not computed are smaller than the last computed one: if that one
+        # is cut to 0, so are they.
         if n_values == smallest or s[-1] <= cut:
             break
         n_values = min(2 * n_values, smallest)
@@ -229,9 +229,9 @@ def project(
 
 
 def simplex_cut(values: Doubles, radius: float) -> float:
-    """The amount by which to lower descending `values` so that what stays above 0 adds to radius.
+    """The amount to subtract from descending `values` so that the positive rest sums to radius.
 
-    0 where they add up to less already.
+    It is 0 if they already sum to less.
     """
     if values.sum() <= radius:
         return 0.0
@@ -242,7 +242,7 @@ def simplex_cut(values: Doubles, radius: float) -> float:
 def all_triples(matrix: Doubles) -> tuple[Doubles, Doubles, Doubles]:
     """All singular triples, largest first, by the eigenvectors of the smaller Gram matrix.
 
-    Singular values below 1e-8 of the largest are lost so, but those are always cut away.
+    Singular values below 1e-8 of the largest are lost, but those are always cut to 0.
     """
     if matrix.shape[0] < matrix.shape[1]:
         u, s, vt = all_triples(matrix.T)
@@ -272,7 +272,7 @@ def leading(
     block = np.hstack([near, random.normal(size=(n_columns, n_extra))])
     for _ in range(SUBSPACE_ITERATIONS):
         block = orthonormal(times_transposed(orthonormal(times(block))))
-    q = orthonormal(orthonormal(times(block)))  # twice: the first leaves errors of its condition
+    q = orthonormal(orthonormal(times(block)))  # twice, because of the condition of the first
     u, s, vt = all_triples(times_transposed(q).T)
     return (q @ u)[:, :n_values], s[:n_values], vt[:n_values]
 
@@ -280,7 +280,7 @@ def leading(
 def orthonormal(block: Doubles) -> Doubles:
     """An orthonormal basis of the columns, (n, R): block · C⁻¹ with CᵀC = blockᵀ block.
 
-    Several times faster than a QR decomposition, which is taken where the columns are dependent.
+    This is several times faster than a QR decomposition, which is used if columns are dependent.
     """
     from scipy.linalg import cholesky, solve_triangular
 

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 QUADRATIC, LOGISTIC, HINGE, ORDINAL = 0, 1, 2, 3
 
-# The corner of a hinge is rounded off over this width, so that it has a gradient; the loss
-# differs from the hinge by at most half of it.
+# The corner of the hinge is rounded over this width, so that it has a gradient; the loss differs
+# from the hinge by at most half of it.
 CORNER = 0.05
 
-# So many factors between 1 and 2 are multiplied before a logarithm is taken: far from overflow.
+# This many factors between 1 and 2 are multiplied before taking a logarithm: far from overflow.
 FACTORS = 512
 
 # Steps grow after a success and shrink after a failure, as in Udell et al. (2016).
@@ -70,11 +70,11 @@ def loss_of(kind: int, v: float, target: float, n_levels: int) -> tuple[float, f
 def losses_of_row(kind, n_levels, n, fixed, linear, targets, slopes):
     """Sum of the losses of scores fixed + linear, the first n of each; their slopes go to `slopes`.
 
-    The hinge has no branch here, so that its loop is compiled to vectors: with c = t between 0 and
-    the corner's width w, the rounded max(0, t) is c² / 2w + max(0, t − w). The logistic loss
-    log(1 + e^t) = max(0, t) + log(1 + e^−|t|) takes one logarithm for many entries, of a product,
-    which is kept as its excess over 1: the losses of entries that fit are far below rounding at 1,
-    and without regularisation there is nothing else to go by.
+    The hinge has no branch here, so that its loop is vectorised: with c = t clipped to 0 and the
+    width w of the corner, the rounded max(0, t) is c² / 2w + max(0, t − w). The logistic loss
+    log(1 + e^t) = max(0, t) + log(1 + e^−|t|) takes one logarithm of a product for many entries.
+    The product is stored as its excess over 1, because the losses of entries that fit are far below
+    the rounding error at 1, and without regularisation nothing else determines the factors.
     """
     total = 0.0
     if kind == LOGISTIC:
@@ -125,7 +125,7 @@ def gradient_of_row(n, slopes, gathered, offset, gradient):
 
 
 class Targets(NamedTuple):
-    """The observed entries in CSR form, and what their scores should be."""
+    """The observed entries in CSR form, and the targets of their scores."""
 
     indptr: Integers
     indices: Integers
@@ -135,21 +135,21 @@ class Targets(NamedTuple):
 
 @njit(nogil=True, cache=True)
 def improve_factor(kind, targets, intercept, offset, factor, other, strength, steps, n_inner):
-    """Proximal gradient steps of every row of `factor` (M, K + 1), `other` (N, K + 1) held fixed.
+    """Do proximal gradient steps for every row of `factor` (M, K + 1); `other` (N, K + 1) is fixed.
 
-    Both end with the offsets. A step is taken only where it lowers the row's objective. `steps`
-    (M,) holds each row's step size from call to call. Returns the objective, the regularisation of
-    `other` left out.
+    The last column of both holds the offsets. A step is taken only if it lowers the objective of
+    the row. `steps` (M,) holds the step size of each row from call to call. Returns the objective
+    without the regularisation of `other`.
 
-    What a step tries is linear in its size: with the scores of the row and of the gradient at hand,
-    a trial costs one loss an entry and no product of factors.
+    Scores are linear in the size of a step: given the scores of the row and of the gradient, a
+    trial costs one loss per entry and no product of factors.
     """
     indptr, indices, n_levels = targets.indptr, targets.indices, targets.n_levels
     width = factor.shape[1]
     longest = 0
     for m in range(len(factor)):
         longest = max(longest, indptr[m + 1] - indptr[m])
-    gathered = np.ones((width, longest))  # the last row meets the row's own offset
+    gathered = np.ones((width, longest))  # the last row is multiplied by the offset of the row
     fixed, linear, along = np.zeros(longest), np.zeros(longest), np.zeros(longest)
     trial, slopes, gradient = np.zeros(longest), np.zeros(longest), np.zeros(width)
     total = 0.0

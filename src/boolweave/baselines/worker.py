@@ -1,6 +1,6 @@
-"""One method on all splits, in a process of its own: a JSON line of measures a split.
+"""One method on all splits, in a process of its own: it prints a JSON line for each split.
 
-Started by `compare`; its only argument is the file of the job, which `compare` has written.
+`compare` starts the process; its only argument is the file of the job that `compare` has written.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
     from boolweave.data.observations import Split
 
-# Groups of rows that are left out one after the other, for the standard error of a single split.
+# Number of groups of rows, which are left out in turn for the standard error of a single split.
 GROUPS = 20
 
 
 def main() -> None:
     """Fit and measure split by split."""
-    answers, sys.stdout = sys.stdout, sys.stderr  # whatever a method prints is no answer
+    answers, sys.stdout = sys.stdout, sys.stderr  # what a method prints is not an answer
     job = pickle.loads(Path(sys.argv[1]).read_bytes())
     with np.load(job["data"]) as stored:
         shape = (int(stored["shape"][0]), int(stored["shape"][1]))
@@ -55,7 +55,7 @@ def _make(job: dict[str, Any]) -> Any:
 
 
 def _splits(seen: Observations, roles: NDArray[np.uint8]) -> Iterator[Split]:
-    """What is kept and what is hidden, from the role of each entry in each split."""
+    """Kept and hidden entries, from the role of each entry in each split."""
     for role in roles:
         left_out = role == LEFT_OUT
         used = seen.split(left_out)[0] if left_out.any() else seen
@@ -63,10 +63,10 @@ def _splits(seen: Observations, roles: NDArray[np.uint8]) -> Iterator[Split]:
 
 
 def _warm_up(job: dict[str, Any], seen: Observations) -> None:
-    """Compile what the method compiles, so that the times are those of the work."""
+    """Compile the code of the method, so that the times do not include compilation."""
     model = _make(job)
     if any(_has_shape(value) for value in job["parameters"].values()):
-        # Channels and priors of this very table fit no other one.
+        # Channels and priors with the shape of this table do not fit another one.
         model.set_params(max_iter=2, n_init=1).fit(seen)
     else:
         random = np.random.default_rng(0)
@@ -86,7 +86,7 @@ def measure(
     model: Any, kept: Observations, rows: Any, columns: Any, values: Any,
     *, top: int, with_errors: bool,
 ) -> dict[str, float]:  # fmt: skip
-    """Fit to what is kept, and judge the predictions of what is not."""
+    """Fit to the kept entries, and score the predictions of the hidden ones."""
     start = time.perf_counter()
     model.fit(kept)
     seconds = time.perf_counter() - start
@@ -101,7 +101,7 @@ def measure(
 
 
 def judge(rows: Any, values: Any, p: Any, predicted: Any, top: int) -> dict[str, float]:
-    """All measures of the predictions of some entries; NaN where one is not defined."""
+    """All measures of the predictions of some entries; NaN if one is not defined."""
     n_ones = np.count_nonzero(values)
     both = 0 < n_ones < len(values)
     ranking = metrics.ranking_scores(rows, values, p, top) if n_ones else [float("nan")] * 4
@@ -119,7 +119,7 @@ def jackknife(
     judged: Callable[[NDArray[np.bool_]], dict[str, float]],
     found: dict[str, float],
 ) -> dict[str, float]:
-    """Standard errors of the measures found, from leaving out groups of rows in turn.
+    """Standard errors of the measures, computed by leaving out groups of rows in turn.
 
     With G groups and a measure m_g without group g: sqrt((G - 1) / G * sum (m_g - mean)^2).
     """
@@ -135,7 +135,7 @@ def jackknife(
 
 
 def _rank(model: Any) -> float:
-    """The number of factors that a fitted model has; NaN where it has no such number."""
+    """The number of factors of a fitted model; NaN if it has no such number."""
     if getattr(model, "n_components_", None) is not None:
         return float(model.n_components_)
     return float(len(model.components_)) if hasattr(model, "components_") else float("nan")

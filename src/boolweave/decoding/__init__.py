@@ -1,8 +1,8 @@
-"""Decoding with one factor known: group testing, parity-check codes and the general case.
+"""Decoding with one known factor: group testing, parity-check codes and the general case.
 
-What works on the sparse graph of a known factor belongs here, with designs of pools, channels of
-coding and the alist format; fits with both factors unknown do not, they are in `boolweave.fit`.
-Start reading with `tanner.py`, then `group_testing.py` or `parity_check.py`.
+This package holds everything that works on the sparse graph of a known factor, with designs of
+pools, channels of coding theory and the alist format. Fits in which both factors are unknown are in
+`boolweave.fit`. Start reading with `tanner.py`, then `group_testing.py` or `parity_check.py`.
 """
 
 from boolweave.decoding.alist import read_alist, write_alist

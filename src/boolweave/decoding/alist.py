@@ -7,7 +7,7 @@
     for each column, the rows of its ones, counted from 1
     for each row, the columns of its ones, counted from 1
 
-Short lists may be filled up with zeros. What follows a # is a comment.
+Short lists may be padded with zeros. Text after a # is a comment.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class _Numbers:
-    """The whole numbers of a file in their order, with their lines for messages."""
+    """The whole numbers of a file in order, with their lines for error messages."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -57,7 +57,9 @@ class _Numbers:
         found = self.values[self.next : self.next + count]
         self.next += len(found)
         if len(found) < count:
-            raise self.wrong(f"the file ends in {what}: expected {count} numbers, got {len(found)}")
+            raise self.wrong(
+                f"the file ends within {what}: expected {count} numbers, got {len(found)}"
+            )
         return found
 
     def skip_zeros(self) -> None:
@@ -78,7 +80,7 @@ def read_alist(path: str | os.PathLike[str]) -> scipy.sparse.csr_array:
     Parameters
     ----------
     path : path
-        The file. Lists may be filled up with zeros or not; lines may carry ``#`` comments.
+        The file. Lists may be padded with zeros; lines may have ``#`` comments.
 
     Returns
     -------
@@ -110,14 +112,14 @@ def read_alist(path: str | os.PathLike[str]) -> scipy.sparse.csr_array:
         for index, weight in enumerate(weights, 1):
             if not 0 <= weight <= most:
                 raise numbers.wrong(
-                    f"{name} {index} has weight {weight}: expected 0 to {most}; the file begins "
-                    f"with the number of columns, then rows"
+                    f"{name} {index} has weight {weight}, expected 0 to {most}; the file must "
+                    f"begin with the number of columns, followed by the number of rows"
                 )
     by_column = _read_lists(numbers, "column", column_weights, n_rows)
     by_row = _read_lists(numbers, "row", row_weights, n_columns)
     numbers.skip_zeros()
     if numbers.next < len(numbers.values):
-        raise numbers.wrong("numbers are left over after the last row", back=0)
+        raise numbers.wrong("there are more numbers after the last row", back=0)
     rows = np.array([row for listed in by_column for row in listed], dtype=np.int64)
     columns = np.repeat(np.arange(n_columns), column_weights)
     matrix = ones_at(rows, columns, (n_rows, n_columns))
@@ -144,7 +146,7 @@ def _read_lists(numbers: _Numbers, name: str, weights: list[int], size: int) -> 
 
 
 def write_alist(path: str | os.PathLike[str], matrix: Matrix) -> None:
-    """Write a binary matrix as an alist file, short lists filled up with zeros.
+    """Write a binary matrix as an alist file, with short lists padded with zeros.
 
     Parameters
     ----------

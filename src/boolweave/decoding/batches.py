@@ -4,17 +4,17 @@ This file and `check_nodes` import numpy and `jit` only. A graph is a list of ch
 variables it touches, in CSR form: ``graph.indptr`` (checks + 1,), ``graph.variables`` (edges,). All
 log-odds are those of 1, log p(1)/p(0).
 
-The words of a batch lie side by side, so that every loop runs over neighbours in memory: an array
-with one row per variable, edge or check holds `width` words to a row and is stored flat, row by
-row. A word that is done gives its place (its lane) to the next one; when none is waiting and half
-of the lanes are idle, the rows are packed to half the width. No word sees its neighbours, so that
-the outcome depends neither on the width nor on the number of threads.
+The words of a batch lie side by side, so that every loop runs over contiguous memory: an array with
+one row per variable, edge or check holds `width` words per row and is stored flat, row by row. A
+word that is done gives its place (its lane) to the next one; when no word is waiting and half of
+the lanes are idle, the rows are packed to half the width. Words do not influence each other, so
+that the outcome depends neither on the width nor on the number of threads.
 
 One check is gather → message → scatter:
 
-    gather    beliefs minus stored messages: what the variables tell the check (cavities)
-    message   what the check tells each variable, from all the others and its evidence
-    scatter   the new messages, damped, into the beliefs
+    gather    beliefs minus stored messages: the messages to the check (cavities)
+    message   the messages from the check to each variable, from all others and the evidence
+    scatter   the new messages, damped, are added to the beliefs
 """
 
 from typing import NamedTuple
@@ -38,22 +38,22 @@ from boolweave.decoding.check_nodes import (
 from boolweave.engine.kernels.jit import njit
 from boolweave.runtime.types import Array
 
-# Beliefs further out than this count as settled: e^−30 is nothing that can be observed.
+# Beliefs beyond this count as converged: a probability of e^−30 cannot be observed.
 SETTLED = np.float32(30.0)
 
-# Where the messages to a bit balance, in particular over a symmetric channel, the prior decides.
-# It has this weight in decisions, above the rounding errors of the sum.
+# If the messages to a bit cancel, as often over a symmetric channel, the prior decides. It has this
+# weight in decisions, which is above the rounding errors of the sum.
 TIE = np.float32(1e-5)
 
-# A free lane is filled only together with others: one pass over the rows then serves them all.
+# Free lanes are filled only several at a time, because one pass over the rows then serves all.
 REFILL_SHARE = np.uint64(8)
 
-# Every so many checks the search for a violated one looks whether all words have one already.
+# After this many checks, the search for violated checks tests whether all words have one already.
 CHECKS_A_LOOK = np.uint64(32)
 
 
 class Update(NamedTuple):
-    """How the messages of an iteration are made; `scale` is for max-sum."""
+    """How the messages of an iteration are computed; `scale` applies to max-sum."""
 
     xor: bool
     sum_product: bool
@@ -63,7 +63,7 @@ class Update(NamedTuple):
 
 
 class Stopping(NamedTuple):
-    """When a word is done: its decision meets every check, or no belief moves by more than tol."""
+    """When a word is done: its bits satisfy every check, or no belief changes by more than tol."""
 
     on_checks: bool
     tol: np.float32
@@ -71,7 +71,7 @@ class Stopping(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """The state of the words that are worked on, flat float32 arrays of `width` words to a row."""
+    """The state of the current words, as flat float32 arrays with `width` words per row."""
 
     prior: Array  # (variables, width)
     belief: Array  # (variables, width)
@@ -131,7 +131,7 @@ def iterate(graph, update, width, batch, edges, work):
 
 @njit(nogil=True, cache=True)
 def find_violated(graph, width, batch, bits, parity, wrong):
-    """wrong[w] = 1 if word w breaks a check or has a bit of which nothing is known.
+    """wrong[w] = 1 if word w violates a check or has a bit about which nothing is known.
 
     Scratch: bits (variables, width) and parity (width,), uint8 as is `wrong` (width,).
     """
@@ -165,7 +165,7 @@ def find_violated(graph, width, batch, bits, parity, wrong):
 
 @njit(nogil=True, cache=True)
 def find_moved(width, tol, batch, change, wrong):
-    """wrong[w] = 1 if a belief of word w moved by more than `tol`, log-odds past ±30 aside."""
+    """wrong[w] = 1 if a belief of word w within ±30 changed by more than `tol`."""
     belief, previous = batch.belief, batch.previous
     zero = np.float32(0)
     for w in range(width):
@@ -184,7 +184,7 @@ def find_moved(width, tol, batch, change, wrong):
 
 @njit(nogil=True, cache=True)
 def _admit(waiting, width, word_of, age, prior, evidence, batch):
-    """Let waiting words into idle lanes, with messages of zero; return how many."""
+    """Put waiting words into idle lanes, with messages of zero; return their number."""
     lanes = np.empty(width, np.uint64)
     n_lanes = ZERO
     for w in range(width):
@@ -230,7 +230,7 @@ def _packed(lanes, width, array):
 
 @njit(nogil=True, cache=True)
 def _busy_lanes(width, word_of):
-    """The lanes in use, ascending, filled up with the last lane to half of `width`."""
+    """The lanes in use, ascending, padded with the last lane to half of `width`."""
     lanes = np.full(width // TWO, width - ONE, np.uint64)
     k = ZERO
     for w in range(width):
@@ -242,7 +242,7 @@ def _busy_lanes(width, word_of):
 
 @njit(nogil=True, cache=True)
 def run_words(graph, update, stopping, width, prior, evidence, found):
-    """Iterate each word until it is done or had `max_iter` iterations.
+    """Iterate each word until it is done or has had `max_iter` iterations.
 
     prior (words, variables), evidence (words or 1, checks). Written: log_odds and bits (words,
     variables), converged and n_iter (words,) of `found`. `width` is a power of two.
@@ -268,7 +268,7 @@ def run_words(graph, update, stopping, width, prior, evidence, found):
     wrong = np.ones(width, np.uint8)
     word_of = np.full(width, -1, np.int64)  # −1: the lane is idle
     age = np.zeros(width, np.int64)
-    waiting = ZERO  # the next word to be let in
+    waiting = ZERO  # the next word to be admitted
     active = ZERO
     while waiting < n_words or active > ZERO:
         as_they_came = False

@@ -1,4 +1,4 @@
-"""From what a channel delivers to log-likelihood ratios, log p(0)/p(1), the sign of coding."""
+"""Log-likelihood ratios of channel outputs, log p(0)/p(1), with the sign usual in coding."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def bsc_llr(received: ArrayLike, flip: float) -> NDArray[np.float64]:
-    """Binary symmetric channel: bits, each flipped with probability `flip`.
+    """Log-likelihood ratios of bits that are flipped with probability `flip` (BSC).
 
     Parameters
     ----------
     received : array of 0 and 1, any shape; NaN marks an erased bit
     flip : float
-        Between 0 and 1; 0 makes every bit certain.
+        Probability of a flip, between 0 and 1; with 0, every bit is certain.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def bsc_llr(received: ArrayLike, flip: float) -> NDArray[np.float64]:
 
 
 def bec_llr(received: ArrayLike) -> NDArray[np.float64]:
-    """Binary erasure channel: bits that are certain, or NaN where erased.
+    """Log-likelihood ratios of bits that are either certain or erased (BEC).
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def bec_llr(received: ArrayLike) -> NDArray[np.float64]:
     Returns
     -------
     llr : array of the same shape
-        +∞ for 0, −∞ for 1, 0 where erased.
+        +∞ for 0, −∞ for 1, 0 for an erased bit.
 
     Examples
     --------
@@ -66,14 +66,14 @@ def bec_llr(received: ArrayLike) -> NDArray[np.float64]:
 
 
 def awgn_llr(received: ArrayLike, sigma: float) -> NDArray[np.float64]:
-    """Gaussian channel with binary input: bit 0 is sent as +1, bit 1 as −1.
+    """Log-likelihood ratios of a Gaussian channel that sends bit 0 as +1 and bit 1 as −1.
 
     Parameters
     ----------
     received : array of float, any shape
-        What came: ±1 plus Gaussian noise.
+        The received values: ±1 plus Gaussian noise.
     sigma : float
-        Standard deviation of the noise; `ebn0_to_sigma` turns decibels into it.
+        Standard deviation of the noise; `ebn0_to_sigma` computes it from decibels.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def awgn_llr(received: ArrayLike, sigma: float) -> NDArray[np.float64]:
 
 
 def ebn0_to_sigma(ebn0_db: float, rate: float) -> float:
-    """Standard deviation of the noise at a given energy per message bit.
+    """Compute the standard deviation of the noise from the energy per message bit.
 
     Parameters
     ----------

@@ -1,23 +1,23 @@
 """The messages of check nodes: compiled loops over the edges of one check, all words of a batch.
 
-This file imports numpy and `jit` only. `batches` compiles it in and describes the arrays; `cavity`
-and `new` hold the edges of one check, (degree, width) and flat. All log-odds are those of 1.
-Indices are unsigned, so that no code for negative ones is made: it would stop vectorisation.
+This file imports only numpy and `jit`. `batches` calls its functions and describes the arrays;
+`cavity` and `new` hold the edges of one check, (degree, width) and flat. All log-odds are those of
+1. Indices are unsigned, because code for negative indices would prevent vectorisation.
 """
 
 import numpy as np
 
 from boolweave.engine.kernels.jit import njit
 
-# Sum-product works with probabilities in 32-bit floats. Log-odds are cut here first: e^−40 is as
-# good as certain, and the product of two such numbers is still far from the denormal floats.
+# Sum-product works with probabilities in 32-bit floats. Log-odds are first clipped to this: e^−40
+# is as good as certain, and the product of two such numbers is still far from denormal floats.
 LIMIT = np.float32(40.0)
 
-# The probability that a large pool is all zero would reach the denormal floats; below this it says
-# no more than LIMIT does.
+# The probability that a large pool is all zero could become a denormal float; below this limit it
+# makes no difference any more because of LIMIT.
 TINY = np.float32(1e-18)
 
-# Vector instructions take eight floats. Rows narrower than this are run through lengthwise.
+# Vector instructions process eight floats. Rows narrower than this are processed word by word.
 MIN_WIDTH = np.uint64(8)
 
 ZERO, ONE, TWO = np.uint64(0), np.uint64(1), np.uint64(2)
@@ -29,7 +29,7 @@ ZERO, ONE, TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 @njit(nogil=True, cache=True)
 def exp_minus(a):
     """exp(−a) for 0 ≤ a ≤ 80, relative error 1e-7: 2ⁿ times a polynomial, |r| ≤ ln(2)/2."""
-    # Adding 1.5·2²³ rounds to an integer, which then stands in the lowest bits.
+    # Adding 1.5·2²³ rounds to an integer, which is then in the lowest bits.
     shifted = np.float32(a * np.float32(-1.4426950408889634) + np.float32(12582912.0))
     n = shifted - np.float32(12582912.0)
     r = -a - n * np.float32(0.693359375)  # ln 2 in two parts, the first with few bits
@@ -139,7 +139,7 @@ def max_sum_xor(check, degree, width, scale, evidence, cavity, new, work):
     for w in range(width):
         ratio = evidence[first + w]
         smallest[w] = abs(ratio)
-        second[w] = abs(ratio)  # |L| counts for every k, so it stands in both places
+        second[w] = abs(ratio)  # |L| counts for every k, so it is in both places
         sign[w] = one if ratio > zero else -one
     for i in range(degree):
         here = i * width
@@ -163,8 +163,8 @@ def max_sum_xor(check, degree, width, scale, evidence, cavity, new, work):
 def max_sum_or(check, degree, width, scale, evidence, cavity, new, work):
     """new_k = scale · min{ (−max_{j≠k} x_j)₊ , Σ_{j≠k} (x_j)₊ + L }, x the cavities.
 
-    Where L > 0 the first term decides, capped by L; where L < 0 the second, capped by 0. So (x_j)₊
-    may be cut at |L|, which keeps "the sum without k" exact when beliefs are huge.
+    If L > 0, the first term decides, capped by L; if L < 0, the second, capped by 0. So (x_j)₊ may
+    be clipped at |L|, which keeps "the sum without k" exact when beliefs are huge.
     """
     first = check * width
     largest = work[0]
@@ -202,7 +202,7 @@ def max_sum_or(check, degree, width, scale, evidence, cavity, new, work):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _probabilities(first, n, log_odds, zero, one):
-    """Write p(0) and p(1) of n log-odds; each is precise however close to 0 it is."""
+    """Write p(0) and p(1) of n log-odds; each is accurate however close to 0 it is."""
     for j in range(n):
         x = log_odds[first + j]
         e = exp_minus(min(abs(x), LIMIT))
@@ -218,8 +218,9 @@ def sum_product_xor(check, degree, width, evidence, cavity, new, work, edges):
     """new_k = 2 artanh( tanh(L/2) · Π_{j≠k} (−tanh(x_j/2)) ), x the cavities.
 
     In probabilities: the variables before k have an even or odd sum with probabilities a_k, b_k,
-    those after k likewise, and all is sums of products, nothing is subtracted. Even and odd of both
-    together, E and O, meet the evidence p(o|0), p(o|1):
+    those after k likewise, and everything is a sum of products, without subtractions. The
+    probabilities E and O of an even and odd sum of both are combined with the evidence p(o|0),
+    p(o|1):
 
         new_k = log (E·p(o|1) + O·p(o|0)) / (E·p(o|0) + O·p(o|1))
     """
@@ -265,7 +266,7 @@ def sum_product_or(check, degree, width, evidence, cavity, new, work, edges):
     """new_k = S + L − log(1 + e^L (e^S − 1)), S = Σ_{j≠k} log(1 + e^x_j), x the cavities.
 
     In probabilities: the variables before k are all zero with probability a_k, and b_k = 1 − a_k
-    is added up on its own, so that it is precise when tiny. With r and s the same for all but k:
+    is summed separately, so that it is accurate when it is tiny. With r and s for all but k:
 
         new_k = log p(o|1) / (p(o|1)·s + p(o|0)·r)
     """

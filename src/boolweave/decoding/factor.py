@@ -1,4 +1,4 @@
-"""One factor of a Boolean product is known, the other is inferred from the noisy product."""
+"""Inference of one factor of a noisy Boolean product when the other factor is known."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class FactorResult:
-    """What `infer_factor` found about Y.
+    """The result of `infer_factor`.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class FactorResult:
     log_odds : (K, N) array
         Log-odds of y = 1.
     converged : (N,) bool array
-        Whether the beliefs of each column settled.
+        Whether the beliefs of each column converged.
     n_iter : (N,) int array
     """
 
@@ -63,17 +63,17 @@ def infer_factor(
 ) -> FactorResult:
     """Infer Y from noisy entries of Z = X • Y when X is known.
 
-    The work is proportional to the ones of X times the columns of Y. With the XOR product, X is the
-    transposed generator of a low-density generator code, a column of Y a message and a column of Z
-    the word that was sent. For that use X needs rows with a single one, as a systematic code has
-    them: with uniform priors the other rows stay silent until some bits are known. If Y is the
-    known factor, transpose: Zᵀ = Yᵀ • Xᵀ.
+    The work is proportional to the number of ones of X times the number of columns of Y. With the
+    XOR product, X is the transposed generator of a low-density generator-matrix code, a column of Y
+    is a message, and a column of Z is the word that was sent. X then needs rows with a single one,
+    as in a systematic code, because with uniform priors the other rows send no information until
+    some bits are known. If Y is the known factor, transpose: Zᵀ = Yᵀ • Xᵀ.
 
     Parameters
     ----------
     X : (M, K) array or sparse matrix of 0 and 1
-    observed : (M, N) array of 0, 1 and NaN (not seen), or Observations
-        Noisy Z; a vector (M,) counts as one column.
+    observed : (M, N) array of 0, 1 and NaN (missing), or Observations
+        The noisy Z; a vector (M,) counts as one column.
     noise : float or Channel
         The probability that an entry was flipped.
     prior : float or array that broadcasts to (K, N)
@@ -83,13 +83,13 @@ def infer_factor(
     schedule : {"flooding", "serial"}
     max_iter : int
     tol : float
-        A column is done when none of its log-odds moves by more.
+        Convergence tolerance: a column is done when none of its log-odds changes by more than this.
     scale : float in (0, 1]
-        Factor on the messages of max-sum.
+        Scaling factor of the max-sum messages.
     damping : float in (0, 1]
-        Share of the new message taken in each step.
+        Weight of the new message in each update.
     n_jobs : int, optional
-        Threads over columns; the result does not depend on it.
+        Number of threads, which share the columns; the result does not depend on it.
 
     Returns
     -------

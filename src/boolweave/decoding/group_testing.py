@@ -1,4 +1,4 @@
-"""Group testing: which items are positive, from the outcomes of tests on pools of them."""
+"""Group testing: inference of the positive items from the outcomes of pooled tests."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
     Items: TypeAlias = NDArray[np.int64] | list[NDArray[np.int64]]  # a list of several columns
     Rate: TypeAlias = ArrayLike | Callable[[NDArray[np.int64]], ArrayLike]
 
-# The most likely set is reported unless it is expected to have so many wrong items more than the
-# items above one half, which have the fewest.
+# The most likely set is reported unless it is expected to have this many more wrong items than the
+# items with a probability above one half, which have the fewest.
 WORSE = 1.0
 
-# Learning of the prevalence: rounds of expectation and maximisation, and the change that ends them.
+# Learning of the prevalence: maximum number of rounds of expectation-maximisation, and tolerance.
 LEARNING_ROUNDS = 100
 LEARNING_TOL = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What reporting every item above a threshold would mean.
+    """The items above a threshold, and the errors to expect if they are reported.
 
     Attributes
     ----------
     items : (count,) int array, or a list of them
         The items whose probability is at least the threshold.
     expected_missed : float or (columns,) array
-        Expected number of positive items that are not among them.
+        Expected number of positive items that are not reported.
     expected_false : float or (columns,) array
-        Expected number of negative items among them.
+        Expected number of negative items that are reported.
     """
 
     items: Items
@@ -52,25 +52,26 @@ class Report:
 
 @dataclass(frozen=True, eq=False)
 class GroupTestingResult:
-    """What `group_testing` found.
+    """The result of `group_testing`.
 
-    For a single vector of outcomes (pools,), arrays over items are (items,) and numbers are plain;
-    for outcomes (pools, columns) there is a column, or an entry in a list, for each of them.
+    For a single vector of outcomes (pools,), arrays over items are (items,) and other results are
+    single numbers; for outcomes (pools, columns), there is a column, or an entry in a list, for
+    each column of outcomes.
 
     Attributes
     ----------
     probabilities : (items,) or (items, columns) array
         P(item is positive | outcomes).
     positive : (items,) or (items, columns) uint8 array
-        1 for the items to report: the most likely set, unless it is expected to have one wrong item
-        more than the items with a probability above one half; then those. With too few pools the
-        most likely set is not likely at all, and reporting it does harm.
+        1 for the items to report. These are the most likely set, or the items with a probability
+        above one half if the most likely set is expected to have one wrong item more. With too few
+        pools, the most likely set is not likely at all, and reporting it would do harm.
     most_likely : (items,) or (items, columns) uint8 array
         1 for the items of the most likely set: the highest posterior that a search found.
     prevalence : float or array
-        As given, or as learned.
+        The prevalence, given or learned.
     converged : bool or (columns,) bool array
-        Whether the probabilities settled.
+        Whether the probabilities converged.
     n_iter : int or (columns,) int array
     """
 
@@ -83,12 +84,12 @@ class GroupTestingResult:
 
     @property
     def items(self) -> Items:
-        """The items to report (see `positive`), ascending; for several columns a list of arrays."""
+        """The items to report (see `positive`), ascending; a list of arrays for several columns."""
         return _numbers(self.positive == 1)
 
     @property
     def expected_errors(self) -> float | Doubles:
-        """Expected number of wrong items, missed and false together, if `items` is reported."""
+        """Expected number of missed and false items together if `items` are reported."""
         return _plain(_doubt(self.positive == 1, self.probabilities).sum(axis=0))
 
     def at(self, threshold: float) -> Report:
@@ -97,7 +98,7 @@ class GroupTestingResult:
         Parameters
         ----------
         threshold : float
-            Between 0 and 1. A low one misses less and gives more false alarms.
+            Between 0 and 1. A lower threshold misses fewer items and gives more false alarms.
 
         Returns
         -------
@@ -113,12 +114,12 @@ class GroupTestingResult:
         )
 
     def retest(self, n: int = 10) -> Items:
-        """Which items to test singly: those most likely to be on the wrong side.
+        """Choose the items to test again, alone: those most likely to be wrong.
 
         Parameters
         ----------
         n : int
-            How many.
+            Number of items.
 
         Returns
         -------
@@ -148,33 +149,35 @@ def group_testing(
 ) -> GroupTestingResult:
     """Infer which items are positive from tests on pools.
 
-    A pool is truly positive if one of its items is. The test shows that with probability
-    `sensitivity`, and shows a negative pool as negative with probability `specificity`.
+    A pool is truly positive if one of its items is positive. The test of a positive pool is
+    positive with probability `sensitivity`, and that of a negative pool is negative with
+    probability `specificity`.
 
     Parameters
     ----------
     design : (pools, items) array or sparse matrix of 0 and 1, or lists of items
-        Which items are in which pool; a list of pools holds lists of item numbers from 0.
+        The items of each pool; a list of pools holds lists of item numbers, counted from 0.
     outcomes : (pools,) or (pools, columns) array of 0, 1 and NaN
-        NaN: not tested. Columns are separate sets of items tested with the same design.
+        NaN means not tested. Columns are separate sets of items tested with the same design.
     prevalence : float, array or "learn"
-        P(item is positive) beforehand: one number, one for each item (items,), or (items, columns).
-        0 and 1 are certain knowledge. "learn" finds the one number that fits all outcomes.
+        Prior probability that an item is positive: one number, one for each item (items,), or
+        (items, columns). 0 and 1 are certain knowledge. "learn" finds the number that fits all
+        outcomes best.
     sensitivity, specificity : float, (pools,) array or function
-        A function is called with the sizes of the pools (pools,) and returns the values: this is
-        how a sensitivity that falls with dilution is given.
+        A function gets the sizes of the pools (pools,) and returns the values, for example for a
+        sensitivity that falls with dilution.
     n_items : int, optional
-        Number of items, where `design` is a list of pools; left out, the largest number plus 1.
+        Number of items, if `design` is a list of pools; by default, the largest number plus 1.
     schedule : {"serial", "flooding"}
-        One pool after the other, each from the latest beliefs, or all pools at once. The first
-        needs fewer iterations and settles more often.
+        "serial" updates one pool after the other, each from the latest beliefs, and "flooding" all
+        pools at once. The first needs fewer iterations and converges more often.
     damping : float in (0, 1]
-        Share of the new message taken in each step.
+        Weight of the new message in each update.
     max_iter : int
     tol : float
-        Stop when no log-odds move by more.
+        Convergence tolerance: stop when no log-odds change by more than this.
     n_jobs : int, optional
-        Threads over columns; the result does not depend on it.
+        Number of threads, which share the columns; the result does not depend on it.
 
     Returns
     -------
@@ -195,7 +198,7 @@ def group_testing(
     >>> diluted.items, round(diluted.expected_errors, 3)
     (array([1]), 0.016)
     """
-    from boolweave.decoding.set_search import most_likely_sets  # numba loads when it is needed
+    from boolweave.decoding.set_search import most_likely_sets  # numba is loaded when it is needed
 
     if n_items is None and isinstance(design, list | tuple) and np.ndim(prevalence) > 0:
         n_items = np.shape(prevalence)[0]
@@ -242,7 +245,7 @@ def group_testing(
 
 
 class PoolTests(NamedTuple):
-    """Tests on pools: which items are in them, what was seen, and how often a test errs."""
+    """Tests on pools: their items, their outcomes, and how often a test errs."""
 
     design: scipy.sparse.csr_array  # (pools, items)
     outcomes: Doubles  # (pools, columns) of 0, 1 and NaN
@@ -260,8 +263,8 @@ class PoolTests(NamedTuple):
         if impossible.any():
             pool = int(np.argwhere(impossible)[0, 0])
             raise ValueError(
-                f"pool {pool} cannot have its outcome whatever its items are: sensitivity "
-                f"{sens[pool, 0]:g}, specificity {spec[pool, 0]:g}; correct one of them"
+                f"the outcome of pool {pool} is impossible with sensitivity {sens[pool, 0]:g} and "
+                f"specificity {spec[pool, 0]:g}; correct one of them"
             )
         return np.where(np.isnan(outcomes), 0.0, evidence)
 
@@ -274,7 +277,7 @@ def pool_rate(name: str, value: Rate, sizes: NDArray[np.int64]) -> Doubles:
 
 
 def _refuse_impossible(tests: PoolTests, prior: Doubles) -> None:
-    """Refuse outcomes that contradict each other where tests never err."""
+    """Refuse outcomes that are contradictory if tests never err."""
     counts = tests.design.astype(np.int64)
     cleared_by = (tests.outcomes == 0) & (tests.sensitivity == 1)
     cleared = (counts.T @ cleared_by.astype(np.int64) > 0) | np.isneginf(prior)
@@ -289,7 +292,7 @@ def _refuse_impossible(tests: PoolTests, prior: Doubles) -> None:
         if wrong.any():
             pool = int(np.argwhere(wrong)[0, 0])
             raise ValueError(
-                f"pool {pool} {says}: with these outcomes tests must err; give a sensitivity or "
+                f"pool {pool} {says}; some test must be wrong, so pass a sensitivity or "
                 f"specificity below 1"
             )
 
@@ -312,11 +315,11 @@ def _learn(
 
 
 def _first_prevalence(sizes: NDArray[np.int64], tests: PoolTests) -> float:
-    """The prevalence at which the share of positive pools is expected that was seen."""
+    """The prevalence at which the expected share of positive pools equals the observed one."""
     _, outcomes, sens, spec = tests
     count = (~np.isnan(outcomes)).sum(axis=1)
     if not count.any():
-        raise ValueError('prevalence="learn" needs outcomes, but every one of them is NaN')
+        raise ValueError('prevalence="learn" needs outcomes, but all of them are NaN')
     seen = np.nansum(outcomes) / count.sum()
     low, high = 1e-6, 0.5
     for _ in range(40):
@@ -334,14 +337,14 @@ def _first_prevalence(sizes: NDArray[np.int64], tests: PoolTests) -> float:
 
 
 def _numbers(mask: NDArray[np.bool_]) -> Items:
-    """The items of a mask (items,), or a list of those of each column."""
+    """The items of a mask (items,), or a list with those of each column."""
     if mask.ndim == 1:
         return np.flatnonzero(mask)
     return [np.flatnonzero(column) for column in mask.T]
 
 
 def _doubt(reported: NDArray[np.bool_], probabilities: Doubles) -> Doubles:
-    """The probability that an item is on the wrong side."""
+    """The probability that the report about an item is wrong."""
     return np.where(reported, 1 - probabilities, probabilities)
 
 

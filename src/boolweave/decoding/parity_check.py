@@ -28,27 +28,27 @@ if TYPE_CHECKING:
     from boolweave.decoding.tanner import Matrix
     from boolweave.runtime.types import Array, Floats
 
-# Plain min-sum is overconfident. This factor on its messages is the usual remedy; it brings the
-# word error rate of regular codes close to that of product-sum.
+# Plain min-sum is overconfident. Scaling its messages by this factor is the usual remedy; it brings
+# the word error rate of regular codes close to that of product-sum.
 DEFAULT_SCALE = 0.75
 
 
 @dataclass(frozen=True, eq=False)
 class DecodingResult:
-    """What `ParityCheckCode.decode` found.
+    """The result of `ParityCheckCode.decode`.
 
-    For a batch the arrays have a row or an entry per word; for a single word of shape (n,) `bits`
-    and `llr` are (n,) and the others plain numbers.
+    For a batch, the arrays have a row or an entry per word; for a single word of shape (n,), `bits`
+    and `llr` are (n,) and the others are single numbers.
 
     Attributes
     ----------
     bits : (words, n) uint8 array
         The decided bits.
     converged : (words,) bool array
-        Whether the decided bits are a code word (or have the given syndrome) and every one of them
-        is determined: a bit that was erased and of which no message says anything is not.
+        Whether the decided bits are a code word (or have the given syndrome) and all of them are
+        determined; an erased bit about which no message says anything is not determined.
     n_iter : (words,) int array
-        Iterations done; 0 for words that were right as they came.
+        Number of iterations; 0 for words that were received without errors.
     syndrome_weight : (words,) int array
         Number of checks that the decided bits violate.
     llr : (words, n) float32 array
@@ -82,7 +82,7 @@ class ParityCheckCode:
         k / n.
     parity_check : scipy.sparse.csr_array of shape (n_checks, n)
     information_positions : (k,) int array
-        Where a code word holds the message: as far left as the code allows.
+        Positions of the message in a code word: as far left as the code allows.
 
     Examples
     --------
@@ -133,7 +133,7 @@ class ParityCheckCode:
 
     @property
     def information_positions(self) -> NDArray[np.int64]:
-        """Where a code word holds the message, (k,)."""
+        """Positions of the message in a code word, (k,)."""
         return self._echelon.free
 
     @cached_property
@@ -151,7 +151,7 @@ class ParityCheckCode:
         Returns
         -------
         (n,) or (words, n) uint8 array
-            The message stands at `information_positions`.
+            The message is at `information_positions`.
         """
         message = _as_words(bits, self.k, "bits", "k, the number of message bits")
         words = np.zeros((len(message), self.n), dtype=np.uint8)
@@ -162,7 +162,7 @@ class ParityCheckCode:
         return words[0] if np.ndim(bits) == 1 else words
 
     def syndrome(self, bits: ArrayLike) -> NDArray[np.uint8]:
-        """H c modulo 2 of words c: which checks they violate.
+        """Compute H c modulo 2 of words c: the checks that they violate.
 
         Parameters
         ----------
@@ -190,25 +190,27 @@ class ParityCheckCode:
         damping: float = 1.0,
         n_jobs: int | None = None,
     ) -> DecodingResult:
-        """Decode words that went through a noisy channel.
+        """Decode words that were sent through a noisy channel.
 
         Parameters
         ----------
         llr : (n,) or (words, n) array
-            Log-likelihood ratios log p(0)/p(1) of each bit: positive speaks for 0. ±∞ is a known
-            bit, 0 an erased one. `bsc_llr`, `bec_llr` and `awgn_llr` make them.
+            Log-likelihood ratios log p(0)/p(1) of each bit: positive values favour 0. ±∞ means a
+            known bit, 0 an erased one. `bsc_llr`, `bec_llr` and `awgn_llr` compute them.
         method : {"sum-product", "max-sum"}
-            Also by the names "product-sum" and "min-sum". The first finds the most probable value
-            of each bit, the second the most probable word, with less work.
+            Other names are "product-sum" and "min-sum". The first looks for the most probable value
+            of each bit, the second for the most probable word, with less work.
         schedule : {"flooding", "serial"}
-            All checks at once, or one after the other (layered), which takes fewer iterations.
+            Update all checks at once, or one after the other (layered), which takes fewer
+            iterations.
         max_iter : int
+            Maximum number of iterations.
         scale : float in (0, 1], optional
-            Factor on the messages of max-sum; left out, 0.75. 1 is plain min-sum.
+            Scaling factor of the max-sum messages, by default 0.75; 1 is plain min-sum.
         damping : float in (0, 1]
-            Share of the new message taken in each step.
+            Weight of the new message in each update.
         n_jobs : int, optional
-            Threads; −1 is all cores. The result does not depend on it.
+            Number of threads; −1 uses all cores. The result does not depend on it.
 
         Returns
         -------
@@ -297,8 +299,8 @@ def _as_llr(llr: ArrayLike, size: int) -> NDArray[np.float32]:
     ratios = np.atleast_2d(ratios)
     if np.isnan(ratios).any():
         word, bit = (int(i) for i in np.argwhere(np.isnan(ratios))[0])
-        raise ValueError(f"llr is NaN at word {word}, bit {bit}; an erased bit has the ratio 0")
-    with np.errstate(over="ignore"):  # past the range of 32 bits is as good as certain
+        raise ValueError(f"llr is NaN at word {word}, bit {bit}; use 0 for an erased bit")
+    with np.errstate(over="ignore"):  # beyond the range of 32 bits, a bit is as good as certain
         return ratios.astype(np.float32)
 
 
@@ -314,16 +316,16 @@ def _as_words(bits: ArrayLike, size: int, name: str, what: str) -> NDArray[np.ui
 def _check_shape(words: Array, size: int, name: str, what: str) -> None:
     if words.ndim not in (1, 2) or words.shape[-1] != size:
         raise ValueError(
-            f"{name} must have shape (words, {size}) or ({size},), got {words.shape}: one row per "
-            f"word, and {size} is {what}"
+            f"{name} must have shape (words, {size}) or ({size},), got {words.shape}; there is one "
+            f"row per word, and {size} is {what}"
         )
 
 
 def _rounded(ratios: Floats) -> Floats:
     """Keep 16 of the 24 bits of each ratio, so that sums of some hundred of them are exact.
 
-    Over a symmetric channel all ratios are equal but for the sign, and min-sum adds and subtracts
-    them: what balances is then zero and not a rounding error, whatever the scale of the ratios.
+    Over a symmetric channel, all ratios are equal except for the sign, and min-sum adds and
+    subtracts them: a sum that should cancel is then exactly zero and not a rounding error.
     """
     with np.errstate(invalid="ignore"):  # frexp of ±∞ is ±∞
         mantissa, exponent = np.frexp(ratios)
@@ -333,11 +335,11 @@ def _rounded(ratios: Floats) -> Floats:
 def _settings(
     method: str, schedule: str, max_iter: int, scale: float | None, damping: float
 ) -> DecoderSettings:
-    """Settings for codes: a word is done when it meets every check; min-sum is scaled."""
+    """Settings for codes: a word is done when it satisfies every check; min-sum is scaled."""
     exact = METHODS.get(method) == "sum-product"
     if exact and scale is not None:
         raise ValueError(
-            f'scale is for method="max-sum"; with method={method!r} leave it out, got {scale}'
+            f'scale is only for method="max-sum", got {scale} with method={method!r}; leave it out'
         )
     if scale is None:
         scale = 1.0 if exact else DEFAULT_SCALE
@@ -361,7 +363,7 @@ class Echelon(NamedTuple):
 def eliminate(matrix: NDArray[np.uint8]) -> Echelon:
     """Reduce a 0/1 matrix (rows, columns) to echelon form, pivots as far right as possible.
 
-    A code whose message comes first in the word thus keeps it there.
+    If the message comes first in the words of a code, it thus stays there.
     """
     n_columns = matrix.shape[1]
     packed = np.packbits(matrix, axis=1, bitorder="little")  # a row is added eight bits at a time

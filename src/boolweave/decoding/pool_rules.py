@@ -1,4 +1,4 @@
-"""The classical rules of group testing: COMP, DD and SCOMP. They trust every outcome."""
+"""The classical rules of group testing: COMP, DD and SCOMP, which trust every outcome."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def comp(design: Design, outcomes: ArrayLike) -> NDArray[np.uint8]:
-    """Every item is positive that no negative pool contains.
+    """Declare every item positive that is in no negative pool (COMP).
 
     Parameters
     ----------
     design : (pools, items) array or sparse matrix of 0 and 1, or lists of items
     outcomes : (pools,) or (pools, columns) array of 0, 1 and NaN
-        NaN: the pool was not tested.
+        NaN means that the pool was not tested.
 
     Returns
     -------
@@ -39,7 +39,7 @@ def comp(design: Design, outcomes: ArrayLike) -> NDArray[np.uint8]:
 
 
 def definite_defectives(design: Design, outcomes: ArrayLike) -> NDArray[np.uint8]:
-    """DD: an item is positive if some positive pool has no other possible item (see `comp`).
+    """Declare an item positive if some positive pool has no other possible item (DD).
 
     Parameters
     ----------
@@ -61,7 +61,9 @@ def definite_defectives(design: Design, outcomes: ArrayLike) -> NDArray[np.uint8
 
 
 def scomp(design: Design, outcomes: ArrayLike) -> NDArray[np.uint8]:
-    """SCOMP: DD, then the item that explains most of the open positive pools, until none is open.
+    """Extend DD by the items that explain most unexplained positive pools (SCOMP).
+
+    Items are added one by one until all positive pools are explained.
 
     Parameters
     ----------
@@ -93,7 +95,7 @@ def scomp(design: Design, outcomes: ArrayLike) -> NDArray[np.uint8]:
 def _classify(
     design: Design, outcomes: ArrayLike
 ) -> tuple[scipy.sparse.csr_array, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
-    """The design, the outcomes, which items no negative pool has, and which are alone in a pool."""
+    """The design, the outcomes, items in no negative pool, and items alone in a positive pool."""
     counts = as_design(design).astype(np.int32)
     results = as_outcomes(outcomes, counts.shape[0])
     possible = counts.T @ (results == 0) == 0
@@ -102,5 +104,5 @@ def _classify(
 
 
 def _shaped(items: NDArray[np.bool_], outcomes: ArrayLike) -> NDArray[np.uint8]:
-    """As 0 and 1, (items,) where the outcomes had one dimension."""
+    """The items as 0 and 1, (items,) if the outcomes had one dimension."""
     return (items[:, 0] if np.ndim(outcomes) == 1 else items).astype(np.uint8)

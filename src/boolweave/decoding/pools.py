@@ -1,4 +1,4 @@
-"""Designs of pools: reading them in any form, and making them."""
+"""Designs of pools: conversion from any form, and construction."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def as_design(design: Design, n_items: int | None = None) -> scipy.sparse.csr_array:
-    """Read a design in any form as a sparse matrix (pools, items) of 0 and 1.
+    """Convert a design in any form to a sparse matrix (pools, items) of 0 and 1.
 
-    A list of lists is taken as pools, each a list of item numbers from 0, or as a 0/1 matrix; what
-    could be either is refused.
+    A list of lists is either a list of pools, each with item numbers counted from 0, or a 0/1
+    matrix; a list that could be either is refused.
     """
     if isinstance(design, list | tuple) and not _is_nested_matrix(design):
         return pools_to_matrix(design, n_items)
@@ -37,7 +37,7 @@ def as_design(design: Design, n_items: int | None = None) -> scipy.sparse.csr_ar
 
 
 def _is_nested_matrix(rows: Sequence[Sequence[int]]) -> bool:
-    """Whether a list of lists is a 0/1 matrix. Then a row repeats a number, which a pool cannot."""
+    """Whether a list of lists is a 0/1 matrix, whose rows repeat numbers, unlike pools."""
     try:
         lists = [list(row) for row in rows]
     except TypeError:
@@ -69,7 +69,7 @@ def pools_to_matrix(pools: Pools, n_items: int | None = None) -> scipy.sparse.cs
     pools : list of lists of int
         The items of each pool, counted from 0.
     n_items : int, optional
-        Number of items; left out, one more than the largest that occurs.
+        Number of items; by default, the largest item number plus 1.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def pools_to_matrix(pools: Pools, n_items: int | None = None) -> scipy.sparse.cs
         if items.ndim != 1 or items.dtype.kind not in "iu":
             raise ValueError(f"pool {number} must list item numbers, got {list(pool)[:3]}")
         if items.min() < 0 or (n_items is not None and items.max() >= n_items):
-            allowed = "0 on" if n_items is None else f"0 to {n_items - 1}"
+            allowed = "0 up" if n_items is None else f"0 to {n_items - 1}"
             wrong = items.min() if items.min() < 0 else items.max()
             raise ValueError(f"pool {number} lists item {wrong}; expected numbers from {allowed}")
         if len(np.unique(items)) < len(items):
@@ -136,21 +136,22 @@ def design_pools(
     density: float | None = None,
     random_state: int | np.random.Generator | None = None,
 ) -> scipy.sparse.csr_array:
-    """Draw a design: which items go into which pools.
+    """Draw a random design, which says which items go into which pools.
 
     Parameters
     ----------
     items, pools : int
     kind : {"constant", "random"}
-        "constant": every item goes into the same number of pools, and pools are as equal in size
-        as can be. "random": every item goes into every pool with the same probability.
+        With "constant", every item goes into the same number of pools, and the sizes of the pools
+        are as equal as possible. With "random", every item goes into every pool with the same
+        probability.
     prevalence : float, optional
-        Expected share of positive items. Sets the number of pools per item or the density so that a
-        pool is positive half of the time, where an outcome tells most.
+        Expected fraction of positive items. It sets the number of pools per item or the density so
+        that a pool is positive half of the time, because outcomes are then most informative.
     pools_per_item : int, optional
-        For kind="constant", in place of `prevalence`.
+        For kind="constant", instead of `prevalence`.
     density : float, optional
-        For kind="random", in place of `prevalence`.
+        For kind="random", instead of `prevalence`.
     random_state : int or Generator, optional
 
     Returns
@@ -173,9 +174,9 @@ def design_pools(
     value = given.pop(option)
     for other, unwanted in given.items():
         if unwanted is not None:
-            raise ValueError(f'{other} does not go with kind="{kind}"; give {option} or prevalence')
+            raise ValueError(f'{other} does not fit kind="{kind}"; pass {option} or prevalence')
     if (value is None) == (prevalence is None):
-        raise ValueError(f"give either prevalence or {option}")
+        raise ValueError(f"expected either prevalence or {option}; pass one of them")
     if prevalence is not None and not 0 < prevalence < 1:
         raise ValueError(f"prevalence must lie between 0 and 1, got {prevalence}")
     positives = 1.0 if prevalence is None else max(prevalence * items, 1.0)
@@ -204,11 +205,11 @@ def _constant_weight(
 ) -> NDArray[np.int64]:
     """`weight` different pools for every item, (items, weight), pools nearly equal in size.
 
-    All places are dealt out like a shuffled pack of cards; where an item got a pool twice, it swaps
-    that place with one drawn at random, until no such item is left.
+    All places are dealt out like a shuffled pack of cards; if an item gets a pool twice, it swaps
+    that place with a random one, until there is no such item.
     """
     pack = np.arange(items * weight) % pools
-    if 2 * weight > pools:  # swaps would take long: draw the pools that an item does not go into
+    if 2 * weight > pools:  # swaps would take long: draw the other pools instead
         keys = rng.random((items, pools))
         return np.sort(np.argsort(keys, axis=1)[:, :weight], axis=1)
     dealt = rng.permutation(pack).reshape(items, weight)

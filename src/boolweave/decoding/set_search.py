@@ -1,4 +1,4 @@
-"""The search for the most likely set of positive items: a climb by single changes and exchanges."""
+"""The search for the most likely set of positive items by single changes and exchanges."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Items less probable than this do not take part in the search.
 CANDIDATE = 1e-4
 
-# The search goes through the exchanges of items at most so often.
+# Maximum number of passes of the search over the exchanges of items.
 SEARCH_PASSES = 10
 
 # Gains of the log-posterior below this are rounding errors.
@@ -31,9 +31,10 @@ def most_likely_sets(
     evidence: NDArray[np.float64],
     probabilities: NDArray[np.float64],
 ) -> NDArray[np.uint8]:
-    """Search the set with the highest posterior in each column, (items, columns) uint8.
+    """Search for the set with the highest posterior in each column, (items, columns) uint8.
 
-    Two climbs, from the items above one half and from the empty set; the higher end is kept.
+    There are two climbs, from the items above one half and from the empty set; the better result is
+    kept.
     """
     pools_of_items = graph.transposed()
     odds = np.clip(prior, -HARD_BELIEF, HARD_BELIEF)
@@ -57,7 +58,7 @@ def most_likely_sets(
 
 
 class Posterior(NamedTuple):
-    """What the posterior of a set depends on: Σ odds of its items + Σ evidence of its pools."""
+    """The posterior of a set: Σ odds of its items + Σ evidence of its pools."""
 
     items: TannerGraph  # the items of each pool
     pools: TannerGraph  # the pools of each item
@@ -68,7 +69,7 @@ class Posterior(NamedTuple):
 
 @njit(nogil=True, cache=True)
 def _gain(item, posterior, chosen, count):
-    """What the log-posterior gains if an item goes into the set, or out of it."""
+    """The gain of the log-posterior if an item is added to the set, or removed from it."""
     pools = posterior.pools
     alone = np.float64(0)
     own = 1 if chosen[item] else 0
@@ -81,7 +82,7 @@ def _gain(item, posterior, chosen, count):
 
 @njit(nogil=True, cache=True)
 def _flip(item, posterior, chosen, count, gain):
-    """Put an item in or out; counts and gains of all that share a pool with it follow."""
+    """Add or remove an item; update the counts and the gains of items that share a pool."""
     items, pools = posterior.items, posterior.pools
     step = -1 if chosen[item] else 1
     chosen[item] = 1 - chosen[item]
@@ -98,7 +99,7 @@ def _flip(item, posterior, chosen, count, gain):
 
 @njit(nogil=True, cache=True)
 def improve_set(posterior, chosen, passes):
-    """Put items in or out, or exchange one for another, as long as the posterior rises.
+    """Add, remove or exchange items as long as the posterior rises.
 
     chosen (items,) uint8 is updated. Returns the log-posterior of the set, up to a constant.
     """
@@ -124,7 +125,7 @@ def improve_set(posterior, chosen, passes):
                 continue
             loss = -gain[out]
             _flip(out, posterior, chosen, count, gain)
-            # Only an item that shares a pool can gain more than it did before, which was nothing.
+            # Only items that share a pool can gain more than before, when no item had a gain.
             best, best_gain = np.uint64(out), loss + LEAST_GAIN
             for at in range(pools.indptr[out], pools.indptr[out + ONE]):
                 pool = np.uint64(pools.variables[at])
@@ -133,7 +134,7 @@ def improve_set(posterior, chosen, passes):
                     if other != out and not chosen[other] and gain[other] > best_gain:
                         best, best_gain = other, gain[other]
             _flip(best, posterior, chosen, count, gain)
-            improved = improved or best != out  # else it went back
+            improved = improved or best != out  # otherwise the same item returned
         if not improved:
             break
     total = 0.0

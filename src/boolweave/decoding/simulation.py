@@ -1,4 +1,4 @@
-"""What error to expect of a design, before any sample is pooled."""
+"""Simulation of the errors of a design, before any sample is pooled."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ RULES = {"COMP": comp, "DD": definite_defectives, "SCOMP": scomp}
 
 @dataclass(frozen=True)
 class ErrorSummary:
-    """How far reported sets were from the truth, over the trials of a simulation.
+    """Errors of the reported sets in the trials of a simulation.
 
     Attributes
     ----------
     exact : float
-        Share of trials in which the reported set was exactly right.
+        Fraction of trials in which the reported set was exactly right.
     missed, false : float
-        Mean number of positive items missed, and of negative items reported, in a trial.
+        Mean number of missed positive items, and of reported negative items, in a trial.
     exact_error, wrong_error : float
         Standard errors of `exact` and of missed + false.
     """
@@ -65,14 +65,14 @@ class ErrorSummary:
 
 @dataclass(frozen=True)
 class SimulationResult:
-    """What `simulate` found.
+    """The result of `simulate`.
 
     Attributes
     ----------
     errors : ErrorSummary
-        Of the items that `group_testing` reports.
+        Errors of the items that `group_testing` reports.
     baselines : dict of str to ErrorSummary
-        Of COMP, DD and SCOMP on the same outcomes.
+        Errors of COMP, DD and SCOMP on the same outcomes.
     calibration_error : float
         Expected calibration error of the probabilities.
     tests_per_item : float
@@ -102,14 +102,14 @@ def simulate(
     Parameters
     ----------
     design : (pools, items) array or sparse matrix of 0 and 1, or lists of items
-        For example from `design_pools`.
+        The design, for example from `design_pools`.
     prevalence : float or (items,) array
     sensitivity, specificity : float, (pools,) array or function of the pool sizes
         As for `group_testing`.
     trials : int
     random_state : int or Generator, optional
     n_jobs : int, optional
-        Threads over trials.
+        Number of threads, which share the trials.
 
     Returns
     -------

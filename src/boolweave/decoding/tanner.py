@@ -1,6 +1,6 @@
 """The sparse graph of a known Boolean factor, and message passing on it.
 
-`TannerGraph` is fixed: the non-zeros of the known matrix, checks × variables. `propagate` runs a
+`TannerGraph` is fixed: the non-zeros of the known matrix, checks × variables. `propagate` decodes a
 batch of words on it, each with its own priors and evidence, and returns `DecodedWords`.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Matrix: TypeAlias = ArrayLike | scipy.sparse.sparray | scipy.sparse.spmatrix
 
-# Each method has two names: that of inference and that of coding.
+# Each method has two names, one from inference and one from coding.
 METHODS = {
     "max-sum": "max-sum",
     "min-sum": "max-sum",
@@ -32,7 +32,7 @@ METHODS = {
     "product-sum": "sum-product",
 }
 
-# The words that are worked on at once take about this much memory: part of a shared cache.
+# The words that are decoded at once take about this much memory, a part of a shared cache.
 TILE_BYTES = 5 * 2**20
 MAX_WIDTH = 128
 
@@ -61,7 +61,7 @@ class TannerGraph(NamedTuple):
 
     @classmethod
     def from_matrix(cls, matrix: Matrix, name: str = "matrix") -> TannerGraph:
-        """From a 0/1 matrix (checks, variables), dense or `scipy.sparse`; `name` is for errors."""
+        """Make a graph from a 0/1 matrix (checks, variables); errors call the matrix `name`."""
         sparse = as_sparse_bits(matrix, name)
         return cls(
             sparse.shape[1], sparse.indptr.astype(np.uint64), sparse.indices.astype(np.uint32)
@@ -76,7 +76,7 @@ class TannerGraph(NamedTuple):
         )
 
     def transposed(self) -> TannerGraph:
-        """Variables and checks exchanged."""
+        """The graph with variables and checks exchanged."""
         return TannerGraph.from_matrix(self.to_sparse().T)
 
 
@@ -93,7 +93,7 @@ def as_sparse_bits(matrix: Matrix, name: str) -> scipy.sparse.csr_array:
     if wrong.any():
         raise ValueError(
             f"{name} must hold only 0 and 1, got {sparse.data[wrong][0]}; "
-            f"is an entry listed twice? A sparse matrix adds such entries up"
+            f"an entry may be listed twice, because a sparse matrix adds up such entries"
         )
     if 0 in sparse.shape:
         raise ValueError(f"{name} must have at least one row and one column, got {sparse.shape}")
@@ -109,9 +109,9 @@ def ones_at(rows: Integers, columns: Integers, shape: tuple[int, int]) -> scipy.
 
 
 def check_count(name: str, value: float) -> None:
-    """Refuse what is not a whole number from 1 on."""
+    """Refuse anything but a positive whole number."""
     if value != int(value) or value < 1:
-        raise ValueError(f"{name} must be a whole number from 1 on, got {value}")
+        raise ValueError(f"{name} must be a positive whole number, got {value}")
 
 
 def as_probabilities(
@@ -126,7 +126,7 @@ def as_probabilities(
         )
     if not ((p >= 0) & (p <= 1)).all():
         raise ValueError(
-            f"{name} must lie between 0 and 1 (a percentage is divided by 100), got {p.min()} to "
+            f"{name} must be between 0 and 1 (divide a percentage by 100), got {p.min()} to "
             f"{p.max()}"
         )
     return p
@@ -134,26 +134,27 @@ def as_probabilities(
 
 @dataclass(frozen=True)
 class DecoderSettings:
-    """How messages are passed; checked when made.
+    """Settings of message passing, which are checked when they are created.
 
     Parameters
     ----------
     product : {"or", "xor"}
-        What a check computes.
+        The function that a check computes.
     method : {"max-sum", "sum-product"}
-        Or by their names in coding: "min-sum", "product-sum".
+        The names in coding, "min-sum" and "product-sum", are also allowed.
     schedule : {"flooding", "serial"}
-        All checks at once from the beliefs of the last iteration, or one after the other, each from
-        the latest beliefs (also called layered).
+        Update all checks at once from the beliefs of the last iteration, or one after the other,
+        each from the latest beliefs (also called layered).
     damping : float in (0, 1]
-        Share of the new message that is taken; 1 takes all of it.
+        Weight of the new message in each update; 1 means no damping.
     scale : float in (0, 1]
-        Factor on the messages of max-sum.
+        Scaling factor of the max-sum messages.
     max_iter : int
     tol : float
-        A word is done when no log-odds move by more. Not used where `stop_on_checks` is.
+        Convergence tolerance: a word is done when no log-odds change by more than this. It is not
+        used if `stop_on_checks` is set.
     stop_on_checks : bool
-        A word is done when its decision meets every check.
+        Whether a word is done when its decision satisfies every check.
     """
 
     product: Product = "xor"
@@ -191,7 +192,7 @@ class DecodedWords(NamedTuple):
     log_odds : (words, variables) float32 array
         Log-odds of 1.
     bits : (words, variables) uint8 array
-        The decisions: 1 where the log-odds are positive; where they are zero, the prior decides.
+        The decisions: 1 where the log-odds are positive; if they are zero, the prior decides.
     converged : (words,) bool array
     n_iter : (words,) int array
     """
@@ -217,19 +218,20 @@ def propagate(
     prior : (words, variables) array
         Prior log-odds of 1; ±∞ is certain knowledge.
     evidence : (words, checks) or (1, checks) array
-        Log-likelihood ratio of each check, log p(seen | 1) − log p(seen | 0); one row serves all.
+        Log-likelihood ratio of each check, log p(seen | 1) − log p(seen | 0); a single row applies
+        to all words.
     settings : DecoderSettings
     n_jobs : int, optional
-        Threads; each takes a share of the words. The result does not depend on it.
+        Number of threads, which share the words. The result does not depend on it.
 
     Returns
     -------
     DecodedWords
     """
-    from boolweave.decoding import batches  # numba loads when it is needed
+    from boolweave.decoding import batches  # numba is loaded when it is needed
 
     by_sum = settings.method == "sum-product"
-    # In max-sum with OR, evidence is summed and subtracted again: HARD_EVIDENCE stays exact.
+    # In max-sum with OR, evidence is added and subtracted again; HARD_EVIDENCE stays exact.
     hard = HARD_BELIEF if settings.product == "xor" or by_sum else HARD_EVIDENCE
     prior = np.ascontiguousarray(np.clip(prior, -HARD_BELIEF, HARD_BELIEF), dtype=np.float32)
     evidence = np.ascontiguousarray(np.clip(evidence, -hard, hard), dtype=np.float32)
@@ -257,7 +259,7 @@ def propagate(
             prior[words], evidence if len(evidence) == 1 else evidence[words], share,
         )  # fmt: skip
 
-    # Two shares a thread, so that no thread waits long for another.
+    # There are two shares per thread, so that no thread waits long for another.
     n_threads = effective_jobs(n_jobs)
     n_shares = 1 if n_threads == 1 else 2 * n_threads
     cuts = np.linspace(0, n_words, n_shares + 1, dtype=int).tolist()
@@ -268,7 +270,7 @@ def propagate(
 
 
 def _width(graph: TannerGraph, n_words: int) -> int:
-    """How many words to work on at once: a power of two."""
+    """Number of words that are decoded at once: a power of two."""
     a_word = 4 * (graph.n_edges + 4 * graph.n_variables + graph.n_checks)
     most = int(np.clip(TILE_BYTES // max(a_word, 1), 1, MAX_WIDTH))
     return 1 << (min(most, max(n_words, 1)).bit_length() - 1)
