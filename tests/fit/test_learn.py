@@ -283,7 +283,7 @@ def test_the_answer_is_max_sums_where_sum_product_forgets(planted, monkeypatch):
 
     monkeypatch.setattr(learn._Fit, "_refine", forget)
     with_holes = planted.observations.hide(0.2, random_state=0)[0]
-    with pytest.warns(UninformativeWarning, match="the answer is max-sum's"):
+    with pytest.warns(UninformativeWarning, match="the answer is that of max-sum"):
         filled = BooleanMatrixFactorization(3, random_state=0).fit(with_holes)
     explained = BooleanMatrixFactorization(3, random_state=0).fit(planted.observations)
     for model in (filled, explained):

@@ -241,8 +241,8 @@ def test_a_seed_is_a_seed():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"ranks": []}, "ranks must be whole numbers from 1 up"),
-        ({"ranks": [0, 1]}, "ranks must be whole numbers from 1 up"),
+        ({"ranks": []}, "ranks must be one or more positive whole numbers"),
+        ({"ranks": [0, 1]}, "ranks must be one or more positive whole numbers"),
         ({"criterion": "bic"}, 'criterion must be "mdl" or "heldout"'),
         ({"method": "magic"}, "'method' parameter"),
     ],

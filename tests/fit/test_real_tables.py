@@ -117,7 +117,7 @@ def test_an_answer_that_stays_empty_says_so(monkeypatch, method):
         return empty(attempt(self, seeds))
 
     monkeypatch.setattr(learn._Fit, "_attempt", is_empty)
-    with pytest.warns(UninformativeWarning, match="say more than a constant matrix"):
+    with pytest.warns(UninformativeWarning, match="are better than a constant matrix"):
         BooleanMatrixFactorization(2, method=method, random_state=0).fit(planted.observations)
     assert len(seen) == len(learn.FLIPS)
     states = [generator.bit_generator.state["state"]["state"] for generator in seen]

@@ -1,8 +1,8 @@
-"""Factors one by one: each the tile that explains most of what those before it do not.
+"""Factors one by one: each is the tile that explains most of what the previous ones do not.
 
 A tile is a set of rows and a set of columns. It begins with the unexplained ones of one row, takes
-all rows that gain by it, then all columns that gain by these rows, and so on a few times. Many rows
-are tried, and the best tile is kept. It depends on the data alone: there is no random number in it.
+all rows that gain from it, then all columns that gain from these rows, and so on a few times. Many
+rows are tried, and the best tile is kept. The result depends only on the data, not on a seed.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ if TYPE_CHECKING:
     from boolweave.model.products import Product
     from boolweave.runtime.types import Floats
 
-# Tiles are looked for in rows with this many entries, spread evenly over a table with more.
+# Tiles are searched in rows with this many entries in total, spread evenly over a larger table.
 ENTRIES = 1 << 22
 
-# The number of rows that are tried as beginnings, and the rounds in which each grows.
+# The number of rows that are tried as beginnings, and the number of rounds in which each grows.
 SEEDS = 64
 ROUNDS = 4
 
-# The log-odds of what is in a tile stay within this: what follows must be free to disagree.
+# The log-odds of the members of a tile are limited to this, so that later steps can disagree.
 MOST_LOG_ODDS = 8.0
 
-# Gains are whole numbers, the stronger kind of entry this many: so their sums are exact in floats
-# of 32 bits, in whatever order they are taken.
+# Gains are whole numbers, at most this, so that their sums are exact in floats of 32 bits in
+# whatever order they are added.
 STEPS = 32
 
-# A table of gains has all its cells if so large a share of them is observed.
+# A table of gains is dense if at least this fraction of its cells is observed.
 DENSE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """The rows that tiles are looked for in."""
+    """The rows in which tiles are searched."""
 
-    rows: NDArray[np.intp]  # which they are
+    rows: NDArray[np.intp]  # positions of the rows
     seen: Observations  # their entries
     row_of: NDArray[np.int64]  # of each entry
 
     @classmethod
     def of(cls, observations: ObservedEntries) -> Sample:
-        """Take all rows, or as many of a large table, evenly spread, as have `ENTRIES` entries."""
+        """Take all rows, or evenly spread rows of a large table with `ENTRIES` entries."""
         n_rows = observations.shape[0]
         share = min(1.0, ENTRIES / max(1, observations.n_observed))
         rows = np.linspace(0, n_rows - 1, max(1, round(share * n_rows))).astype(np.intp)
@@ -74,13 +74,14 @@ def with_tiles(
     ----------
     sample : Sample
     row_log_odds, column_log_odds : (M, K) and (K, N) arrays
-        The factors there are.
+        The present factors.
     n : int
-        How many to add.
+        Number of factors to add.
     product : {"or", "xor"}
     least_share : float
-        A row gains by columns in which its unexplained entries are ones: by as much as if at least
-        this share of the ones of a factor were seen, even if the factors there are do worse.
+        A row gains from columns in which its unexplained entries are ones. The gain assumes that at
+        least this fraction of the ones of a factor is observed, even if the present factors have
+        less.
     """
     seen, at = sample.seen, sample.row_of
     here = row_log_odds[sample.rows]
@@ -104,8 +105,8 @@ def with_tiles(
 def _gains(
     values: NDArray[np.uint8], explained: NDArray[np.uint8], product: Product, least_share: float
 ) -> NDArray[np.float32]:
-    """Return what a tile gains by each entry, in nats."""
-    if product == "xor":  # a tile turns what is wrong into right, and the other way round
+    """Return the gain of a tile from each entry, in nats."""
+    if product == "xor":  # a tile corrects wrong entries, and makes right ones wrong
         wrong = values != explained
         flip = (np.count_nonzero(wrong) + 1) / (len(wrong) + 10)
         each = max(0.1, -float(log_odds(flip)))
@@ -125,7 +126,7 @@ def _gains(
 def _gains_table(
     sample: Sample, gains: NDArray[np.float32]
 ) -> tuple[csr_array | NDArray[np.float32], np.float32]:
-    """Make a table of the gains as whole numbers, dense or sparse; also how many make a nat."""
+    """Make a dense or sparse table of the gains as whole numbers; also return the unit per nat."""
     from scipy.sparse import csr_array
 
     seen = sample.seen
@@ -174,7 +175,7 @@ def _seeds(table: csr_array | NDArray[np.float32]) -> NDArray[np.intp]:
 
 
 def _cost(members: NDArray[np.float32], per_nat: np.float32) -> NDArray[np.float32]:
-    """Return what it costs to name a member of each set, (n, sets): log-odds of its density."""
+    """Return the cost of a member of each set, (n, sets): the log-odds of its density."""
     n = len(members)
     share = np.clip(members.sum(axis=0, dtype=np.float64) / n, 1 / (n + 1), 0.5)
     return (per_nat * np.log((1 - share) / share)).astype(np.float32)

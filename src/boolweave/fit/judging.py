@@ -1,4 +1,4 @@
-"""How good an answer is, compared with a constant matrix and with another answer, or in bits."""
+"""The quality of an answer, compared with a constant matrix or another answer, or in bits."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ if TYPE_CHECKING:
     from boolweave.data.observed import ObservedEntries
     from boolweave.engine.result import Result
 
-# A table with a smaller share of holes than this is to be explained rather than to be filled. Then
-# an answer of max-sum replaces one of sum-product that has this many times its wrong entries.
+# In a table with a smaller fraction of missing entries than this, the aim is to explain rather than
+# to predict. Then an answer of max-sum replaces one of sum-product that has this many times as many
+# wrong entries.
 FEW_HOLES = 0.05
 MORE_WRONG = 1.01
 
-# A log-posterior is rising if it rose by this share of itself in the last so many iterations.
+# A log-posterior is rising if it rose by this fraction of itself in this many last iterations.
 RISE = 0.02
 LAST = 10
 
 
 def wrong_entries(result: Result, observations: ObservedEntries) -> int:
-    """Count the observed entries that the product of the decoded factors has wrong."""
+    """Count the observed entries that the product of the decoded factors gets wrong."""
     counts = result.decoded_counts(observations)
     return int(counts.sum() - np.trace(counts))
 
 
 def wrong_as_constant(observations: ObservedEntries) -> int:
-    """Count the observed entries that the better of the two constant matrices has wrong."""
+    """Count the observed entries that the better of the two constant matrices gets wrong."""
     return min(observations.n_ones, observations.n_observed - observations.n_ones)
 
 
@@ -50,13 +51,13 @@ def is_rising(result: Result) -> bool:
 
 
 def has_few_holes(observations: ObservedEntries) -> bool:
-    """Whether so few entries are missing that the table is to be explained, not to be filled."""
+    """Whether so few entries are missing that the aim is to explain, not to predict."""
     n_cells = observations.shape[0] * observations.shape[1]
     return observations.n_observed > (1 - FEW_HOLES) * n_cells
 
 
 def is_informative(result: Result, start: Result, observations: ObservedEntries) -> bool:
-    """Whether it explains at least a tenth of what max-sum explains beyond a constant."""
+    """Whether a result explains at least a tenth of what max-sum explains beyond a constant."""
     if observations.n_observed == 0:
         return True
     right, right_before, constant = shares_explained(observations, result, start)
@@ -64,7 +65,7 @@ def is_informative(result: Result, start: Result, observations: ObservedEntries)
 
 
 def shares_explained(observations: ObservedEntries, *results: Result) -> list[float]:
-    """Return the share of the entries that each result explains; last, that of a constant."""
+    """Return the fraction of the entries that each result explains, and last that of a constant."""
     n = observations.n_observed
     shares = [int(np.trace(result.counts(observations))) / n for result in results]
     return [*shares, 1 - wrong_as_constant(observations) / n]
@@ -73,9 +74,10 @@ def shares_explained(observations: ObservedEntries, *results: Result) -> list[fl
 def description_length(result: Result) -> float:
     """Count the bits that describe the decoded factors and where the data differ from them.
 
-    As in MDL4BMF (Miettinen and Vreeken) with the typed XOR error matrix: each factor's column of X
-    and row of Y by its number of ones and which they are; the errors among the ones of the product,
-    and among its zeros, by their numbers and which they are. Only observed entries count.
+    This is MDL4BMF (Miettinen and Vreeken) with the typed XOR error matrix: each column of X and
+    row of Y is described by the number and the positions of its ones; the errors among the ones of
+    the product, and among its zeros, by their number and their positions. Only observed entries
+    count.
     """
     return length_in_bits(result.X, result.Y, result.decoded_counts(result.observations))
 

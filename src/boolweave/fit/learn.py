@@ -1,13 +1,13 @@
 """From several runs to one answer: starts, learned channel and priors, decimation, fall-back.
 
-Read from the top: `fit` keeps the books, `_Fit.run` tries again with less noise where nothing was
-found, `_attempt` runs the method of the settings, and that is
+Read from the top: `fit` sets up the run, `_Fit.run` tries again with less noise if nothing was
+found, and `_attempt` runs the method of the settings, which is
 
     max-sum       random starts, each run to the end; the best by log-posterior
-    sum-product   random starts, sum-product with what is to be learned
+    sum-product   random starts, sum-product with learning
     auto          `_auto`: many short starts of max-sum; trials of the best ones with sum-product
                   and expectation-maximisation; the best trial to the end; and max-sum to the end
-                  where that explains more of a table without holes
+                  if that explains more of a table with hardly any missing entries
 """
 
 from __future__ import annotations
@@ -52,26 +52,26 @@ if TYPE_CHECKING:
     from boolweave.data.observed import ObservedEntries
     from boolweave.runtime.progress import OnIteration
 
-# The shares of flips that learning of the noise begins with: the next one if no start finds
-# anything with the one before.
+# The flip probabilities with which learning of the noise begins; the next one is used if no start
+# finds anything with the previous one.
 FLIPS = (PAPER_FLIP, 0.02, 0.004)
 
-# "auto": the number of starts (fewer if some agree); the iterations of a start, how many more it
-# gets while its log-posterior rises, and the most it gets; the iterations of a trial.
+# "auto": the number of starts (fewer if some agree); the iterations of a start, the additional ones
+# while its log-posterior rises, and their maximum; the iterations of a trial.
 N_STARTS = 6
 SHORT = 40
 MORE = 20
 MOST = 120
 TRIAL = 50
 
-# Max-sum takes this many starts, the first ones, and the best one to the end where the table is to
-# be explained: so the answer is no worse than that of max-sum with these starts.
+# If the aim is to explain the table, max-sum finishes this many of the first starts and the best
+# one, so that the answer is no worse than that of max-sum with these starts.
 N_FINISHED = 3
 
-# A factor comes back in another start if the tiles overlap by this Jaccard similarity.
+# A factor is found again in another start if the tiles have at least this Jaccard similarity.
 SAME_FACTOR = 0.5
 
-# What the frames of a checkpoint consist of.
+# The types in the frames of a checkpoint.
 FRAME_TYPES = (
     Attempts, Starts, Learning, Decimation, Candidate, Result, Model, Channel,
     Run, State, Beliefs, Field, *MESSAGE_TYPES,
@@ -79,7 +79,7 @@ FRAME_TYPES = (
 
 
 class UninformativeWarning(UserWarning):
-    """The answer says little: sum-product forgot what max-sum had found, or nothing was found."""
+    """The answer is uninformative: sum-product lost what max-sum found, or nothing was found."""
 
 
 def fit(
@@ -98,16 +98,16 @@ def fit(
     observations : ObservedEntries
     settings : Settings
     random : numpy Generator
-        Seeds the starts.
+        Generator that seeds the starts.
     on_iteration : callable, optional
-        Called with the iteration, residual and log-posterior of every iteration.
+        It is called with the iteration, residual and log-posterior of every iteration.
     recorder : Recorder, optional
-        Keeps what the fit needs to go on after a crash; one that has it goes on.
+        It saves the state of the fit; if it has a saved state, the fit continues from there.
     first : Result, optional
-        Factors, as many as there are to be, that one more start begins with; there need not be
-        any random start then.
+        Factors of the same number with which an additional start begins; random starts are then
+        optional.
     machine : Machine, optional
-        Where it runs; left out, in the threads of this process.
+        Where the fit runs; by default, in the threads of this process.
 
     Returns
     -------
@@ -122,11 +122,11 @@ def fit(
         try:
             return this.run(random)
         finally:
-            this.recorder.checks.clear()  # they hold on to the problem, and so to its messages
+            this.recorder.checks.clear()  # they refer to the problem, and so to its messages
 
 
 def most_iterations(settings: Settings) -> int:
-    """The most iterations of a fit, roughly: those of its starts, and of the one that is finished.
+    """The approximate maximum number of iterations of a fit: of its starts, and of the last run.
 
     Examples
     --------
@@ -143,7 +143,7 @@ def most_iterations(settings: Settings) -> int:
 def check_memory(
     observations: ObservedEntries, settings: Settings, machine: Machine | None = None
 ) -> None:
-    """Raise MemoryError if a fit would take more than there is."""
+    """Raise MemoryError if a fit would need more memory than there is."""
     this = _Fit(observations, settings, None, Recorder(), None, machine or ThisMachine())
     this.room(effective_jobs(settings.n_jobs))
 
@@ -172,7 +172,7 @@ class _Fit(Steps):
             return self._with_warning(attempts.best)
 
     def _register_frames(self) -> None:
-        """Tell the recorder what the frames of a checkpoint have to be."""
+        """Register the checks of the frames of a checkpoint with the recorder."""
         self.recorder.register(*FRAME_TYPES)
         most = max(self.settings.max_iter, FIRST_UPDATE, UPDATE_EVERY)
         for name, kind in (
@@ -182,7 +182,7 @@ class _Fit(Steps):
             self.recorder.checks[name] = frame_of(kind, self, most)
 
     def _begin_with(self, flip: float) -> None:
-        """Begin learning with this share of flips, if the noise is to be learned."""
+        """Begin learning with this flip probability, if the noise is learned."""
         if flip != self.settings.first_flip:
             self.settings = replace(self.settings, first_flip=flip)
             self.__dict__.pop("first_problem", None)
@@ -193,9 +193,9 @@ class _Fit(Steps):
     def _with_warning(self, result: Result) -> Result:
         constant = judging.wrong_as_constant(self.observations)
         warnings.warn(
-            f"no start found factors that say more than a constant matrix: they have "
+            f"no start found factors that are better than a constant matrix: they have "
             f"{self._wrong(result)} wrong entries, a constant {constant}. Try fewer factors, more "
-            "starts (n_init), or give the noise if you know it.",
+            "starts (n_init), or set the noise if you know it.",
             UninformativeWarning,
             stacklevel=2,
         )
@@ -204,7 +204,7 @@ class _Fit(Steps):
     def _attempt(self, seeds: list[np.random.Generator]) -> Result:
         """Run the method of the settings once; after Ctrl-C, return the best answer so far.
 
-        A run that is interrupted returns what it has. The steps below keep that, if it is the best,
+        An interrupted run returns its result so far. The steps below keep that, if it is the best,
         and raise KeyboardInterrupt, as Ctrl-C between two runs does.
         """
         with self.recorder.frame("starts", Starts) as at:
@@ -218,9 +218,9 @@ class _Fit(Steps):
                 return with_stability(at.best.as_interrupted(), at.ends)
 
     def _candidate(self, at: Starts, begin: Callable[[], Candidate]) -> Candidate:
-        """Return the candidate under way: a new one, or that of a checkpoint on the way back.
+        """Return the current candidate: a new one, or that of a checkpoint when resuming.
 
-        Who calls it should keep no other name for it, so that its messages can be let go.
+        Callers should keep no other reference to it, so that its messages can be freed.
         """
         if not self.recorder.resuming:
             at.current = begin()
@@ -319,17 +319,17 @@ class _Fit(Steps):
                 at.best = at.best or refined.result
                 raise KeyboardInterrupt
             at.finalists = best_first([*at.finalists, refined])
-            at.current = None  # it has the messages of `refined`, which may be let go
+            at.current = None  # it has the messages of `refined`, which may be freed
             at.n_tried += 1
             forget_messages(at.finalists, all_but=at.finalists[:1])
             if judging.is_informative(at.finalists[0].result, best_start, self.observations):
                 at.best = at.finalists[0].result
 
     def _trials(self, finalists: list[Candidate]) -> list[tuple[Candidate, bool]]:
-        """List the starts that go on, each without learned priors; the best also with its own.
+        """List the starts to continue, each without learned priors; the best also with its own.
 
-        Where the noise is strong the priors of a short start mislead. In a real table, which is no
-        product of factors that are half ones, sum-product without them forgets what max-sum found.
+        If the noise is strong, the priors of a short start are misleading. In a real table, whose
+        factors do not consist of half ones, sum-product without them loses what max-sum found.
         """
         learns = self.settings.learns("row_prior") or self.settings.learns("column_prior")
         trials = [(start, False) for start in finalists]
@@ -340,7 +340,7 @@ class _Fit(Steps):
     def _next_trial(
         self, n: int, finalists: list[Candidate], trials: list[tuple[Candidate, bool]]
     ) -> Candidate:
-        """Begin a trial where learning begins: with the channel of the decoded factors, or all."""
+        """Begin a trial with the channel of the decoded factors, or with their priors, too."""
         if n == len(trials):
             return self._to_sum_product(self._given_start())
         start, with_priors = trials[n]
@@ -352,11 +352,11 @@ class _Fit(Steps):
         return trial
 
     def _explained(self, at: Starts, seeds: list[np.random.Generator]) -> Result | None:
-        """Run the best start and the first ones by max-sum to the end, if the table is whole.
+        """Run the best start and the first ones by max-sum to the end, if few entries are missing.
 
-        Marginals explain rare ones away as noise. That is right for what is not seen, but a table
-        that is there as a whole is to be explained: by the factors with the fewest wrong entries.
-        None if max-sum has not fewer of them.
+        Marginals explain rare ones away as noise. That is right for predictions, but a complete
+        table should be explained by the factors with the fewest wrong entries. The result is None
+        if max-sum does not have fewer of them.
         """
         answer = at.sum_product
         assert answer is not None
@@ -393,9 +393,9 @@ class _Fit(Steps):
             return result
         right, right_before, constant = judging.shares_explained(self.observations, result, start)
         warnings.warn(
-            f"sum-product turned uninformative (it explains {right:.1%} of the entries, a constant "
-            f"{constant:.1%}, max-sum {right_before:.1%}); the answer is max-sum's. The noise may "
-            "be too strong for this many factors: try fewer, or give noise and priors.",
+            f"sum-product became uninformative (it explains {right:.1%} of the entries, a constant "
+            f"{constant:.1%}, max-sum {right_before:.1%}), so the answer is that of max-sum. The "
+            "noise may be too strong for this many factors: try fewer, or set noise and priors.",
             UninformativeWarning,
             stacklevel=2,
         )
@@ -403,11 +403,11 @@ class _Fit(Steps):
 
 
 def with_stability(result: Result, ends: list[Result]) -> Result:
-    """Say of each factor in which share of the starts it came back (Jaccard of tiles ≥ ½)."""
+    """Add the fraction of the starts that found each factor again (Jaccard of tiles ≥ ½)."""
     X, Y = result.X, result.Y
     found = np.zeros(X.shape[1])
     for end in ends:
         match = match_factors(X, Y, end.X, end.Y)
         found += (match.permutation >= 0) & (match.similarities >= SAME_FACTOR)
-    found[~(X.any(axis=0) & Y.any(axis=1))] = 0  # an empty factor is none
+    found[~(X.any(axis=0) & Y.any(axis=1))] = 0  # an empty factor does not count
     return replace(result, stability=found / max(1, len(ends)))

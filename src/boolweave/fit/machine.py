@@ -1,4 +1,4 @@
-"""Where a fit runs: which back end keeps its messages, and in what memory."""
+"""Where a fit runs: which back end holds its messages, and in which memory."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from boolweave.runtime.storage import Memory
 
 
-# What checkpoints hold of messages.
+# The types of messages in checkpoints.
 MESSAGE_TYPES = (FloatMessages, IntegerMessages, Sums, Variables, SparseMessages, Listed)
 
 
 class Machine(Protocol):
-    """Chooses the back end of a fit; the one place that knows which there are."""
+    """The choice of the back end of a fit; the only place that knows all back ends."""
 
     def room(self, observations: ObservedEntries, n_components: int, **how: Any) -> Memory:
-        """Where messages may be kept, as `memory.store_for`; MemoryError if there is no room."""
+        """Where messages are kept, as in `memory.store_for`; MemoryError if there is no room."""
         ...
 
     def backend(
@@ -40,7 +40,7 @@ class ThisMachine:
     """The threads of this process."""
 
     def room(self, observations: ObservedEntries, n_components: int, **how: Any) -> Memory:
-        """Memory, or files where `max_memory` is less than is needed."""
+        """Memory, or files if `max_memory` is less than is needed."""
         return memory.store_for(observations, n_components, **how)
 
     def backend(

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from boolweave.engine.result import Result
     from boolweave.fit.settings import Settings
 
-# What a learned channel may be: never certain (that could not be unlearned), never useless.
+# Limits of a learned channel: never certain (that could not be unlearned), never useless.
 LEAST_FLIP = 1e-6
 LEAST_GAP = 0.02
 
-# Densities stay off 0 and 1, which would be certainty, never to be unlearned.
+# Densities stay away from 0 and 1, which would be certain and could not be unlearned.
 LEAST_DENSITY = 1e-3
 
 
@@ -66,8 +66,8 @@ def model_from_bits(settings: Settings, observations: ObservedEntries, result: R
 def channel_from_counts(counts: Sequence[Sequence[float]] | NDArray[np.int64]) -> Channel:
     """Estimate the channel from (expected) counts, indexed by the seen and then the true value.
 
-    Ten entries with the paper's share of flips are added for either true value: little data cannot
-    teach much.
+    Ten entries with the flip probability of the paper are added for either true value, so that
+    small data do not change it much.
     """
     (zero_and_zero, zero_and_one), (one_and_zero, one_and_one) = counts
     one_given_one = (one_and_one + 9) / (one_and_one + zero_and_one + 10)
@@ -92,7 +92,7 @@ def density(probabilities: NDArray[np.floating]) -> NDArray[np.float64]:
     Returns
     -------
     (1, 1), (1, K) or (M, 1) array
-        One density in all, per factor, or per row. More numbers are taken only where they raise the
+        One density in total, per factor, or per row. More numbers are used only if they raise the
         expected log-probability of the entries by more than ½ log(entries per number) each.
     """
     n_rows, n_factors = probabilities.shape
@@ -100,7 +100,7 @@ def density(probabilities: NDArray[np.floating]) -> NDArray[np.float64]:
         return np.full((1, 1), 0.5)
     choices = []
     for axis, entries in ((None, n_rows * n_factors), (0, n_rows), (1, n_factors)):
-        # One success and one failure beforehand keep small samples from being certain.
+        # One additional success and failure prevent certainty in small samples.
         sums = probabilities.sum(axis=axis, keepdims=True, dtype=np.float64)
         p = np.clip((sums + 1) / (entries + 2), LEAST_DENSITY, 1 - LEAST_DENSITY)
         gain = float(np.sum(sums * np.log(p) + (entries - sums) * np.log1p(-p)))

@@ -1,7 +1,7 @@
-"""How much memory a fit will take, known before it starts.
+"""Estimate of the memory that a fit will need, made before it starts.
 
-Messages are nearly all of it: two for every observed entry and factor, a byte each in max-sum and
-two bytes in sum-product (four as floats), and a fit keeps those of a few starts at a time.
+Most of it is for messages: two for every observed entry and factor, with one byte each in max-sum
+and two bytes in sum-product (four as floats), and a fit keeps those of a few starts at a time.
 """
 
 from __future__ import annotations
@@ -26,44 +26,47 @@ if TYPE_CHECKING:
 Messages = Literal["uint8", "float32"]
 Method = Literal["auto", "max-sum", "sum-product"]
 
-# Bytes of the two messages of an entry and factor: max-sum, sum-product, and max-sum while it is
-# made (random floats are drawn in 64 bits).
+# Number of bytes of the two messages of an entry and factor: in max-sum, in sum-product, and in
+# max-sum while they are created (random floats are drawn in 64 bits).
 _MAX_SUM = {"uint8": 2, "float32": 8}
 _SUM_PRODUCT = {"uint8": 4, "float32": 8}
 _START = {"uint8": 2, "float32": 16}
 
-# Bytes of an observed entry, beside its messages: columns and evidence as floats, those of the last
-# model too. Where messages become those of sum-product and are added up, so many more, of a block.
+# Number of bytes of an observed entry in addition to its messages: columns and evidence as floats,
+# including those of the last model. While messages are converted to sum-product and added up, this
+# many more for the entries of a block.
 _EVIDENCE = {"uint8": 0, "float32": 16}
 _BLOCK = 40
 
-# Bytes of one entry of X or Y: beliefs, sums, quantised beliefs, bits; as floats also priors and
-# old beliefs. More where priors are learned; what a finished start keeps, and a finalist.
+# Number of bytes of one entry of X or Y: beliefs, sums, quantised beliefs, bits; with floats also
+# priors and old beliefs; more if priors are learned; what a finished start keeps, and a finalist.
 _VARIABLE = {"uint8": 16, "float32": 48}
 _LEARNED = {"uint8": 14, "float32": 56}
 _OF_START = 4
 _OF_FINALIST = 8
 
-# Where zeros are treated all at once: bytes of one entry of X or Y for what they send, and of a
-# covered zero and factor.
+# If all zeros are treated at once: number of bytes of one entry of X or Y for their messages, and
+# of a covered zero and factor.
 _OF_ZEROS = 28
 _LISTED = 24
 
-# Where XOR begins: bytes of one entry of Y, and of one column, for patterns and their sums.
+# At the start with XOR: number of bytes of one entry of Y, and of one column, for patterns and
+# their sums.
 _PATTERN = 24
 _SUMS = 100
 
-# Where messages are in files: bytes of memory for each entry and factor of a block. Eight threads
-# have a block and the next one in memory, at four bytes.
+# If messages are in files: number of bytes of memory for each entry and factor of a block. Eight
+# threads have a block and the next one in memory, with four bytes each.
 LEAST_ROOM = 64
 
-# Entries in a block, where messages are in files, at the least: fewer take too many of them.
+# Minimum number of entries in a block if messages are in files; with fewer, there would be too many
+# blocks.
 SMALLEST_BLOCK = 4096
 
 
 @dataclass(frozen=True)
 class FitSize:
-    """The size of a fit, and the memory that it takes beside its input.
+    """The size of a fit, and the memory that it needs in addition to its input.
 
     Parameters
     ----------
@@ -80,7 +83,7 @@ class FitSize:
     n_init, n_jobs : int
         Number of starts and of threads.
     finish : bool
-        Whether the last iterations of max-sum may be with floats.
+        Whether the last iterations of max-sum may use floats.
     collective : bool
         Whether all zeros of a row are treated at once; then `n_entries` are the ones.
     """
@@ -99,7 +102,7 @@ class FitSize:
 
     @property
     def n_bytes(self) -> int:
-        """The bytes that the fit takes at most."""
+        """The maximum number of bytes that the fit needs."""
         (rows, columns), K, messages = self.shape, self.n_components, self.messages
         held = self._n_held if messages == "uint8" else self.n_entries
         codes = held if held > self.n_entries else 0
@@ -128,13 +131,13 @@ class FitSize:
 
     @property
     def _n_held(self) -> int:
-        """The entries with messages: in dense blocks, cells that are not observed have some."""
+        """The number of entries with messages, including missing cells in dense blocks."""
         n_cells = self.shape[0] * self.shape[1]
         return n_cells if DENSE * n_cells <= self.n_entries else self.n_entries
 
     @property
     def _per_entry(self) -> int:
-        """The bytes of one observed entry at the worst moment of a fit."""
+        """The number of bytes of one observed entry at the peak of a fit."""
         K, n_init, messages = self.n_components, self.n_init, self.messages
         first, then = _MAX_SUM[messages], _SUM_PRODUCT[messages]
         start, evidence = _START[messages], _EVIDENCE[messages]
@@ -144,12 +147,12 @@ class FitSize:
             return evidence + K * max(start, first + then)
         kept = min(N_FINALISTS, n_init)
         starting = K * ((min(n_init, kept + 1) - 1) * first + start)
-        # The first finalist has no rival yet; the second has the first one, refined, beside it.
+        # The first finalist is alone in memory; the second one is there together with the first.
         waiting = max(kept * first, (kept - 1) * first + then if kept > 1 else 0)
         return evidence + max(starting, K * (waiting + then))
 
     def n_blocks(self, max_memory: int) -> int:
-        """Return the number of blocks that the rows must be cut into for messages in files.
+        """Return the number of blocks into which the rows are divided for messages in files.
 
         Raises MemoryError if what cannot be in files takes more than `max_memory`.
         """
@@ -160,7 +163,7 @@ class FitSize:
             raise MemoryError(
                 f"{rows} rows × {columns} columns and {K} factors need "
                 f"{in_words(rest + least)} of memory for the factors and a block of messages, more "
-                f"than max_memory={in_words(max_memory)}: raise it, or take fewer factors"
+                f"than max_memory={in_words(max_memory)}; raise it, or use fewer factors"
             )
         return -(-self._n_held * LEAST_ROOM * K // (max_memory - rest))
 
@@ -197,7 +200,7 @@ def store_for(
         if floats:
             raise MemoryError(
                 f"{problem}, more than max_memory={in_words(max_memory)}; messages can be kept in "
-                "files only if they are integers, but here they are floats"
+                'files only if they are integers (messages="uint8"), but here they are floats'
             )
         n_blocks = size.n_blocks(max_memory)
         in_files = total - replace(size, n_entries=0).n_bytes
@@ -220,24 +223,24 @@ def store_for(
 def check_answer(
     shape: tuple[int, int], itemsize: int, what: str, remedy: str, max_memory: int | None = None
 ) -> None:
-    """Raise MemoryError if an array of this shape is more than is free, or than `max_memory`.
+    """Raise MemoryError if an array of this shape exceeds the free memory or `max_memory`.
 
-    It is computed in parts, which take little beside the answer itself.
+    It is computed in parts, which take little memory compared with the answer itself.
     """
     n_bytes = shape[0] * shape[1] * itemsize
     problem = f"{what} of {shape[0]} rows × {shape[1]} columns takes {in_words(n_bytes)} of memory"
     if max_memory is not None and n_bytes > max_memory:
-        raise MemoryError(f"{problem}, more than max_memory={in_words(max_memory)}: {remedy}")
+        raise MemoryError(f"{problem}, more than max_memory={in_words(max_memory)}; {remedy}")
     free = free_memory()
     if free is not None and n_bytes > free:
-        raise MemoryError(f"{problem}, but {in_words(free)} are free: {remedy}")
+        raise MemoryError(f"{problem}, but {in_words(free)} are free; {remedy}")
 
 
 # ---------------------------------------------------------------- in words
 
 
 def in_bytes(size: int | float | str) -> int:
-    """Read a number of bytes: a number, or a text such as "2GiB", "500 MB" or "1.5e9".
+    """Parse a number of bytes: a number, or a text such as "2GiB", "500 MB" or "1.5e9".
 
     Examples
     --------
@@ -252,7 +255,7 @@ def in_bytes(size: int | float | str) -> int:
         n_bytes = 0.0 if factor is None else float(found[1]) * factor
     if not 1 <= n_bytes < 2**62:
         raise ValueError(
-            f'max_memory must be a number of bytes, or one with a unit such as "2GiB" or "500MB", '
+            f'max_memory must be a number of bytes, or have a unit, such as "2GiB" or "500MB", '
             f"got {size!r}"
         )
     return int(n_bytes)
@@ -266,19 +269,19 @@ _UNITS = {"": 1, "b": 1} | {
 }
 
 
-# Max-sum ends with floats in the place of integers. A byte for a message finds the way, but where a
-# table is nearly the product of its factors much hangs on messages that are smaller than its
-# smallest step; some iterations with floats from there find better factors than floats, or
-# integers, all the way. Floats take ten times as long and four times the memory: so they have this
-# share of the iterations, up to so many bytes, and for all starts rather than the best one up to
-# so many.
+# Max-sum ends with floats instead of integers. One byte per message suffices at first, but if a
+# table is nearly the product of its factors, much depends on messages that are smaller than one
+# step of a byte; some last iterations with floats find better factors than floats alone, or
+# integers alone. Floats take ten times as long and four times the memory. Therefore they are used
+# for this fraction of the iterations, up to this many bytes, and for all starts rather than only
+# the best one up to this many.
 FLOAT_SHARE = 0.3
 MOST_FLOAT_BYTES = 300_000_000
 FEW_FLOAT_BYTES = 80_000_000
 
 
 def last_floats_fit(n_entries: int, n_components: int) -> bool:
-    """Whether there are few enough messages; what else a fit is told does not count."""
+    """Whether there are few enough messages for floats, regardless of other settings."""
     return _bytes_of_floats(n_entries, n_components) <= MOST_FLOAT_BYTES
 
 
@@ -288,16 +291,16 @@ def last_floats_are_few(n_entries: int, n_components: int) -> bool:
 
 
 def n_float_iterations(max_iter: int) -> int:
-    """How many of the iterations are with floats."""
+    """Number of iterations that use floats."""
     return int(FLOAT_SHARE * max_iter)
 
 
 def _bytes_of_last_floats(n_entries: int, n_components: int) -> int:
-    """What the last iterations take beyond integer messages; 0 if there are none."""
+    """Memory of the last iterations in addition to integer messages; 0 if there are none."""
     fits = last_floats_fit(n_entries, n_components)
     return _bytes_of_floats(n_entries, n_components) if fits else 0
 
 
 def _bytes_of_floats(n_entries: int, n_components: int) -> int:
-    """Bytes of floats, evidence and columns."""
+    """Number of bytes of floats, evidence and columns."""
     return n_entries * (8 * n_components + 64)

@@ -1,4 +1,4 @@
-"""How many factors: by description length, or by entries held out."""
+"""Choice of the number of factors by description length or by held-out entries."""
 
 from __future__ import annotations
 
@@ -36,30 +36,30 @@ if TYPE_CHECKING:
 
 Criterion = Literal["mdl", "heldout"]
 
-# The search goes up from rank 1 and ends when it is this many ranks, at least two of them tried,
-# beyond the best one. With more messages than this it takes longer steps: by an eighth.
+# The search goes up from rank 1 and ends when it is this many ranks beyond the best one and has
+# tried at least two of them. With more messages than this, it takes larger steps, by an eighth.
 RANKS_BEYOND = 5
 MANY_MESSAGES = 1 << 24
 STEP = 8
 
-# Every rank begins with the factors of the one below and a new one: iterations of max-sum (three
-# times as many where nothing is learned), then of sum-product.
+# Every rank begins with the factors of the one below and a new one: number of iterations of max-sum
+# (three times as many if nothing is learned), then of sum-product.
 MAX_SUM_ITERATIONS = 6
 SUM_PRODUCT_ITERATIONS = 30
 
-# It begins from random messages, too, with this many starts and iterations, if that was the better
-# beginning not more than so many ranks ago, or if the other one brought nothing; with many messages
-# only up to this rank.
+# It also begins from random messages, with this many starts and iterations, if that was better at
+# most this many ranks ago, or if the other beginning gained nothing; with many messages, only up to
+# this rank.
 QUICK_STARTS = 2
 QUICK_ITERATIONS = 90
 RECENT = 4
 FEW = 8
 
-# A rank begins with tiles alone where these explain more than the fits do; such tiles have at least
-# this share of ones.
+# A rank begins only with tiles if these explain more than the fits; such tiles have at least this
+# fraction of ones.
 SHARE_OF_ONES = 0.97
 
-# The most characters of the bars that a table of ranks draws.
+# Maximum number of characters of the bars in a table of ranks.
 BAR = 30
 
 # The number of parts of the entries that are held out in turn.
@@ -68,28 +68,28 @@ N_FOLDS = 4
 
 @dataclass(frozen=True, eq=False)
 class RankSelection:
-    """The criterion at every rank tried, and the rank it chooses.
+    """The criterion for every rank tried, and the best rank.
 
     Attributes
     ----------
     ranks : (R,) array of int
     scores : (R,) array
-        Description length in bits ("mdl"), or mean log-loss of held-out entries ("heldout"); the
-        smaller the better.
+        Description length in bits ("mdl"), or mean log-loss of held-out entries ("heldout"); lower
+        is better.
     errors : (R,) array
         Standard error of each score; 0 for "mdl".
     best : int
-        The rank with the smallest score; by held-out entries, the smallest rank that is worse by no
-        more than one standard error of the difference.
+        The rank with the lowest score; with "heldout", the lowest rank that is worse by no more
+        than one standard error of the difference.
     criterion : {"mdl", "heldout"}
     interrupted : bool
-        Whether Ctrl-C ended the search, so that it chose among the ranks tried until then.
+        Whether Ctrl-C ended the search, so that it chose among the ranks tried before that.
     costs : (R,) array or None
-        With objective="errors": the least cost that was found at each rank, which is what `error_`
-        says of a fit. It does not rise with the rank.
+        With objective="errors": the lowest cost that was found at each rank, as in `error_` of a
+        fit. It does not rise with the rank.
     missed, false_ones : (R,) arrays of int, or None
-        With objective="errors": the ones that the factors with this cost miss, and the zeros that
-        they cover.
+        With objective="errors": the number of ones that the factors with this cost miss, and of
+        zeros that they cover.
     """
 
     ranks: NDArray[np.int64]
@@ -103,9 +103,9 @@ class RankSelection:
     false_ones: NDArray[np.int64] | None = None
 
     def table(self) -> list[dict[str, int | float | bool]]:
-        """One dictionary a rank: rank, score, error, and whether it is the best.
+        """One dictionary per rank: rank, score, error, and whether it is the best.
 
-        With objective="errors" also cost, missed and false_ones.
+        With objective="errors", there are also cost, missed and false_ones.
         """
         lines: list[dict[str, int | float | bool]] = [
             {"rank": int(k), "score": float(s), "error": float(e), "best": bool(k == self.best)}
@@ -122,7 +122,7 @@ class RankSelection:
         unit = "bits" if self.criterion == "mdl" else "log-loss"
         lines = [f"{'rank':>5} {unit:>14}"]
         if self.costs is not None:
-            lines[0] += f" {'missed':>10} {'false ones':>10} {'cost':>10}  (less is better)"
+            lines[0] += f" {'missed':>10} {'false ones':>10} {'cost':>10}  (lower is better)"
         for row in self.table():
             line = f"{row['rank']:>5} {row['score']:>14.7g}"
             if self.costs is not None:
@@ -132,9 +132,9 @@ class RankSelection:
         return "\n".join(lines)
 
     def plot(self, path: str | Path | None = None) -> Figure:
-        """Draw the criterion against the rank (needs matplotlib); save it where `path` says.
+        """Draw the criterion against the rank (needs matplotlib), and save it to `path`, if given.
 
-        With objective="errors" a second curve below shows the cost.
+        With objective="errors", a second curve below shows the cost.
         """
         from boolweave.plot import plot_scores
 
@@ -160,11 +160,11 @@ def search(
     recorder: Recorder | None = None,
     machine: Machine | None = None,
 ) -> tuple[RankSelection, Result | None]:
-    """Fit every rank and choose one; also return its fit where the criterion made one ("mdl").
+    """Fit every rank and choose one; also return its fit if the criterion made one ("mdl").
 
-    Without `ranks`, the search goes up from 1 until nothing is gained any more. With "mdl" the
-    ranks that are tried and what they find then depend on the data alone; `random` is for the last
-    fit, of the best rank. Ctrl-C ends the search with what was tried.
+    Without `ranks`, the search goes up from 1 until nothing is gained any more. With "mdl", the
+    ranks that are tried and their results then depend only on the data; `random` is for the last
+    fit, that of the best rank. Ctrl-C ends the search with the ranks tried so far.
     """
     recorder = recorder or Recorder()
     recorder.register(SearchState, Result, Model, Channel)
@@ -191,15 +191,15 @@ def search(
 
 @dataclass(eq=False)
 class SearchState:
-    """What a search has found so far: all that it needs to go on."""
+    """The state of a search: everything that it needs to continue."""
 
     ranks: list[int] = field(default_factory=list)
     scores: list[NDArray[np.float64]] = field(default_factory=list)  # one for each part
-    last: Result | None = None  # the best at the last rank, or below if that brought nothing
+    last: Result | None = None  # the best at the last rank, or below if that gained nothing
     best: Result | None = None  # the best of all
     tiles: Result | None = None  # factors that are tiles
     last_random: int = 0  # the last rank at which a random start was best
-    # The rank under way: what it begins with, its fits and their scores.
+    # The current rank: what it begins with, its fits and their scores.
     first: Result | None = None
     fits: list[Result] = field(default_factory=list)
     bits: list[float] = field(default_factory=list)
@@ -298,14 +298,14 @@ class _Search:
         if top < most and (top - best < RANKS_BEYOND or len(above) < 2):
             step = max(1, top // STEP) if self._are_many(top) else 1
             return min(most, top + step)
-        # What long steps left out beside the best one.
+        # Ranks next to the best one that long steps left out.
         for low, high in ((max(below, default=0), best), (best, min(above, default=best))):
             if high - low > 1:
                 return (low + high) // 2
         return None
 
     def _has_room_for(self, rank: int) -> bool:
-        """Whether a full fit of this rank has memory enough; if not, the ranks below must do."""
+        """Whether there is enough memory for a full fit of this rank; if not, the search ends."""
         more = replace(self.settings, n_components=rank, n_init=self.settings.n_init + 1)
         try:
             check_memory(self.observations, more, self.machine)
@@ -325,9 +325,9 @@ class _Search:
     # ------------------------------------------------------------ one rank
 
     def _quick_fits(self, quick: Settings) -> None:
-        """Fit from the factors of the rank below, and from random messages where that may help.
+        """Fit from the factors of the rank below, and from random messages if that may help.
 
-        The random numbers are the same whatever the seed is: the rank does not depend on it.
+        The random numbers do not depend on the seed, and therefore neither does the rank.
         """
         state, rank = self.state, quick.n_components
         first, n_warm = self._first(rank), 0
@@ -355,7 +355,7 @@ class _Search:
     def _fit(
         self, number: int, settings: Settings, random: np.random.Generator, first: Result | None
     ) -> Result:
-        """Do one of the fits of a rank, unless it is done; return what it found."""
+        """Do one of the fits of a rank, unless it is already done; return its result."""
         state = self.state
         if number == len(state.fits):
             result = fit(
@@ -388,7 +388,7 @@ class _Search:
                 state.first, state.fits, state.bits = None, [], []
 
     def _bound(self, rank: int) -> float:
-        """Return the bits of what the last rank found and of empty factors: no rank is worse."""
+        """Return the bits of the last rank with additional empty factors: no rank is worse."""
         lower = max((n for n in self.state.ranks if n < rank), default=None)
         if lower is None:
             return np.inf
@@ -418,7 +418,7 @@ class _Search:
     # ------------------------------------------------------------ what a rank begins with
 
     def _first(self, rank: int) -> Result | None:
-        """Return the factors of another rank with new ones, or fewer of them, or tiles alone."""
+        """Return the factors of another rank with new ones, or fewer of them, or only tiles."""
         state = self.state
         if state.first is None and state.last is not None:
             before = state.last if rank > max(state.ranks) else state.best
@@ -438,7 +438,7 @@ class _Search:
         return self._as_result(*with_tiles(self.sample, rows, columns, n_more, product))
 
     def _made_of_tiles(self, rank: int, other: Result) -> Result | None:
-        """Return factors that are tiles, one for each rank, if they beat the other ones."""
+        """Return factors that are tiles if they are better than the other ones."""
         state, (M, N) = self.state, self.observations.shape
         rows: Floats = np.zeros((M, 0), dtype=np.float32)
         columns: Floats = np.zeros((0, N), dtype=np.float32)
@@ -459,7 +459,7 @@ class _Search:
 
     @cached_property
     def sample(self) -> Sample:
-        """The rows that tiles are looked for in."""
+        """The rows in which tiles are searched."""
         return Sample.of(self.observations)
 
     def _as_result(self, rows: Floats, columns: Floats) -> Result:
@@ -471,7 +471,7 @@ class _Search:
 
 @contextmanager
 def _no_warnings() -> Iterator[None]:
-    """Silence fits that only judge a rank: one that does not work is judged by its score."""
+    """Silence the warnings of fits that only score a rank: a bad fit has a bad score anyway."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UninformativeWarning)
         yield
@@ -482,7 +482,7 @@ def _standard_error(values: NDArray[np.float64]) -> float:
 
 
 def drop_useless(result: Result) -> tuple[Result, int]:
-    """Drop factors that are empty or repeat another; also return how many there were."""
+    """Drop factors that are empty or repeat another one; also return their number."""
     X, Y = result.X, result.Y
     keep: list[int] = []
     for k in range(X.shape[1]):

@@ -1,7 +1,7 @@
-"""What was read from a checkpoint, held against the problem that is to go on with it.
+"""Checks of the contents of a checkpoint against the problem that continues with it.
 
-A checksum tells accidents from what was written; it does not tell who wrote it. Compiled code
-trusts the shapes and types of messages and sums, so these are compared with what this problem has.
+A checksum detects accidental damage, but not who wrote the file. Compiled code trusts the shapes
+and types of messages and sums, so these are compared with those of the problem.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _TYPES: dict[type, dict[str, Any]] = {
 
 
 class Posed(Protocol):
-    """A fit whose first problem is posed."""
+    """A fit whose first problem is known."""
 
     @property
     def backend(self) -> AnyBackend:
-        """Who keeps the messages."""
+        """The back end, which holds the messages."""
         ...
 
     @property
@@ -59,9 +59,9 @@ class Posed(Protocol):
 
 
 def frame_of(kind: type, fit: Posed, most: int) -> Callable[[Any], None]:
-    """A check of a frame of this kind: ValueError unless the problem can go on with it.
+    """A check that raises ValueError unless the problem can continue with a frame of this kind.
 
-    It has no more than `most` iterations left.
+    A valid frame has no more than `most` iterations left.
     """
 
     def check(frame: Any) -> None:
@@ -93,7 +93,7 @@ def frame_of(kind: type, fit: Posed, most: int) -> Callable[[Any], None]:
 
 
 def search_of(kind: type, shape: tuple[int, int]) -> Callable[[Any], None]:
-    """A check of what a search over ranks has found in a matrix of this shape."""
+    """A check of the state of a search over ranks in a matrix of this shape."""
 
     def check(frame: Any) -> None:
         _expect(type(frame) is kind, f"expected {kind.__name__}, got {type(frame).__name__}")
@@ -115,7 +115,7 @@ def whole_number(frame: Any) -> None:
 
 
 def check_result(result: Any, shape: tuple[int, int], n_factors: int) -> None:
-    """Raise unless a result is one of a matrix of this shape; a start that did not run has none."""
+    """Raise unless a result belongs to a matrix of this shape; an unused start has none."""
     _expect(type(result) is Result, "expected a result")
     _expect(result.model.n_components == n_factors, "another number of factors")
     _expect(result.observations.shape == shape, "other observations")
@@ -130,7 +130,7 @@ def check_result(result: Any, shape: tuple[int, int], n_factors: int) -> None:
 
 
 def check_model(backend: AnyBackend, problem: Problem, model: Model) -> None:
-    """Raise unless a model can take the place of that of the problem."""
+    """Raise unless a model can replace that of the problem."""
     same = (model.n_components, model.product) == (problem.n_components, problem.model.product)
     _expect(same, "a model of another product")
     model.prior_log_odds(problem.shape)
@@ -139,7 +139,7 @@ def check_model(backend: AnyBackend, problem: Problem, model: Model) -> None:
 
 
 def check_state(backend: AnyBackend, problem: Problem, state: State) -> None:
-    """Raise unless a state has messages of this problem, or none, being done with."""
+    """Raise unless a state has messages of this problem, or none because it is done."""
     _expect(state.semiring in ("max-sum", "sum-product"), "an unknown kind of messages")
     if state.field is not None:
         _check_field(state.field, problem)
@@ -184,7 +184,7 @@ def _check_array(array: Any, shape: tuple[int, ...], kind: Any) -> None:
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """A value and all that it consists of, observations and arrays as wholes."""
+    """A value and all its parts, where observations and arrays are not divided."""
     yield value
     if isinstance(value, list | tuple):
         children = list(value)

@@ -1,4 +1,4 @@
-"""What to fit and how: the parameters of a fit, and the model it begins with."""
+"""The parameters of a fit, and the model with which it begins."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from boolweave.model.products import Product
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-# What the paper uses where it does not learn; where it learns, a run starts from it.
+# The values of the paper if nothing is learned; otherwise, learning starts from them.
 PAPER_FLIP = 0.1
 PAPER_PRIOR = 0.5
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What to fit and how; the estimator's parameters, resolved."""
+    """The parameters of the estimator, with defaults filled in."""
 
     n_components: int
     product: Product = "or"
@@ -36,20 +36,20 @@ class Settings:
     messages: Literal["auto", "uint8", "float32"] = "auto"
     max_memory: int | None = None
     first_flip: float = PAPER_FLIP  # where learning of the noise begins
-    alone: bool = True  # not one of several fits among which a search chooses
+    alone: bool = True  # whether it is not one of several fits of a search
 
     def learns(self, name: str) -> bool:
-        """Whether `name`, "noise", "row_prior" or "column_prior", is to be learned."""
+        """Whether `name`, "noise", "row_prior" or "column_prior", is learned."""
         value = getattr(self, name)
         return isinstance(value, str) and value == "learn"
 
     @property
     def learns_any(self) -> bool:
-        """Whether anything is to be learned."""
+        """Whether anything is learned."""
         return any(self.learns(name) for name in ("noise", "row_prior", "column_prior"))
 
     def first_model(self) -> Model:
-        """The model to begin with: what is given, and plain values for what is to be learned."""
+        """The first model: given values, and initial values for what is learned."""
         return Model(
             n_components=self.n_components,
             channel=Channel.symmetric(self.first_flip) if self.learns("noise") else self.noise,  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The candidates of a fit, how far its loops are, and which candidates go on."""
+"""The candidates of a fit, the progress of its loops, and the choice of candidates."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from boolweave.data.observed import ObservedEntries
     from boolweave.model.model import Model
 
-# "auto": the number of starts with different ends that go on with sum-product; the number with the
-# same best end that makes more starts needless.
+# "auto": the number of starts with different ends that are continued by sum-product; the number of
+# starts with the same best end that makes more starts unnecessary.
 N_FINALISTS = 3
 N_AGREE = 2
 
 
 @dataclass(eq=False)
 class Candidate:
-    """A start under way: its messages, and what it found with the model it learned so far."""
+    """A start in progress: its messages, and its result with the model learned so far."""
 
     state: State
     result: Result
@@ -44,14 +44,14 @@ class Candidate:
 
 
 def forget_messages(candidates: Iterable[Candidate], all_but: Iterable[Candidate] = ()) -> None:
-    """Let the messages go, which are large, of candidates that are not to be continued."""
+    """Free the messages, which are large, of candidates that will not be continued."""
     kept = {id(candidate) for candidate in all_but}
     for candidate in candidates:
         if id(candidate) not in kept:
             candidate.state = replace(candidate.state, messages=None)
 
 
-# ---------------------------------------------------------------- the loops, as they stand
+# ---------------------------------------------------------------- progress of the loops
 
 
 @dataclass(eq=False)
@@ -64,27 +64,27 @@ class Attempts:
 
 @dataclass(eq=False)
 class Starts:
-    """How far the starts of a fit are."""
+    """The progress of the starts of a fit."""
 
-    current: Candidate | None = None  # the candidate under way
+    current: Candidate | None = None  # the candidate in progress
     finished: list[Candidate] = field(default_factory=list)  # starts
     finalists: list[Candidate] = field(default_factory=list)  # after their trial with sum-product
     n_tried: int = 0
     refined: Candidate | None = None  # the current start or the best finalist, before decimation
     best: Result | None = None  # what Ctrl-C would return
     sum_product: Result | None = None  # the answer of sum-product
-    n_finished: int = 0  # the number of starts that max-sum has taken to the end
+    n_finished: int = 0  # the number of starts that max-sum has finished
     max_sum: Result | None = None  # the best of their answers
 
     @property
     def ends(self) -> list[Result]:
-        """What the starts have found."""
+        """The results of the starts."""
         return [start.result for start in self.finished]
 
 
 @dataclass(eq=False)
 class Learning:
-    """How far a candidate is that runs and learns in turns."""
+    """The progress of a candidate that alternates between running and learning."""
 
     candidate: Candidate
     model: Model
@@ -99,7 +99,7 @@ class Learning:
 
 @dataclass(eq=False)
 class Decimation:
-    """How far decimation is: the priors are 0 or 1 where an entry is fixed."""
+    """The progress of decimation: the priors of fixed entries are 0 or 1."""
 
     candidate: Candidate
     rows: NDArray[np.float64]  # (M, K)
@@ -120,7 +120,7 @@ def same_end(a: Candidate, b: Candidate) -> bool:
 
 
 def choose_finalists(starts: list[Candidate]) -> list[Candidate]:
-    """Choose the first few starts, the best ones, that ended in different places."""
+    """Choose the first few of the best starts that ended in different places."""
     chosen: list[Candidate] = []
     for start in starts:
         if len(chosen) < N_FINALISTS and not any(same_end(start, other) for other in chosen):

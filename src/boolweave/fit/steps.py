@@ -1,6 +1,6 @@
 """The steps of a fit: starts, runs of max-sum and of sum-product with learning, decimation.
 
-`boolweave.fit.learn` is the way through them.
+`boolweave.fit.learn` calls them.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     OnIteration = Callable[[int, float, float], None]
 
-# Sum-product that goes on from max-sum takes longer steps: it does not swing as max-sum does, and
-# near the limits of what can be recovered it is slow.
+# Sum-product that continues from max-sum takes larger steps: it does not oscillate as max-sum does,
+# and near the limits of what can be recovered it is slow.
 STRIDE = 1.5
 
 # Expectation-maximisation: sum-product needs the first iterations to forget the max-sum messages;
@@ -46,14 +46,14 @@ STRIDE = 1.5
 FIRST_UPDATE = 20
 UPDATE_EVERY = 10
 
-# Given factors are not believed beyond these log-odds, and no longer than until these are left.
+# Given factors start with at most these log-odds, which fade until only these are left.
 FIRST_LOG_ODDS = 8.0
 LEAST_LOG_ODDS = 0.01
 
 
 @dataclass(eq=False)
 class Steps:
-    """What does not change during a fit, and its steps."""
+    """The constants of a fit, and its steps."""
 
     observations: ObservedEntries
     settings: Settings
@@ -80,10 +80,10 @@ class Steps:
         }
 
     def keep_in(self, store: Memory, n_blocks: int) -> None:
-        """Keep messages in the store, in so many blocks.
+        """Keep messages in the store, in this many blocks.
 
-        A run that goes on has the blocks of its checkpoint. If with more threads than it had they
-        would be too large for `max_memory`, it takes fewer threads.
+        A resumed run has the blocks of its checkpoint. If they would be too large for `max_memory`
+        with more threads than it had, it uses fewer threads.
         """
         n_jobs = effective_jobs(self.settings.n_jobs)
         while store.n_blocks > n_blocks and n_jobs > 1:
@@ -102,7 +102,7 @@ class Steps:
 
     @cached_property
     def integers(self) -> bool:
-        """Whether messages are integers: where that is wanted and possible."""
+        """Whether messages are integers, which must be wanted and possible."""
         if self.settings.messages == "float32":
             return False
         ones_alone = isinstance(self.observations, SparseObservations)
@@ -115,7 +115,7 @@ class Steps:
 
     @cached_property
     def backend(self) -> AnyBackend:
-        """Who keeps the messages and does the work."""
+        """The back end, which holds the messages and does the work."""
         n_jobs = self.settings.n_jobs
         return self.machine.backend(self.observations, self.integers, n_jobs, self.store)
 
@@ -176,7 +176,7 @@ class Steps:
         return self.settings.damping
 
     def _max_sum(self, candidate: Candidate) -> Candidate:
-        """Max-sum to the end; then, where something is to be learned, again with what was found."""
+        """Run max-sum to the end; if something is learned, run it again with the learned model."""
         n_runs = 3 if self.settings.learns_any else 1
         with self.recorder.frame("max-sum", lambda: Learning.of(candidate, n_runs)) as at:
             while True:
@@ -192,7 +192,7 @@ class Steps:
                 at.model = self._model_of(result)
 
     def _refine(self, candidate: Candidate, n_iter: int) -> Candidate:
-        """Sum-product from the candidate's messages, learning what is to be learned."""
+        """Run sum-product from the messages of the candidate, with learning."""
         learns = self.settings.learns_any
         pause = FIRST_UPDATE if learns else n_iter
         with self.recorder.frame("refine", lambda: Learning.of(candidate, n_iter, pause)) as at:
@@ -211,12 +211,12 @@ class Steps:
                 if result.converged and distance(new, at.model) < self.settings.tol:
                     return at.candidate
                 at.model, at.pause = new, UPDATE_EVERY
-                state.residual = np.inf  # with another model the messages are to settle anew
+                state.residual = np.inf  # with another model, messages must converge again
 
     def _last_run(self, problem: Problem, candidate: Candidate) -> Result:
-        """Max-sum to the end, the last iterations with floats where there are few messages.
+        """Run max-sum to the end; if there are few messages, the last iterations use floats.
 
-        Those are not recorded: a run that goes on from a checkpoint does them again.
+        Those are not recorded, so that a resumed run does them again.
         """
         settings, seen = self.settings, self.observations
         n_iter, n_more = settings.max_iter, memory.n_float_iterations(settings.max_iter)
@@ -240,7 +240,7 @@ class Steps:
     # ------------------------------------------------------------ decimation
 
     def _decimate(self, candidate: Candidate) -> Candidate:
-        """Fix the most biased share of the undecided entries, run on, until all are decided."""
+        """Fix the most biased fraction of the undecided entries and run on, until all are fixed."""
         model, shape, K = (
             candidate.result.model,
             self.observations.shape,
@@ -265,7 +265,7 @@ class Steps:
             return Candidate(state, replace(at.candidate.result, model=model))
 
     def _fix_some(self, at: Decimation) -> bool:
-        """Fix the most biased share of what is undecided; False if nothing is."""
+        """Fix the most biased fraction of the undecided entries; False if there are none."""
         free_rows, free_columns = _undecided(at.rows), _undecided(at.columns)
         n_free = int(free_rows.sum() + free_columns.sum())
         if n_free == 0:

@@ -1,10 +1,10 @@
 """Starts for the XOR product: a basis of row patterns.
 
-From random messages belief propagation does not find XOR factors: any invertible K×K matrix turns
+From random messages, belief propagation does not find XOR factors: any invertible K×K matrix turns
 one solution into another, and the messages average over them. But every row of Z is one of the 2^K
 sums of the rows of Y, so K observed rows that are far from each other's sums are themselves a noisy
-Y in some basis. Rows like them are added up to reduce the noise; X is decoded with that Y nearly
-fixed; then Y is set free.
+Y in some basis. Similar rows are added up to reduce the noise; X is decoded with that Y nearly
+fixed; then Y is released.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from boolweave.data.observed import ObservedEntries
     from boolweave.engine.backend import AnyBackend, Problem, State
 
-# Two rows are alike, or a row is near a sum of others, if they agree in three quarters of the
-# entries they share (correlation ½): unlike ones agree in half of them.
+# Two rows are similar, or a row is near a sum of others, if they agree in three quarters of the
+# entries they share (correlation ½); unrelated ones agree in half of them.
 ALIKE = 0.5
 
-# Patterns are not believed beyond these log-odds: X must be free to disagree.
+# Patterns have at most these log-odds, so that X can disagree.
 PATTERN_LIMIT = 6.0
 
-# Iterations with the pattern as prior; as many rows as are looked at; sums of at most 2^10, of
-# which 2^6 are written down.
+# Number of iterations with the pattern as prior; number of rows that are examined; number of
+# patterns with sums, at most 2^10, of which 2^6 are tabulated.
 HELD = 15
 SAMPLE = 1024
 SUMS = 10
@@ -61,7 +61,7 @@ def start(
 def _held(
     problem: Problem, observations: ObservedEntries, random: np.random.Generator, strength: float
 ) -> NDArray[np.float64]:
-    """P(y = 1), (K, N), as the patterns have it, but where it is known; one factor at a time."""
+    """P(y = 1), (K, N), according to the patterns, except for known entries; factor by factor."""
     held = _patterns(observations, problem.n_components, random)
     known = np.broadcast_to(np.asarray(problem.model.column_prior), held.shape)
     for belief, own in zip(held, known, strict=True):
@@ -107,8 +107,8 @@ def _patterns(
 class _Span:
     """All sums of some patterns, in a few bytes for each column.
 
-    Those of the first patterns are written down, (N, 2^TABLED); the others are worked out one at a
-    time, and each stands for its sums with all of those.
+    Those of the first patterns are tabulated, (N, 2^TABLED); the others are computed one at a time,
+    and each stands for its sums with all of the tabulated ones.
     """
 
     def __init__(self, n_columns: int) -> None:
@@ -116,7 +116,7 @@ class _Span:
         self.rest: list[NDArray[np.int8]] = []
 
     def added(self, new: NDArray[np.int8]) -> Iterator[tuple[NDArray[np.int8], NDArray[np.int8]]]:
-        """Add a pattern; yield the sums that it is part of: a table, and what to take it with."""
+        """Add a pattern; yield the sums that contain it: a table, and a sum to add to it."""
         yield self.table, new
         for size in range(1, len(self.rest) + 1):
             for some in combinations(self.rest, size):

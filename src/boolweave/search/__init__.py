@@ -1,6 +1,6 @@
-"""The search for the factors with the fewest errors: a table is explained, not predicted.
+"""The search for the factors with the fewest errors, which describes a table rather than predicts.
 
-What chooses among tiles by the number of wrong entries belongs here, with its bit-packed kernels in
-`kernels`; message passing does not, it only makes some of the starts, through `boolweave.fit`.
+This package chooses tiles by the number of wrong entries; its bit-packed kernels are in `kernels`.
+Message passing does not belong here; it only makes some of the starts, through `boolweave.fit`.
 Start with `searching.py`.
 """

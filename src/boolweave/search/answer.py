@@ -1,4 +1,4 @@
-"""From the best solution of a search to its answer: in order, without what is needless, judged."""
+"""From the best solution of a search to its answer: ordered, pruned and scored."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 # A factor is found again in another search if the tiles overlap by this Jaccard similarity.
 SAME_FACTOR = 0.5
 
-# A bound takes up to so many seconds; where `max_time` leaves less, there is none.
+# A bound takes up to this many seconds; if `max_time` leaves less, there is none.
 TIME_OF_BOUND = 3.0
 
-# Rows and columns are fitted to all factors at once where that takes at most so many steps.
+# Rows and columns are fitted to all factors at once if that takes at most this many steps.
 MOST_STEPS = 2 * 10**8
 
 
@@ -49,22 +49,23 @@ class Answer:
     Attributes
     ----------
     X, Y : (M, K) and (K, N) arrays of uint8
-        The factors, in the order of what they explain: the first one explains most, the second one
-        most of the rest. Factors that explain nothing are not there, so K may be less than asked.
+        The factors in the order of what they explain: the first one explains most, the second one
+        most of the rest. Factors that explain nothing are left out, so that K may be smaller than
+        requested.
     cost : float
         Missed ones plus `false_one_weight` times false ones, each with its weight.
     bound : float
-        No K factors cost less than this.
+        A proven lower bound of the cost of K factors.
     redundancy : (K,) array
-        By how much the cost rises if a factor is dropped.
+        The increase of the cost if a factor is dropped.
     stability : (K,) array
-        The share of the independent searches that found the factor.
+        The fraction of the independent searches that found the factor.
     n_searches, n_rounds : int
-        The number of independent searches, and of rounds of all.
+        The number of independent searches, and the number of rounds of all searches.
     history : (n_rounds,) array
         The best cost after each round.
     interrupted : bool
-        Whether Ctrl-C ended it.
+        Whether Ctrl-C ended the search.
     """
 
     X: Bits
@@ -95,7 +96,7 @@ def fewest_errors(
 ) -> Answer:
     """Find K factors whose product has the fewest errors.
 
-    Solutions with K factors that are known already can be given: `first`.
+    `first` are solutions with K factors that are already known.
 
     Examples
     --------
@@ -129,7 +130,7 @@ def answer_of(
     is_bounded: bool,
     interrupted: bool,
 ) -> Answer:
-    """Make the best solution of a search for K factors the answer; with its bound if asked to."""
+    """Turn the best solution of a search for K factors into an answer, optionally with a bound."""
     assert at.best is not None
     X, Y = in_order(table, *without_needless(table, *polished(table, at.best, seed)))
     factors = factors_of(table, X, Y)
@@ -149,14 +150,14 @@ def answer_of(
 
 
 def losses(table: Table, factors: Factors) -> NDArray[np.float64]:
-    """By how much the cost rises if each factor is dropped."""
+    """The increase of the cost if each factor is dropped."""
     memory = np.zeros(max(shape_of(table)))
     K = len(factors.rows.patterns)
     return np.array([loss(table, factors, k, memory) for k in range(K)], dtype=np.float64)
 
 
 def polished(table: Table, solution: Solution, seed: int) -> tuple[Bits, Bits]:
-    """Fit each row, then each column, to all factors at once; refit; until nothing is better."""
+    """Fit each row, then each column, to all factors at once, and refit, until nothing improves."""
     factors, best = solution.factors(table), solution.cost
     X, Y = solution.X, solution.Y
     memory = scratch(shape_of(table), X.shape[1])
@@ -191,10 +192,10 @@ def _best_lines(table: Table, X: Bits, Y: Bits) -> tuple[Bits, Bits]:
 
 
 def without_needless(table: Table, X: Bits, Y: Bits) -> tuple[Bits, Bits]:
-    """Drop factors whose loss does not raise the cost: empty, doubled, contained.
+    """Drop factors whose loss does not raise the cost: empty, repeated or contained ones.
 
-    Then every factor takes all it can have at no cost, and if that makes others needless, they go.
-    With XOR two equal factors undo each other: both are dropped.
+    Then every factor takes all members that cost nothing, and factors that thereby become
+    unnecessary are dropped. With XOR, two equal factors cancel, and both are dropped.
     """
     if table.xor:
         tiles = np.hstack([X.T, Y])
@@ -213,7 +214,7 @@ def without_needless(table: Table, X: Bits, Y: Bits) -> tuple[Bits, Bits]:
 
 
 def _dropped(table: Table, X: Bits, Y: Bits) -> tuple[Bits, Bits]:
-    """Drop one by one the factors that are not missed."""
+    """Drop factors one by one as long as the cost does not rise."""
     while len(Y):
         lost = losses(table, factors_of(table, X, Y))
         least = int(lost.argmin())
@@ -242,7 +243,7 @@ def in_order(table: Table, X: Bits, Y: Bits) -> tuple[Bits, Bits]:
 
 
 def _stability(X: Bits, Y: Bits, winners: list[Solution]) -> NDArray[np.float64]:
-    """The share of the solutions that have each factor."""
+    """The fraction of the solutions that have each factor."""
     found = np.zeros(len(Y))
     for winner in winners:
         match = match_factors(X, Y, winner.X, winner.Y)
@@ -251,7 +252,7 @@ def _stability(X: Bits, Y: Bits, winners: list[Solution]) -> NDArray[np.float64]
 
 
 def _bound(table: Table, n_components: int, X: Bits, Y: Bits, total: float) -> float:
-    """What no K factors can cost less than, where that can be known soon; else 0."""
+    """A lower bound of the cost of K factors if it can be computed quickly, otherwise 0."""
     ones, zeros = (
         unpack(entries, shape_of(table)[1]).astype(bool)
         for entries in (table.rows.ones, table.rows.zeros)

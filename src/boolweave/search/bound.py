@@ -13,13 +13,13 @@ from boolweave.search.bound_ascent import Ascent, work_of_evaluation
 if TYPE_CHECKING:
     from boolweave.runtime.types import Array, Floats
 
-# Additions to spend by default: about two seconds on one thread.
+# Number of additions to spend by default: about two seconds on one thread.
 MAX_WORK = 1.5e10
 
-# With fewer evaluations of all patterns the prices stay too far from good ones to be worth it.
+# With fewer evaluations of all patterns than this, the prices remain too bad to be useful.
 MIN_EVALUATIONS = 25
 
-# Larger tables are not even merged: sorting their rows would take longer than what they are worth.
+# Larger tables are not even merged, because sorting their rows would take too long.
 MAX_ENTRIES = 500_000
 
 
@@ -33,7 +33,7 @@ def lower_bound(
     upper: float = math.inf,
     max_work: float = MAX_WORK,
 ) -> float:
-    """Returns a number such that no OR-product of `n_components` factors costs less.
+    """Return a lower bound of the cost of every OR product of `n_components` factors.
 
     Parameters
     ----------
@@ -42,20 +42,20 @@ def lower_bound(
     n_components : int
         K.
     false_one_weight : float, default=1
-        Cost of a zero that the product covers; inf where none may be covered.
+        Cost of a zero that the product covers; inf if none may be covered.
     weights : (M, N) array of float, optional
-        Entry weights, not negative.
+        Non-negative weights of the entries.
     factors : (X, Y), optional
-        Good factors, (M, K) and (K, N) of 0 and 1: the bound is reached sooner from there.
+        Good factors, (M, K) and (K, N) of 0 and 1, from which the bound is reached sooner.
     upper : float, default=inf
-        The cost of some product: the work ends where the bound reaches it.
+        The cost of some product: the work ends when the bound reaches it.
     max_work : float, default=1.5e10
-        Additions to spend. The bound depends on this number and not on time.
+        Number of additions to spend. The bound depends on this number and not on time.
 
     Returns
     -------
     bound : float
-        0 where nothing better is known.
+        0 if nothing better is known.
 
     Examples
     --------
@@ -81,9 +81,9 @@ def lower_bound(
 
 
 def is_cheap(ones: Array, zeros: Array, n_components: int, max_work: float = MAX_WORK) -> bool:
-    """Whether `lower_bound` can work on the whole table at once within `max_work` additions.
+    """Whether `lower_bound` can process the whole table at once within `max_work` additions.
 
-    Otherwise the table is cut into blocks of columns, and the bound is weaker, or 0.
+    Otherwise the table is divided into blocks of columns, and the bound is weaker, or 0.
     """
     if np.size(ones) > MAX_ENTRIES:
         return False
@@ -112,10 +112,10 @@ class _Part:
 def _signed_weights(
     ones: Array, zeros: Array, false_one_weight: float, weights: Array | None
 ) -> Floats:
-    """What an error costs at each entry (M, N): positive at ones, negative at zeros, else 0.
+    """The cost of an error at each entry (M, N): positive at ones, negative at zeros, else 0.
 
-    A zero costs at most what the ones of its row, or those of its column, cost together: it is not
-    worse to give up the row or the column than to cover it.
+    A zero costs at most as much as the ones of its row, or of its column, together, because giving
+    up the row or the column is not worse than covering the zero.
     """
     weight = np.ones(np.shape(ones)) if weights is None else np.asarray(weights, float)
     one = np.where(ones, weight, 0.0)
@@ -127,9 +127,9 @@ def _signed_weights(
 
 
 def _merged(part: _Part) -> _Part:
-    """The table without empty rows and columns, equal ones added up, columns the shorter side.
+    """The table without empty rows and columns, with equal ones merged; columns are fewer.
 
-    Some best product has equal factors at equal rows, and none at rows without a one.
+    Some best product has equal factors in equal rows, and none in rows without ones.
     """
     for _ in range(2):
         part = part.rows(np.flatnonzero((part.signed > 0).any(axis=1)))
@@ -143,7 +143,7 @@ def _merged(part: _Part) -> _Part:
 
 
 def _unit(signed: Floats) -> float:
-    """A number that all costs are multiples of: 1, 1/2 or 1/4; 0 where it is none of them."""
+    """A number of which all costs are multiples: 1, 1/2 or 1/4; 0 if it is none of them."""
     for unit in (1.0, 0.5, 0.25):
         if (signed % unit == 0).all():
             return unit
@@ -151,12 +151,12 @@ def _unit(signed: Floats) -> float:
 
 
 def _is_affordable(table: Floats, n_columns: int, max_work: float) -> bool:
-    """Whether prices of a block of `n_columns` columns of the table can be made good ones."""
+    """Whether good prices for a block of `n_columns` columns of the table can be found."""
     return work_of_evaluation(table > 0, n_columns) * MIN_EVALUATIONS <= max_work
 
 
 def _blocks(part: _Part, n_components: int, max_work: float) -> list[_Part]:
-    """Blocks of columns that can be afforded: the costs of their best products sum to a bound.
+    """Affordable blocks of columns: the costs of their best products sum to a bound.
 
     Blocks that `n_components` factors explain without an error are left out.
     """

@@ -10,16 +10,16 @@ n_j the number of those that have column j. Every product of K tiles satisfies
   false_ij >= c_ij - n_j + 1 - unused_j, and an unused column misses all its ones.
 
 The prices of these inequalities (`price`, the rest of a zero's weight, and `column`) sum to at most
-the weight of the entry. A fourth kind of price says most: part of a zero's weight is handed to the
-ones of its row, pair[i, j, e] to the one e. For a one it covers, a tile gets only what the zeros
-that it covers in this row leave of the one's price, max(0, price - sum of pair). However tiles
-overlap, those that cover a row together get at least the prices of the ones they cover minus the
-weights of the zeros they cover, which is all the proof needs:
+the weight of the entry. A fourth kind of price contributes most: part of a zero's weight is given
+to the ones of its row, pair[i, j, e] to the one e. For a one that it covers, a tile gets the price
+of the one reduced by the zeros that it covers in this row, max(0, price - sum of pair). However
+tiles overlap, those that cover a row together get at least the prices of the ones they cover minus
+the weights of the zeros they cover, which is all that the proof needs:
 
     cost >= sum of prices - K * (largest gain of a single tile).
 
-For given columns y each row decides for itself, so that the best tile is found by trying all 2^N
-patterns y. Prices climb by smoothed subgradient steps.
+For given columns y, each row can be decided separately, so that the best tile is found by trying
+all 2^N patterns y. The prices are improved by smoothed subgradient steps.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
     from boolweave.runtime.types import Array, Floats, Integers
     from boolweave.search.kernels.bounds import Gains
 
-    # Of ones (R, N), of a zero and a one together (R, N, N), and of zeros for their column (R, N).
+    # Prices of ones (R, N), of pairs of a zero and a one (R, N, N), and of columns (R, N).
     Prices = tuple[Floats, Floats, Floats]
 
 # Sums stay below 2^30, so that they fit into int32 whatever their sign.
 LARGEST_SUM = 2.0**30
 
-# Patterns of so many columns run through tables that stay in the cache of a core.
+# Patterns of this many columns have tables that fit into the cache of a core.
 LOW_COLUMNS = 7
 
-# A bound is rounded up to the next possible cost where it is above the one before by this much.
+# A bound is rounded up to the next possible cost if it exceeds the previous one by this much.
 ROUNDING = 1e-6
 
-# Steps between two evaluations of all patterns. They look at this part of the prefixes, and at so
-# many at least, of which a third is taken from the last evaluation.
+# Number of steps between two evaluations of all patterns. They examine this part of the prefixes,
+# and at least this many, of which a third is taken from the last evaluation.
 STEPS = 10
 ACTIVE_PART = 1 / 32
 MIN_ACTIVE = 64
@@ -63,24 +63,24 @@ MEMORY = 0.9
 FIRST_SOFTNESS = 0.015
 SOFTEST, HARDEST = 0.1, 0.0005
 
-# Factors of the step where the bound rose and where it did not, and limits of the step in units of
-# Polyak's, the gap over the squared length of the gradient.
+# Factors of the step if the bound rose and if it did not, and limits of the step in units of
+# Polyak's step, the gap divided by the squared length of the gradient.
 RISE, FALL = 1.4, 0.65
 SHORTEST, LONGEST = 0.01, 2.0
 
-# Part of a zero's weight that is its column's at first, and price of a one that is covered twice.
+# Initial part of the weight of a zero for its column, and price of a one that is covered twice.
 FIRST_COLUMN = 0.01
 FIRST_TWICE = 0.05
 
 
 def work_of_evaluation(one: Array, n_columns: int | None = None) -> float:
-    """Additions that it takes to try all patterns of a table, or of so many of its columns."""
+    """Number of additions to try all patterns of a table, or of `n_columns` of its columns."""
     n = one.shape[1] if n_columns is None else n_columns
     return float(np.count_nonzero(one) * n / one.shape[1] * 2.0**n)
 
 
 class Ascent:
-    """Prices of one table, and the best bound that they gave so far.
+    """Prices of one table, and the best bound so far.
 
     Parameters
     ----------
@@ -91,9 +91,9 @@ class Ascent:
     factors : (X, Y) or None
         Factors to start from, (R, K) and (K, N). If None, tiles are chosen greedily.
     upper : float
-        The cost of some product, where to end; inf if none is known.
+        The cost of some product, at which the ascent ends; inf if none is known.
     unit : float
-        What all costs are multiples of, or 0.
+        A number of which all costs are multiples, or 0.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Ascent:
         self.toward = tuple(np.zeros_like(price) for price in self.prices)
 
     def run(self, max_work: float) -> float:
-        """Improves the prices until the bound reaches a known cost or the work is spent."""
+        """Improve the prices until the bound reaches a known cost or the work is spent."""
         length = LONGEST / self.n_components
         softness = min(SOFTEST, FIRST_SOFTNESS * self.n_components)
         active = np.zeros(0, np.int64)
@@ -168,7 +168,7 @@ class Ascent:
         return gains, is_given_up, constant
 
     def _climb(self, active: Integers, length: float, softness: float) -> None:
-        """Takes some steps that look at the patterns of the active prefixes only."""
+        """Take some steps that examine only the patterns of the active prefixes."""
         value, place = np.empty(len(active), np.int32), np.empty(len(active), np.int64)
         for _ in range(STEPS):
             gains, is_given_up, constant = self._gains()
@@ -176,8 +176,8 @@ class Ascent:
             gap = self.upper * self.scale - (constant - self.n_components * int(value.max()))
             if gap <= 0:
                 break
-            # An average of good tiles instead of the best one (Nesterov's smoothing): with the best
-            # one alone prices zigzag.
+            # Use an average of good tiles instead of the best one (Nesterov's smoothing): with only
+            # the best one, prices would zigzag.
             soft = max(softness, HARDEST) * int(value.max()) + 1.0
             share = np.exp((value - float(value.max())) / soft)
             is_near = share > np.exp(-5)
@@ -194,7 +194,7 @@ class Ascent:
         self.work += STEPS * (n_ones * tables + pairs + CALLS)
 
     def _greedy_tiles(self) -> tuple[Array, Array]:
-        """K tiles taken one by one, each the best for what is not yet covered."""
+        """K tiles chosen one by one, each the best for what is not yet covered."""
         n_rows, n_columns = self.one.shape
         X = np.zeros((n_rows, self.n_components), bool)
         Y = np.zeros((self.n_components, n_columns), bool)

@@ -1,4 +1,4 @@
-"""Choose K tiles of many by a linear program: exact where its solution is whole."""
+"""Choice of K tiles among many by a linear program, exact if its solution is integral."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from boolweave.search.kernels.factors import Table
     from boolweave.search.table import Bits
 
-# The largest program that is solved: numbers in its constraints, entries times tiles to set it up,
-# steps of the simplex method. It is solved in whole numbers if the tiles with a share between 0 and
-# 1 are at most half of K and ten; and with so many nodes.
+# Limits of the program that is solved: numbers in its constraints, entries times tiles to set it
+# up, steps of the simplex method. It is solved in whole numbers if at most half of K and at most
+# ten tiles have a fractional value, with at most this many nodes.
 MOST_NUMBERS = 40_000
 MOST_CELLS = 3 * 10**8
 MOST_STEPS = 20_000
 MOST_NODES = 100
 
-# Nanoseconds, about: for a number in the constraints.
+# Approximate number of nanoseconds for a number in the constraints.
 OF_NUMBER = 10_000.0
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """Chosen tiles, the work that it took, and whether nearly all shares were 0 or 1."""
+    """Chosen tiles, the work of choosing them, and whether nearly all values were 0 or 1."""
 
     tiles: NDArray[np.intp]
     work: float
@@ -52,10 +52,10 @@ class _Program:
 def choose(table: Table, X: Bits, Y: Bits, n_components: int) -> Choice:
     """Choose K tiles with a low cost among X (M, T) and Y (T, N).
 
-    The program has a variable for each tile, for each kind of one (missed unless a tile has it) and
-    for each kind of zero (false if a tile has it). Entries are of one kind if the same tiles have
-    them. Where some tiles have a share between 0 and 1 and they are few, HiGHS searches for whole
-    numbers; where they are many, or the program is too large, nothing is chosen: all tiles stay.
+    The program has a variable for each tile, for each kind of one (missed unless a tile covers it)
+    and for each kind of zero (false if a tile covers it). Entries are of one kind if the same tiles
+    cover them. If a few tiles have fractional values, HiGHS searches for whole numbers; if there
+    are many, or the program is too large, nothing is chosen and all tiles stay.
     """
     everything = np.arange(len(Y))
     program = _set_up(table, X, Y, n_components)
@@ -79,7 +79,7 @@ def choose(table: Table, X: Bits, Y: Bits, n_components: int) -> Choice:
 
 
 def _whole(program: _Program, shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Search for a solution in whole numbers; where none is found, return the shares."""
+    """Search for a solution in whole numbers; if none is found, return the fractional one."""
     n_more = len(program.cost) - program.n_tiles
     found = milp(
         program.cost,
@@ -121,7 +121,7 @@ def _set_up(table: Table, X: Bits, Y: Bits, n_components: int) -> _Program | Non
 def _kinds(
     table: Table, X: Bits, Y: Bits, entries: NDArray[np.uint64]
 ) -> tuple[sparse.csr_array, NDArray[np.float64]]:
-    """The kinds of covered entries: which tiles have them (kinds, T), and their weight (kinds,)."""
+    """The kinds of covered entries: their tiles (kinds, T) and their weights (kinds,)."""
     n_columns, weights = shape_of(table)[1], table.rows.weights
     rows, columns = np.nonzero(unpack(entries, n_columns))
     tiles = X[rows].astype(bool) & Y[:, columns].T.astype(bool)

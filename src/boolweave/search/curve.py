@@ -1,4 +1,4 @@
-"""The number of factors with the fewest errors: the curve, and the answer at its best rank."""
+"""The curve of the fewest errors against the number of factors, and the answer at the best."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from boolweave.model.products import Product
     from boolweave.search.searching import Progress
 
-# The share of `max_time` for the curve, where an answer is searched for after it.
+# The fraction of `max_time` for the curve if a search for the answer follows.
 SHARE_OF_TIME = 0.4
 
 
@@ -41,7 +41,7 @@ def search_rank(
 ) -> tuple[RankSelection, Answer]:
     """Choose a number of factors by description length and search for the fewest errors with it.
 
-    The parameters are those of `fewest_errors`, and the `ranks` to choose among. `seed` is that of
+    The parameters are those of `fewest_errors`, and the `ranks` to choose from. `seed` is used by
     the last search; the choice does not depend on it.
 
     Examples
@@ -88,7 +88,7 @@ def trace_curve(
     report: Callable[[Progress], None] | None = None,
     recorder: Recorder | None = None,
 ) -> RankSelection:
-    """Find the fewest errors at every rank, without a full search at the one that is chosen.
+    """Find the fewest errors at every rank, without a full search at the chosen rank.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""New rows of a factorization with the fewest errors: the factors with the least error of each."""
+"""New rows of a factorization with the fewest errors: the best factors for each row."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ColumnsOfFewestErrors(FixedColumns):
-    """Column factors whose rows are decoded for the least error.
+    """Fixed column factors; rows are decoded so that their error is smallest.
 
     Attributes
     ----------
     false_one_weight : float
-        What a false one costs beside a missed one.
+        The cost of a false one relative to a missed one.
     known : dict
         The factors (K,) that the fit found for rows, by a hash of their entries.
     """
@@ -48,7 +48,7 @@ class ColumnsOfFewestErrors(FixedColumns):
         return pack(self.bits.T)
 
     def decode(self, piece: Observations, rows: slice, all_priors: Floats) -> Answer:
-        """Factors and log-odds of the rows of a piece; nothing is known of them beforehand."""
+        """Factors and log-odds of the rows of a piece, without priors."""
         K, product = self.bits.shape[1], self.model.product
         cost = finite_weight(self.false_one_weight, float(piece.n_columns))
         bits = np.zeros((piece.n_rows, K), dtype=np.uint8)
@@ -63,7 +63,7 @@ class ColumnsOfFewestErrors(FixedColumns):
     def _improved(
         self, piece: Observations, bits: NDArray[np.uint8], cost: float
     ) -> NDArray[np.uint8]:
-        """The factors with the least error of each row; those that it has, if they are as good."""
+        """The factors with the smallest error for each row; known ones if they are as good."""
         dense, no_weights = piece.to_dense(), np.zeros((0, 0))
         entries = Entries(pack(dense == 1), pack(dense == 0), no_weights)
         members, costs = pack(bits), np.zeros(len(bits))
@@ -89,15 +89,15 @@ def _keys(observations: Observations) -> Iterator[bytes]:
 
 @dataclass(frozen=True, eq=False)
 class FoldInOfFewestErrors(FoldIn):
-    """Decodes new rows for the least error, each from its own entries alone.
+    """Decoder of new rows with the smallest error, each only from its own entries.
 
-    A row that the fit has seen gets the factors that the fit found for it, unless others have a
-    smaller error.
+    A row that was in the fitted data gets the factors that the fit found for it, unless others have
+    a smaller error.
 
     Attributes
     ----------
     false_one_weight : float
-        What a false one costs beside a missed one.
+        The cost of a false one relative to a missed one.
     """
 
     false_one_weight: float = 1.0

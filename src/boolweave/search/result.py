@@ -1,15 +1,15 @@
 """The answer of a search as a `Result`, so that it predicts and explains like any other.
 
-The search knows no probabilities. They are read off its answer: the channel is what was observed
-where the product of the factors is 0 and where it is 1, and the log-odds of a bit are its gain in
-errors, times the log-odds that an error is worth in this channel.
+The search has no probabilities. They are derived from its answer: the channel is estimated from the
+entries where the product of the factors is 0 and where it is 1, and the log-odds of a bit are its
+gain in errors, times the log-odds that an error is worth in this channel.
 
-The gain of x_mk is the error with x_mk = 0 less the error with x_mk = 1, all other bits as they
-are. An entry is worth its weight to a factor that covers it if it is a one, and minus
-`false_one_weight` times its weight if it is a zero; a missing entry is worth nothing. The gain is
+The gain of x_mk is the error with x_mk = 0 minus the error with x_mk = 1, with all other bits
+unchanged. To a factor that covers it, a one is worth its weight, a zero is worth minus
+`false_one_weight` times its weight, and a missing entry is worth nothing. The gain is
 
     OR    the worth of the entries of factor k in row m that no other factor covers
-    XOR   the worth of those that an even number of other factors covers, less that of the others
+    XOR   the worth of those that an even number of other factors covers, minus that of the others
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ if TYPE_CHECKING:
     from boolweave.runtime.types import Floats
     from boolweave.search.answer import Answer
 
-# Entries of either value that are added to what was observed where the product is 0, and where it
-# is 1, so that no probability of the channel is 0 or 1.
+# Number of entries of either value that are added to the observed ones where the product is 0, and
+# where it is 1, so that no probability of the channel is 0 or 1.
 ADDED = 0.5
 
-# An error is worth at least these log-odds, also where the channel says nothing.
+# An error is worth at least these log-odds, even if the channel is uninformative.
 LEAST_WORTH = 0.1
 
-# What is not known of a bit beforehand.
+# The prior of a bit.
 PRIOR = 0.5
 
-# Cells of the matrix that are worked out at a time: scratch memory is some 50 bytes for each.
+# Number of cells of the matrix that are processed at a time, with some 50 bytes of memory for each.
 CELLS = 1 << 20
 
 
@@ -56,19 +56,19 @@ def result_of(
     weights: Floats | None = None,
     in_time: bool = True,
 ) -> Result:
-    """The answer of a search as a `Result`; one without factors has an empty one.
+    """The answer of a search as a `Result`; an answer without factors has an empty one.
 
     Parameters
     ----------
     answer : Answer
     observations : Observations
-        What was searched, with all its entries.
+        The observations that were searched.
     product, false_one_weight
-        Those of the search.
+        The parameters of the search.
     weights : (n_observed,) array, optional
         The weights of the entries.
     in_time : bool
-        Whether the search came to its own end.
+        Whether the search ended before the time limit.
     """
     X, Y, stability, redundancy = answer.X, answer.Y, answer.stability, answer.redundancy
     if not len(Y):
@@ -121,9 +121,9 @@ def error_worth(channel: Channel) -> float:
 def log_odds(gained: Floats, bits: NDArray[np.uint8], n_components: int) -> Floats:
     """The log-odds of bits; `gained` are their gains as log-odds.
 
-    Their signs are those of the bits, also where another bit would be as good. They are at least
-    log(2K + 1), so that P(z = 1) is above ½ exactly where the product is 1: of K factors of which
-    none has both the row and the column, none has them with more than 1 / (2K + 2).
+    Their signs are those of the bits, even if another bit would be as good. They are at least
+    log(2K + 1), so that P(z = 1) is above ½ exactly where the product is 1: if none of K factors
+    has both the row and the column, each has them with a probability of at most 1 / (2K + 2).
     """
     size = np.maximum(np.where(bits, gained, -gained), np.log(2 * n_components + 1))
     return np.where(bits, size, -size)
@@ -140,15 +140,15 @@ def _log_likelihood(counts: Floats, channel: Channel) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Gains:
-    """The gains of all bits, and how often ones and zeros were seen where the product is 0 and 1.
+    """The gains of all bits, and the counts of ones and zeros where the product is 0 and 1.
 
     Attributes
     ----------
     rows, columns : arrays of shape (M, K) and (K, N)
         The gain of each bit.
     counts : (2, 2) array
-        The weight of the zeros and ones that were observed (first axis) where the product is 0 and
-        where it is 1 (second axis).
+        The weight of observed zeros and ones (first axis) where the product is 0 and where it is 1
+        (second axis).
     """
 
     rows: Floats
@@ -157,7 +157,7 @@ class Gains:
 
 
 def finite_weight(false_one_weight: float, weight_of_ones: float) -> float:
-    """`false_one_weight`, or in place of infinity what no number of missed ones outweighs."""
+    """`false_one_weight`, or, instead of infinity, more than the weight of all ones."""
     return false_one_weight if np.isfinite(false_one_weight) else weight_of_ones + 1.0
 
 
@@ -191,7 +191,7 @@ def gains_of(
 def _pieces(
     observations: Observations, weights: Floats | None
 ) -> Iterator[tuple[slice, Floats, Floats]]:
-    """Weights of the ones and of the zeros of some rows after the other, (some, N) each."""
+    """Weights of the ones and of the zeros, some rows at a time, (some, N) each."""
     n_rows, n_columns = observations.shape
     step = max(1, CELLS // max(1, n_columns))
     for start in range(0, n_rows, step):

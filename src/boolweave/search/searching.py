@@ -1,12 +1,13 @@
-"""The search: independent searches with populations of solutions, then one from all they found.
+"""The search: independent searches with populations of solutions, then one from all their results.
 
-A search begins with starts of max-sum and of chance (`starts`), each improved by iterated local
+A search begins with max-sum starts and random starts (`starts`), each improved by iterated local
 search (`kernels.descent`). Then, round by round, two solutions are joined and pruned to K factors,
-or K tiles are chosen of all in the population by a linear program (`choosing`), and improved again,
-until some rounds have brought nothing. A last search goes on from what the independent ones found.
+or K tiles are chosen from the whole population by a linear program (`choosing`), and improved
+again, until some rounds gain nothing. A last search continues from the results of the independent
+ones.
 
-Everything is counted in work, not in time: a seed gives the same answer on any number of threads,
-unless `max_time` or Ctrl-C ends it.
+Limits are in units of work, not of time: a seed gives the same answer on any number of threads,
+unless `max_time` or Ctrl-C ends the search.
 """
 
 from __future__ import annotations
@@ -34,21 +35,22 @@ if TYPE_CHECKING:
     from boolweave.runtime.checkpoint import Recorder
     from boolweave.search.kernels.factors import Factors
 
-# A round has so many tasks, whatever the number of threads; the first rounds are starts.
+# Number of tasks of a round, whatever the number of threads; the first rounds are starts.
 N_TASKS = 4
 N_START_ROUNDS = 2
 
-# A search ends when so many rounds have brought nothing.
+# A search ends when this many rounds have gained nothing.
 PATIENCE = 6
 
-# "auto": the most independent searches, and how many with the same best cost make more needless.
+# "auto": the maximum number of independent searches, and how many with the same best cost suffice.
 MOST_SEARCHES = 8
 N_AGREE = 3
 
-# Work is counted in nanoseconds that a core took when this was written: so many for a refit of a
-# factor, for each row and column in it, for each word of 64 entries, and for each message of a
-# start. A task does at least so much work and so many trials. All tasks together do at most so much
-# (about seven seconds of two threads), unless a time is given; one independent search, a share.
+# Work is counted in nanoseconds that a core took when this was written: for a refit of a factor,
+# for each row and column in it, for each word of 64 entries, and for each message of a start. Then
+# come the minimum work and the minimum number of trials of a task, the maximum work of all tasks
+# together (about seven seconds of two threads) without a time limit, and the fraction of it for one
+# independent search.
 OF_REFIT = 3000.0
 OF_LINE = 15.0
 OF_WORD = 2.0
@@ -59,18 +61,19 @@ MOST_TRIALS = 100  # for each factor
 MOST_WORK = 14e9
 SHARE_OF_SEARCH = 0.3
 
-# After so many rounds, so many of which brought nothing, a task chooses tiles by a linear program.
+# After this many rounds, this many of which gained nothing, a task chooses tiles by a linear
+# program.
 CHOOSE_AFTER = 6
 CHOOSE_WHEN_QUIET = (1, 3, 5)
 
-# The most rounds in which simpler solutions of the same cost are looked for.
+# Maximum number of rounds in which simpler solutions of the same cost are searched.
 MOST_SIMPLER = 4
 
-# The shares of flips with which max-sum begins, and by how much wide starts are wider.
+# The flip probabilities of max-sum starts, and by how much wide starts are wider.
 FLIPS = (0.1, 0.02, 0.004)
 WIDE = 1.5
 
-# The number of tries for each factor of a start of chance.
+# The number of tries for each factor of a random start.
 N_TRIES = 8
 
 
@@ -81,11 +84,11 @@ class Options:
     Parameters
     ----------
     n_init : int, optional
-        The number of independent searches; left out, until some agree.
+        The number of independent searches; by default, until some agree.
     max_time : float, optional
-        Seconds. Left out, a fixed amount of work.
+        Time limit in seconds; by default, there is a fixed amount of work.
     most_work : float, optional
-        The most work of an independent search that is the only one, and of all without `max_time`.
+        The maximum work of a single independent search, and of all searches without `max_time`.
     """
 
     n_init: int | None = None
@@ -95,31 +98,31 @@ class Options:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a search is, for those who watch."""
+    """The progress of a search, for display."""
 
     n_searches: int
     n_rounds: int
     cost: float
     seconds: float
     n_components: int
-    share: float | None = None  # of the most work, where there is such a limit
+    share: float | None = None  # of the maximum work, if there is such a limit
 
 
 @dataclass(eq=False)
 class Searching:
     """The state of a search between two rounds; a checkpoint keeps it."""
 
-    kept: list[Solution] = field(default_factory=list)  # of the search under way
-    winners: list[Solution] = field(default_factory=list)  # of independent searches
-    found: list[Solution] = field(default_factory=list)  # what they kept
+    kept: list[Solution] = field(default_factory=list)  # solutions of the current search
+    winners: list[Solution] = field(default_factory=list)  # the best of each independent search
+    found: list[Solution] = field(default_factory=list)  # all solutions that they kept
     best: Solution | None = None
-    is_last: bool = False  # whether it goes on from what the others found
-    n_rounds: int = 0  # of the search under way
-    n_quiet: int = 0  # since it last found something better
+    is_last: bool = False  # whether it continues from the results of the others
+    n_rounds: int = 0  # of the current search
+    n_quiet: int = 0  # rounds since it last found something better
     n_batches: int = 0
     work: float = 0.0
-    work_before: float = 0.0  # when the search under way began
-    chooses: bool = True  # whether the linear program helps: few shares are between 0 and 1
+    work_before: float = 0.0  # when the current search began
+    chooses: bool = True  # whether the linear program helps: few values are fractional
     history: list[float] = field(default_factory=list)  # the best cost after each round
 
 
@@ -130,13 +133,13 @@ def work_of_refit(table: Table) -> float:
 
 
 def check_state(table: Table, n_components: int, state: object) -> None:
-    """Raise ValueError unless a state that was read can be that of a search in this table."""
+    """Raise ValueError unless a state can belong to a search in this table."""
     if not isinstance(state, Searching) or not _is_possible(table, n_components, state):
-        raise ValueError("expected the state of a search for as many factors of such a table")
+        raise ValueError("expected the state of a search for this many factors of this table")
 
 
 def _is_possible(table: Table, n_components: int, state: Searching) -> bool:
-    """Whether the numbers of a state are in their range, and its solutions are of the table."""
+    """Whether the numbers of a state are in range, and its solutions fit the table."""
     solutions = [*state.kept, *state.winners, *state.found]
     solutions += [] if state.best is None else [state.best]
     measured = (state.work, state.work_before, *state.history)
@@ -153,7 +156,7 @@ def _is_possible(table: Table, n_components: int, state: Searching) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """What to begin with, for one thread."""
+    """The beginning of a task, for one thread."""
 
     kind: str  # "max-sum", "wide", "fill", "join", "choose", "continue" or "simplify"
     seed: list[int]
@@ -163,7 +166,7 @@ class _Task:
 
 @dataclass(eq=False)
 class _Done:
-    """What a task found, the work it took, and whether a linear program was nearly whole."""
+    """The result of a task, its work, and whether a linear program was nearly integral."""
 
     solution: Solution
     work: float
@@ -172,7 +175,7 @@ class _Done:
 
 @cache
 def compile_kernels() -> None:
-    """Call the kernels once, on nearly nothing."""
+    """Compile the kernels by calling them once on a tiny table."""
     bit = np.ones((1, 1), dtype=np.uint64)
     entries = Entries(bit, np.zeros_like(bit), np.zeros((0, 0)))
     table, memory = Table(entries, entries, 1.0, False), scratch((1, 1), 1)
@@ -191,17 +194,17 @@ class Search:
     ----------
     observations : Observations, shape (M, N)
     table : Table
-        The same, packed.
+        The same observations, packed.
     n_components : int
     options : Options
     seed : int
     n_jobs : int, optional
     report : callable, optional
-        Called with `Progress` after each round.
+        It is called with `Progress` after each round.
     recorder : Recorder, optional
-        Keeps the state after each round, for a run that goes on after a crash.
+        It saves the state after each round, so that a run can continue after a crash.
     first : sequence of Solution
-        Solutions with K factors that are known already: the last search begins from these, too.
+        Solutions with K factors that are already known; the last search begins from these, too.
     """
 
     def __init__(
@@ -231,9 +234,9 @@ class Search:
         self.refit_work = work_of_refit(table)
 
     def run(self, at: Searching) -> Searching:
-        """Run rounds until the end; `at` is where it begins, and where it is when it ends.
+        """Run rounds until the end; `at` is the state, which is updated.
 
-        The time in which kernels are compiled, once on a machine, does not count.
+        The time to compile kernels, once on each machine, does not count.
         """
         compile_kernels()
         self.began = time.monotonic()
@@ -253,7 +256,7 @@ class Search:
         return at
 
     def time_left(self) -> float | None:
-        """The seconds until `max_time`; None where there is no limit."""
+        """The seconds until `max_time`; None if there is no limit."""
         if self.options.max_time is None:
             return None
         return max(0.0, self.options.max_time - (time.monotonic() - self.began))
@@ -261,7 +264,7 @@ class Search:
     # ------------------------------------------------------------ when it ends
 
     def _is_finished(self, at: Searching) -> bool:
-        """Whether the search is at its end; begins the next part of it where one is."""
+        """Whether the search has ended; if only a part has ended, begin the next part."""
         if at.best is not None and (at.best.cost == 0 or self.stop[0]):
             return True
         if at.n_rounds == 0 or not self._part_ends(at):
@@ -283,7 +286,7 @@ class Search:
         return False
 
     def _part_ends(self, at: Searching) -> bool:
-        """Whether the search under way has come to its end."""
+        """Whether the current search has ended."""
         if at.n_quiet >= PATIENCE or self._is_over(at):
             return True
         alone = self.options.n_init == 1
@@ -314,13 +317,13 @@ class Search:
         return self.options.n_init is None and n_agree >= N_AGREE
 
     def _is_over(self, at: Searching) -> bool:
-        """Whether the work of a search without a limit of time is done."""
+        """Whether the work of a search without a time limit is done."""
         return self.options.max_time is None and at.work > self.most_work
 
     # ------------------------------------------------------------ rounds
 
     def _round(self, at: Searching, pool: ThreadPoolExecutor) -> None:
-        """Run the tasks of a round in threads, and keep the best of what they find."""
+        """Run the tasks of a round in threads, and keep the best of their results."""
         number = [self.seed, len(at.winners), at.n_batches, int(at.is_last), at.n_rounds]
         tasks = self._tasks(at, np.random.default_rng(number), number)
         futures = [pool.submit(self._work_on, task) for task in tasks]
@@ -343,10 +346,10 @@ class Search:
             self.report(Progress(n, len(at.history), at.best.cost, seconds, self.K, share))
 
     def _simplify(self, at: Searching, pool: ThreadPoolExecutor) -> None:
-        """Of all solutions with the least cost take the simplest, and look for simpler ones.
+        """Take the simplest of the solutions with the lowest cost, and look for simpler ones.
 
-        Many tables have several best solutions. This one is the same whichever was found first, if
-        it is found at all.
+        Many tables have several best solutions. If the simplest one is found, the result does not
+        depend on which of them was found first.
         """
         assert at.best is not None
         limit = at.best.cost * (1 + 1e-9)
@@ -371,7 +374,7 @@ class Search:
             at.history[-1] = at.best.cost
 
     def _wait_for(self, futures: list[Future[_Done]]) -> None:
-        """Wait; when the time is over or Ctrl-C comes, tell the threads to end."""
+        """Wait; when the time is over or Ctrl-C is pressed, tell the threads to end."""
         try:
             waiting = wait(futures, timeout=self.time_left()).not_done
         except KeyboardInterrupt:
@@ -381,7 +384,7 @@ class Search:
             wait(futures)
 
     def _tasks(self, at: Searching, random: np.random.Generator, number: list[int]) -> list[_Task]:
-        """What the threads do in the next round."""
+        """The tasks of the next round."""
         seeds = [[*number, i] for i in range(N_TASKS)]
         if not at.is_last and at.n_rounds < N_START_ROUNDS:
             return [self._start(at.n_rounds, i, seed) for i, seed in enumerate(seeds)]
@@ -407,7 +410,7 @@ class Search:
         return at.n_rounds >= CHOOSE_AFTER and at.n_quiet in CHOOSE_WHEN_QUIET
 
     def _start(self, n_round: int, i: int, seed: list[int]) -> _Task:
-        """One of the first tasks: every other start is of max-sum where that is fast."""
+        """One of the first tasks: every other start uses max-sum if that is fast."""
         kind = ("max-sum", "fill", "wide" if n_round == 0 else "max-sum", "fill")[i]
         flip = FLIPS[(n_round + i // 2) % len(FLIPS)]
         n_factors = self._n_wide if kind == "wide" else self.K
@@ -438,7 +441,7 @@ class Search:
         return _Done(Solution.of(cost, factors), work, was_whole)
 
     def _begin(self, task: _Task, seeds: np.random.Generator) -> tuple[Factors, float, bool]:
-        """Make the first factors of a task; with the work of max-sum, and of a linear program."""
+        """Make the first factors of a task; also return the work of max-sum or a linear program."""
         if task.kind in ("max-sum", "wide"):
             n_factors = self._n_wide if task.kind == "wide" else self.K
             seed = int(seeds.integers(2**31))

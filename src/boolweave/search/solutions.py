@@ -1,4 +1,4 @@
-"""Solutions of a search, the few different ones that it goes on with, and the tiles in them."""
+"""Solutions of a search, the few different ones with which it continues, and their tiles."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from boolweave.search.kernels.factors import Factors, Table
     from boolweave.search.table import Bits
 
-# The number of solutions that a search goes on with. Two are the same if their products differ in
-# fewer entries than this share of their cost.
+# The number of solutions with which a search continues. Two are considered equal if their products
+# differ in fewer entries than this fraction of their cost.
 N_KEPT = 8
 SAME = 0.05
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Factors and what they cost."""
+    """Factors and their cost."""
 
     cost: float
     X: Bits  # (M, K)
@@ -40,7 +40,7 @@ class Solution:
         return cls(float(cost), *bits_of(factors), factors.rows.once.copy())
 
     def order(self) -> tuple[float, int, bytes]:
-        """What sorts solutions: the cost, then the size, then anything that is the same always."""
+        """The sort key of solutions: the cost, then the size, then something reproducible."""
         text = np.sort(np.packbits(self.Y, axis=1).view(f"S{-(-self.Y.shape[1] // 8)}"), axis=0)
         return round(self.cost, 6), int(self.X.sum()) + int(self.Y.sum()), text.tobytes()
 
@@ -49,7 +49,7 @@ class Solution:
         return factors_of(table, self.X, self.Y)
 
     def is_of(self, table: Table, n_components: int) -> bool:
-        """Whether these are so many factors of such a table, with their product and their cost."""
+        """Whether these are `n_components` factors of the table, with their product and cost."""
         M, N = shape_of(table)
         if self.X.shape != (M, n_components) or self.Y.shape != (n_components, N):
             return False
@@ -64,7 +64,7 @@ class Solution:
 
 
 def add(kept: list[Solution], new: Solution) -> list[Solution]:
-    """Add a solution to those that are kept, the best first; of two similar ones, the better."""
+    """Add a solution to the kept ones, the best first; of two similar ones, keep the better."""
     for i, old in enumerate(kept):
         limit = SAME * min(old.cost, new.cost)
         if n_different(old.covered, new.covered) <= limit:

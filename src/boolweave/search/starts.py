@@ -1,4 +1,4 @@
-"""Where a search begins: tiles found by max-sum, pruned where there are too many, or by chance."""
+"""The starts of a search: tiles found by max-sum, pruned if there are too many, or random ones."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from boolweave.search.kernels.factors import Table
     from boolweave.search.table import Bits
 
-# Iterations of max-sum in a start; messages that are passed in it at most: of a larger table it
-# gets a sample of the rows.
+# Number of iterations of max-sum in a start; maximum number of messages that are passed in it: for
+# a larger table, it uses a sample of the rows.
 N_ITER = 40
 MOST_MESSAGES = 4 * 10**8
 
@@ -54,14 +54,14 @@ def max_sum(
 
 
 def can_use_max_sum(n_components: int) -> bool:
-    """Whether max-sum with so many factors runs on integers, without which it is slow."""
+    """Whether max-sum with this many factors runs on integers; otherwise it is slow."""
     return n_components <= MOST_FACTORS
 
 
 def _sample(
     observations: Observations, n_components: int, random: np.random.Generator
 ) -> np.ndarray | None:
-    """Choose rows, where all of them are too many."""
+    """Choose a sample of the rows if there are too many."""
     M, n_messages = observations.shape[0], observations.n_observed * n_components * N_ITER
     if n_messages <= MOST_MESSAGES:
         return None
@@ -70,9 +70,9 @@ def _sample(
 
 
 def _with_best_rows(table: Table, X: Bits, Y: Bits, from_nothing: bool) -> Factors:
-    """Give each row the factors that are best for it, where that is better than what it has.
+    """Give each row the factors that are best for it, if they are better than its present ones.
 
-    Where the first rows are not those of the factors, or false ones must not be, from nothing.
+    If the rows of X are a sample, or false ones are not allowed, the rows start without factors.
     """
     weights = table.rows.weights
     least = weights[weights > 0].min(initial=1.0) if len(weights) else 1.0
@@ -85,7 +85,7 @@ def _with_best_rows(table: Table, X: Bits, Y: Bits, from_nothing: bool) -> Facto
 
 
 def pruned(table: Table, X: Bits, Y: Bits, n_components: int) -> Factors:
-    """Drop the tiles that are missed least until K are left; fewer are filled up by empty ones."""
+    """Drop the least useful tiles until K are left; if there are fewer, add empty ones."""
     n_tiles = len(Y)
     if n_tiles > n_components:
         factors = factors_of(table, X, Y)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Bits = NDArray[np.uint8]
 
-# The most bits that are unpacked at a time.
+# Maximum number of bits that are unpacked at a time.
 AT_ONCE = 2**24
 
 
@@ -33,8 +33,8 @@ def pack_table(
     ----------
     observations : Observations, shape (M, N)
     false_one_weight : float
-        The cost of a false one beside that of a missed one. Infinity becomes a weight above that
-        of all ones together: a false one never pays.
+        The cost of a false one relative to a missed one. Infinity becomes a weight above that of
+        all ones together, so that a false one never pays.
     product : {"or", "xor"}
     weights : (M, N) array, optional
         The weight of each entry, at least 0; entries of weight 0 are not observed.

@@ -1,11 +1,11 @@
-"""The fewest errors at every number of factors, from one search.
+"""The fewest errors for every number of factors, from one search.
 
-Short searches for 1, 2, 4, 8, … factors make a pool of tiles. Then every rank begins with what is
-known: the factors of the rank below and the best tiles of the pool, those of a rank above without
-the ones that are missed least, and what a short search found; each is improved. This is done up the
-ranks and down again.
+Short searches for 1, 2, 4, 8, … factors fill a pool of tiles. Then every rank has several
+beginnings: the factors of the rank below and the best tiles of the pool, the factors of a rank
+above without the least useful ones, and the result of a short search; each is improved. The ranks
+are visited upwards and then downwards.
 
-The curve depends on the table alone, not on a seed.
+The curve depends only on the table, not on a seed.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ if TYPE_CHECKING:
     from boolweave.search.kernels.factors import Factors, Table
     from boolweave.search.table import Bits
 
-# The work of a short search, of one beginning of a rank and its least number of trials; see
+# The work of a short search, of one beginning of a rank, and its minimum number of trials; see
 # `searching`.
 POOL_WORK = 0.03 * MOST_WORK
 RANK_WORK = 20e6
 RANK_TRIALS = 10
 
-# The ranks of short searches grow by this factor, until so many in a row brought nothing.
+# The ranks of short searches grow by this factor, until this many in a row gain nothing.
 GROWTH = 2
 MOST_FAILED = 2
 
-# The most solutions of one short search with which a rank begins.
+# Maximum number of solutions of one short search with which a rank begins.
 MOST_BEGINNINGS = 3
 
 
@@ -82,19 +82,19 @@ class Point:
 
 @dataclass(eq=False)
 class Tracing:
-    """What the search for a curve has found so far; a checkpoint keeps it."""
+    """The state of the search for a curve, which a checkpoint saves."""
 
     pool: list[list[Solution]] = field(default_factory=list)  # of each short search, best first
     points: list[Point] = field(default_factory=list)  # the ranks from the lowest up
     has_pool: bool = False
     is_up: bool = False  # whether all ranks were visited on the way up
-    n_down: int = 0  # how many on the way down
+    n_down: int = 0  # number of ranks visited on the way down
     has_ended: bool = False  # whether only the search at the best rank is left
 
 
 @contextmanager
 def frame(recorder: Recorder, table: Table) -> Iterator[Tracing]:
-    """Open what is known, as it was when a run was broken off."""
+    """Open the state of an interrupted run."""
     recorder.register(Tracing, Point, Searching, Solution)
     recorder.checks["curve"] = partial(_check, table)
     with recorder.frame("curve", Tracing) as state:
@@ -102,12 +102,12 @@ def frame(recorder: Recorder, table: Table) -> Iterator[Tracing]:
 
 
 def _check(table: Table, state: object) -> None:
-    """Raise ValueError unless what was read can be known of this table."""
+    """Raise ValueError unless a state can belong to this table."""
     if not isinstance(state, Tracing):
         raise ValueError("expected the state of a search for the number of factors")
     found = [*(one for kept in state.pool for one in kept), *(p.solution for p in state.points)]
     if not all(solution.is_of(table, len(solution.Y)) for solution in found):
-        raise ValueError("expected factors of such a table")
+        raise ValueError("expected factors of this table")
 
 
 # ---------------------------------------------------------------- the search
@@ -120,11 +120,11 @@ class Curve:
     ----------
     observations : Observations, shape (M, N)
     table : Table
-        The same, packed.
+        The same observations, packed.
     state : Tracing
-        Where it begins, and where it is when it ends.
+        The state, which is updated.
     max_time : float or None
-        Seconds.
+        Time limit in seconds.
     n_jobs, report, recorder
         As in `fewest_errors`.
     """
@@ -178,7 +178,7 @@ class Curve:
     # ------------------------------------------------------------ the pool of tiles
 
     def _fill_pool(self, wanted: list[int] | None) -> None:
-        """Search for 1, 2, 4, 8, … factors until that does not shorten the description any more."""
+        """Search for 1, 2, 4, 8, … factors until the description does not become shorter."""
         state, most = self.state, self.n_most if wanted is None else wanted[-1]
         while not state.has_pool:
             last = len(state.pool[-1][0].Y) if state.pool else 0
@@ -232,7 +232,7 @@ class Curve:
             self.recorder.save_if_due()
 
     def _next(self, wanted: list[int] | None) -> int | None:
-        """Return the rank that is visited next on the way up; None if it is at its end."""
+        """Return the rank that is visited next on the way up; None at the end."""
         points = self.state.points
         if wanted is not None:
             return wanted[len(points)] if len(points) < len(wanted) else None
@@ -255,7 +255,7 @@ class Curve:
             self.recorder.save_if_due()
 
     def _fill_in(self) -> None:
-        """Visit ranks that were left out beside the best one."""
+        """Visit ranks next to the best one that were left out."""
         while not self.stop[0]:
             best, ranks = self.best, [0, *(point.rank for point in self.state.points)]
             below = max(rank for rank in ranks if rank < best)
@@ -269,7 +269,7 @@ class Curve:
             self.recorder.save_if_due()
 
     def _end_early(self, wanted: list[int] | None) -> None:
-        """Judge the ranks of which something is known."""
+        """Score the ranks about which something is known."""
         known = {point.rank for point in self.state.points}
         for found in self.state.pool:
             rank = len(found[0].Y)
@@ -302,7 +302,7 @@ class Curve:
         self._say(rank, self.point(rank).solution.cost)
 
     def _beginnings(self, rank: int) -> list[Callable[[], Factors]]:
-        """The ways to make the first factors of a rank out of what is known."""
+        """The ways to make the first factors of a rank from known solutions."""
         points, table = self.state.points, self.table
         below = max((p for p in points if p.rank < rank), key=lambda p: p.rank, default=None)
         above = min((p for p in points if p.rank > rank), key=lambda p: p.rank, default=None)
@@ -340,10 +340,10 @@ class Curve:
         )  # fmt: skip
         return Solution.of(least, factors)
 
-    # ------------------------------------------------------------ what is kept and said
+    # ------------------------------------------------------------ results
 
     def point(self, rank: int) -> Point:
-        """What is known of a rank."""
+        """The best known factors of a rank."""
         (found,) = (point for point in self.state.points if point.rank == rank)
         return found
 
@@ -393,8 +393,8 @@ class Curve:
     def add(self, X: Bits, Y: Bits) -> None:
         """Add factors that were found elsewhere, at the lowest rank that has room for them.
 
-        They replace factors that cost as much. The rank is not judged worse for having fewer
-        errors: so the best one stays what it is.
+        They replace factors of the same cost. The score of the rank does not become worse, so that
+        the best rank stays the same.
         """
         points = self.state.points
         for i, old in enumerate(points):

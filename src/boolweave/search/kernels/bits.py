@@ -41,7 +41,7 @@ def lowest(typing: Any, word: Any) -> Any:
 
 
 def n_words(n: int) -> int:
-    """The number of words that hold so many bits."""
+    """The number of words that hold n bits."""
     return max(1, -(-n // 64))
 
 
@@ -72,7 +72,7 @@ def below(random: Words, n: int) -> int:
 
 @njit(cache=True, nogil=True)
 def copy(source: Words, target: Words) -> None:
-    """Copy words; as a loop, because NumPy's assignment takes the compiler far longer."""
+    """Copy words in a loop, because NumPy's assignment takes far longer to compile."""
     for w in range(source.shape[0]):
         target[w] = source[w]
 

@@ -6,8 +6,8 @@ A tile is a pattern y of columns with all rows that gain from it. Row i gains
     - sum over its zeros j in y of cost[i, j],
 
 and a column adds column_gain[j] of its own. All of this is in integers, so that a bound is exact.
-A pattern is a number whose bit j says whether column j is in it; its low bits run through tables,
-its high bits are called the prefix.
+A pattern is a number whose bit j says whether column j is in it; its low bits index tables, and its
+high bits are called the prefix.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ from boolweave.runtime.types import Floats, Integers
 # price (R, N) of ones, pair (R, N, N) of a zero and a one, cost (R, N) of zeros, column_gain (N,).
 Gains = tuple[Integers, Integers, Integers, Integers]
 
-# A price of which nothing is left, whatever is added: prices are below 2^30.
+# A price so negative that it stays negative whatever is added: prices are below 2^30.
 NOTHING = np.int32(-(2**30))
 
 
@@ -26,9 +26,9 @@ NOTHING = np.int32(-(2**30))
 def _tables(gains: Gains, n_low: int) -> tuple[Integers, ...]:
     """Sums over all low patterns, L = 2^n_low of them.
 
-    Returns where the ones of each row begin (R + 1,), the columns of the ones, what is left of the
-    price of each (ones, L), the cost of each row's zeros (R, L) and the gain of columns (L,). A low
-    one that is not in the pattern has a price so negative that nothing can be left of it.
+    Returns where the ones of each row begin (R + 1,), the columns of the ones, the remaining price
+    of each (ones, L), the cost of the zeros of each row (R, L) and the gain of columns (L,). A low
+    one that is not in the pattern has a price so negative that nothing can remain of it.
     """
     price, pair, cost, column_gain = gains
     n_rows, n_columns = price.shape
@@ -74,9 +74,10 @@ def _tables(gains: Gains, n_low: int) -> tuple[Integers, ...]:
 def best_patterns(
     gains: Gains, n_low: int, prefixes: Integers, value: Integers, place: Integers
 ) -> None:
-    """Finds the best low pattern of each of some prefixes.
+    """Find the best low pattern of each of some prefixes.
 
-    Writes the gain of the best tile to value and its low pattern to place, of the prefixes' shape.
+    Writes the gain of the best tile to `value` and its low pattern to `place`, both in the shape of
+    the prefixes.
     """
     price, pair, cost, column_gain = gains
     n_rows, n_columns = price.shape
@@ -135,9 +136,9 @@ def best_patterns(
 def average_tile(gains: Gains, patterns: Integers, share: Floats) -> tuple[Floats, Floats, Floats]:
     """The weighted mean of the tiles of some patterns.
 
-    Returns how often the tile covers an entry, a one only where something is left of its price,
-    (R, N); how often it covers a zero j and such a one e, (R, N, N); and how often it has a column,
-    (N,).
+    Returns how often the tile covers an entry, (R, N), where a one counts only if its remaining
+    price is positive; how often it covers a zero j and such a one e, (R, N, N); and how often it
+    has a column, (N,).
     """
     price, pair, cost, _ = gains
     n_rows, n_columns = price.shape
@@ -185,7 +186,7 @@ def turn(
     memory: float,
     toward: tuple[Floats, Floats, Floats],
 ) -> float:
-    """Turns the direction of ascent toward the gradient at K times the average tile.
+    """Turn the direction of ascent toward the gradient at K times the average tile.
 
     `toward` holds the direction of the prices (R, N), of the pair prices (R, N, N: zero, one) and
     of the column prices (R, N). Returns its squared length in the metric of the weights.
@@ -224,10 +225,10 @@ def move(
     toward: tuple[Floats, Floats, Floats],
     step: float,
 ) -> None:
-    """Moves the prices along the direction and back to where they give a valid bound.
+    """Move the prices along the direction and back into the set of valid prices.
 
-    Valid: 0 <= price <= one, and the pair prices of a zero and its column price sum to at most the
-    weight of the zero.
+    Prices are valid if 0 <= price <= one, and if the pair prices of a zero and its column price sum
+    to at most the weight of the zero.
     """
     price, pair, column = prices
     to_price, to_pair, to_column = toward
@@ -244,7 +245,7 @@ def move(
                     if one[i, e] > 0:
                         scale = step * min(one[i, e], zero[i, j])
                         pair[i, j, e] = max(pair[i, j, e] + scale * to_pair[i, j, e], 0.0)
-        # Two equal cuts where a sum is too large, about a projection, then a scaling.
+        # If a sum is too large, two equal cuts (approximately a projection), then a scaling.
         for attempt in range(3):
             for j in range(n_columns):
                 if zero[i, j] > 0:
@@ -271,10 +272,10 @@ def move(
 def gains_of(
     one: Floats, zero: Floats, prices: tuple[Floats, Floats, Floats], n_components: int
 ) -> tuple[Gains, Floats, int]:
-    """Rounds the prices down to integers, which are valid whatever rounding did to the floats.
+    """Round the prices down to integers, which are valid despite rounding errors of the floats.
 
-    Returns what tiles gain, which columns it is best to give up (N,), and the constant part of the
-    bound.
+    Returns the gains of tiles, which columns it is best to give up (N,), and the constant part of
+    the bound.
     """
     price, pair, column = prices
     n_rows, n_columns = one.shape

@@ -1,4 +1,4 @@
-"""All factors: descent to a local optimum, and the search that leaves one for a better one."""
+"""All factors: descent to a local optimum, and the search for a better local optimum."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from boolweave.search.kernels.bits import Words
     from boolweave.search.kernels.factors import Entries, Factors, Side, Table
 
-# In a trial one of so many ends with a descent of all factors, the others with one of those whose
-# surroundings changed.
+# One of this many trials ends with a descent of all factors, the others with a descent of those
+# factors whose surroundings changed.
 FULL_DESCENT = 4
 
-# The most passes over all factors in the descent of a trial, and in one that goes to the end.
+# Maximum number of passes over all factors in the descent of a trial, and in a full descent.
 FEW_PASSES = np.int64(2)
 MANY_PASSES = np.int64(50)
 
@@ -49,7 +49,7 @@ class Scratch(NamedTuple):
     changed: Tile
     rows: Words  # (K, words of M): the rows that changed around each factor since its last refit
     columns: Words  # (K, words of N)
-    waits: NDArray[np.bool_]  # (K,): whether a factor is to be looked at
+    waits: NDArray[np.bool_]  # (K,): whether a factor waits for a refit
     order: NDArray[np.int64]  # (K,)
     saved: NDArray[np.float64]  # (the longer side,)
 
@@ -68,7 +68,7 @@ def scratch(shape: tuple[int, int], n_components: int) -> Scratch:
 def descend(
     table: Table, factors: Factors, memory: Scratch, random: Words, most: int, ties: int
 ) -> tuple[float, int]:
-    """Refit all factors in random order until the cost falls no more; return it and the work."""
+    """Refit all factors in random order until the cost does not fall; return it and the work."""
     K, order = len(memory.order), memory.order
     best = cost(table, factors)
     work = 0
@@ -135,7 +135,7 @@ def _forget(memory: Scratch) -> None:
 
 @njit(cache=True, nogil=True)
 def _repair(table: Table, factors: Factors, memory: Scratch, random: Words, ties: int) -> int:
-    """Refit the factors around a change, and around what that changes; return how many."""
+    """Refit the factors around a change, and around the resulting changes; return their number."""
     K, n = len(memory.waits), 0
     while n < 2 * K + 10:
         k = below(random, K)
@@ -162,7 +162,7 @@ def _repair(table: Table, factors: Factors, memory: Scratch, random: Words, ties
 def _victim(
     table: Table, factors: Factors, random: Words, saved: NDArray[np.float64]
 ) -> int:  # fmt: skip
-    """A random factor, or the one of two or three that is missed least."""
+    """A random factor, or the least useful one of two or three."""
     K = factors.rows.patterns.shape[0]
     k = below(random, K)
     n_more = below(random, 3) if below(random, 2) == 0 else 0
@@ -194,11 +194,11 @@ def improve(
     table: Table, factors: Factors, kept: Factors, memory: Scratch, random: Words,
     most_work: int, least_trials: int, most_trials: int, simplify: bool, stop: NDArray[np.bool_],
 ) -> tuple[float, int]:  # fmt: skip
-    """Replace one or two factors by new tiles, descend, keep what is not worse; again and again.
+    """Repeatedly replace one or two factors by new tiles, descend, and keep what is not worse.
 
-    With `simplify` not only the cost must not rise, but of equal costs also not the size (rows and
-    columns of all factors). Ends after so much work (refits of a factor) or so many trials, at a
-    cost of zero, or when `stop[0]` is set by another thread. Returns the cost and the work.
+    With `simplify`, the size (rows and columns of all factors) must not rise either if the cost is
+    equal. The search ends after the given work (refits of a factor) or number of trials, at a cost
+    of zero, or when another thread sets `stop[0]`. Returns the cost and the work.
     """
     best, work = descend(table, factors, memory, random, MANY_PASSES, KEEP_TIES)
     copy_factors(factors, kept)
@@ -260,7 +260,7 @@ def fill(
 
 @njit(cache=True, nogil=True)
 def prune(table: Table, factors: Factors, n_left: int) -> NDArray[np.bool_]:
-    """Drop the factor that is missed least until so many are left; return which (K,) those are."""
+    """Drop the least useful factor until `n_left` are left; return a mask (K,) of those."""
     K = factors.rows.patterns.shape[0]
     alive = np.ones(K, dtype=np.bool_)
     losses = np.zeros(K)

@@ -1,9 +1,9 @@
-"""Factors of a bit-packed table, seen from rows and from columns, and what they cost.
+"""Factors of a bit-packed table, viewed by rows and by columns, and their cost.
 
-A table has two sides, its rows and its columns, with the same layout: what a kernel does for the
-rows it does for the columns when it is given the other side. `Side.once` and `Side.twice` hold
-which entries are covered by at least one and by at least two factors; with the product XOR, `once`
-is the parity of the factors that cover an entry, and `twice` is not used.
+A table has two sides, its rows and its columns, with the same layout: a kernel treats the columns
+like the rows when it is given the other side. `Side.once` and `Side.twice` say which entries are
+covered by at least one and by at least two factors; with the product XOR, `once` is the parity of
+the factors that cover an entry, and `twice` is not used.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ class Entries(NamedTuple):
 
     ones: Words  # (L, words of n)
     zeros: Words  # (L, words of n)
-    weights: NDArray[np.float64]  # (L, n), or (0, 0) where all entries weigh 1
+    weights: NDArray[np.float64]  # (L, n), or (0, 0) if all weights are 1
 
 
 class Table(NamedTuple):
-    """What is to be explained."""
+    """The table that is to be explained."""
 
     rows: Entries
     columns: Entries
-    false_weight: float  # the cost of a false one beside that of a missed one
+    false_weight: float  # the cost of a false one relative to a missed one
     xor: bool
 
 
 class Side(NamedTuple):
-    """The factors as one side sees them; L lines, each with n entries."""
+    """The factors from the view of one side; L lines, each with n entries."""
 
     members: Words  # (L, words of K): the factors of each line
     patterns: Words  # (K, words of n): the entries of each factor
@@ -62,7 +62,7 @@ class Tile(NamedTuple):
 
 
 def no_factors(shape: tuple[int, int], n_components: int) -> Factors:
-    """Make so many empty factors."""
+    """Make `n_components` empty factors."""
 
     def side(n_lines: int, n_entries: int) -> Side:
         def words(lines: int, n: int) -> Words:
@@ -144,7 +144,7 @@ def patterns_from_members(members: Words, patterns: Words) -> None:
 
 @njit(cache=True, nogil=True)
 def copy_side(source: Side, target: Side) -> None:
-    """Copy what one side sees."""
+    """Copy one side of the factors."""
     for line in range(source.members.shape[0]):
         copy(source.members[line], target.members[line])
         copy(source.once[line], target.once[line])
@@ -172,7 +172,7 @@ def sum_of(weights: NDArray[np.float64], line: int, w: int, chosen: np.uint64) -
 
 @njit(cache=True, nogil=True)
 def cost(table: Table, factors: Factors) -> float:
-    """Add the weight of missed ones, and that of false ones times what these cost."""
+    """Add the weight of missed ones, and the weight of false ones times their cost."""
     ones, zeros, weights = table.rows
     covered = factors.rows.once
     n_lines, n = covered.shape
@@ -196,7 +196,7 @@ def gains(
     table: Table, entries: Entries, side: Side, k: int, pattern: Words, lines: Words,
     saved: NDArray[np.float64],
 ) -> None:  # fmt: skip
-    """Set what is saved in each of the lines if factor k covers `pattern` there, others given.
+    """Compute what is saved in each line if factor k covers `pattern` there, with others fixed.
 
     The factors other than k cover what is covered twice, and what is covered once but not by k.
     """
@@ -234,7 +234,7 @@ def gains(
 
 @njit(cache=True, nogil=True)
 def loss(table: Table, factors: Factors, k: int, saved: NDArray[np.float64]) -> float:
-    """Return by how much the cost rises if factor k is dropped."""
+    """Return the increase of the cost if factor k is dropped."""
     lines = factors.columns.patterns[k]
     gains(table, table.rows, factors.rows, k, factors.rows.patterns[k], lines, saved)
     total = 0.0
@@ -248,7 +248,7 @@ def loss(table: Table, factors: Factors, k: int, saved: NDArray[np.float64]) -> 
 
 @njit(cache=True, nogil=True)
 def _toggle(side: Side, k: int, other_side_pattern: Words, new: Words) -> bool:
-    """Add factor k to the lines that are new, take it from those that are not; whether any."""
+    """Add factor k to new lines, remove it from old ones; return whether anything changed."""
     changed = False
     bit = ONE << np.uint64(k & 63)
     for j in range(new.shape[0]):

@@ -1,4 +1,4 @@
-"""Factors chosen one by one from tiles that are known."""
+"""Factors chosen one by one from known tiles."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 def add_best(
     table: Table, factors: Factors, first: int, rows: Words, columns: Words, memory: Scratch
 ) -> None:  # fmt: skip
-    """Make the tile that saves most a factor, for each factor from `first` on, others given.
+    """Set each factor from `first` on to the tile that saves most, with the others fixed.
 
     The tiles are `rows` (T, words of M) and `columns` (T, words of N). The factors from `first` on
-    are empty before; those for which no tile saves anything stay so.
+    must be empty; they stay empty if no tile saves anything.
     """
     saved, tile = memory.saved, memory.tile
     for k in range(first, factors.rows.patterns.shape[0]):

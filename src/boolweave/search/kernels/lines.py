@@ -1,4 +1,4 @@
-"""All factors of one line at a time, their patterns given: the row step, and that of columns."""
+"""All factors of one line at a time, with fixed patterns: the row step and the column step."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from boolweave.search.kernels.bits import Words
     from boolweave.search.kernels.factors import Entries
 
-# Up to so many factors all 2^K sets of factors are tried for each line.
+# Up to this many factors, all 2^K sets of factors are tried for each line.
 MOST_EXACT = 12
 
 
 @njit(cache=True, nogil=True)
 def _cost_of_line(entries: Entries, false_weight: float, line: int, covered: Words) -> float:
-    """What a line costs if these of its entries are covered."""
+    """The cost of a line if these of its entries are covered."""
     ones, zeros, weights = entries
     missed, false = 0.0, 0.0
     for w in range(covered.shape[0]):
@@ -57,7 +57,7 @@ def _flip_while_better(
     entries: Entries, false_weight: float, xor: bool, line: int, patterns: Words, members: Words,
     covered: Words,
 ) -> float:  # fmt: skip
-    """Add or take away the factor that saves most, or exchange two, until nothing helps."""
+    """Add or remove the factor that saves most, or exchange two, until nothing helps."""
     K = patterns.shape[0]
     _cover(patterns, members, xor, covered)
     best = _cost_of_line(entries, false_weight, line, covered)
@@ -116,10 +116,10 @@ def best_sets(
     entries: Entries, false_weight: float, xor: bool, patterns: Words, members: Words,
     costs: NDArray[np.float64],
 ) -> int:  # fmt: skip
-    """Find the factors (L, words of K) of each line, all patterns given; return how many changed.
+    """Find the best factors (L, words of K) of each line; return the number of changed lines.
 
-    Exact for few factors. For more, the better one of two descents: from the members that come in,
-    and from none. A line keeps its members where others are not better.
+    This is exact for few factors. For more, it takes the better of two descents: from the present
+    members, and from none. A line keeps its members if others are not better.
     """
     K, n = patterns.shape
     covered = np.zeros(n, dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""One factor at a time: the best tile from a first guess, all other factors given."""
+"""One factor at a time: the best tile from a first guess, with all other factors fixed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from boolweave.search.kernels.bits import Words
     from boolweave.search.kernels.factors import Entries, Factors, Side, Table, Tile
 
-# What becomes of lines whose membership costs and saves the same: none is a member, those that
-# were members stay, or all are. (Plain numbers would be types of their own to the compiler.)
+# How to treat lines whose membership makes no difference: none is a member, members stay, or all
+# are members. (Literal numbers would be types of their own to the compiler.)
 DROP_TIES = np.int64(0)
 KEEP_TIES = np.int64(1)
 TAKE_TIES = np.int64(2)
 
-# Sums of weights that differ by less than this share are the same.
+# Sums of weights that differ by less than this fraction are considered equal.
 TOLERANCE = 1e-12
 
 
@@ -28,9 +28,9 @@ TOLERANCE = 1e-12
 def best_members(
     table: Table, entries: Entries, side: Side, k: int, pattern: Words, ties: int, chosen: Words
 ) -> float:
-    """Choose the lines that factor k is to have, given its pattern; return what they save.
+    """Choose the lines of factor k, given its pattern; return what they save.
 
-    `chosen` (words of L) holds the present members when it comes and the best ones when it goes.
+    `chosen` (words of L) holds the present members at the call and the best ones afterwards.
     """
     ones, zeros, weights = entries
     members, own, once, twice = side
@@ -50,7 +50,7 @@ def best_members(
         for i in range(min(64, n_lines - 64 * word)):
             line = 64 * word + i
             if plain:
-                # As `gains`, written out here because most of the time is spent here.
+                # The same as `gains`, inlined because most of the time is spent here.
                 keeps = ~ZERO * ((members[line, j] >> shift) & ONE)
                 good, bad = 0, 0
                 for w in range(n):
@@ -76,7 +76,7 @@ def best_members(
 
 @njit(cache=True, nogil=True)
 def alternate(table: Table, factors: Factors, k: int, tile: Tile, ties: int) -> float:
-    """Improve the tile of factor k from its columns, rows and columns in turn; return its gain."""
+    """Improve rows and columns of the tile of factor k alternately; return its gain."""
     before = -1.0
     while True:
         saved = best_members(table, table.rows, factors.rows, k, tile.y, ties, tile.x)
@@ -93,7 +93,7 @@ def alternate(table: Table, factors: Factors, k: int, tile: Tile, ties: int) -> 
 def refit(
     table: Table, factors: Factors, k: int, tile: Tile, changed: Tile, ties: int
 ) -> bool:  # fmt: skip
-    """Improve factor k from where it is; whether it changed."""
+    """Improve the present factor k; return whether it changed."""
     copy(factors.columns.patterns[k], tile.x)
     copy(factors.rows.patterns[k], tile.y)
     alternate(table, factors, k, tile, ties)
@@ -104,7 +104,7 @@ def refit(
 def _missing(
     table: Table, entries: Entries, side: Side, line: int, k: int, pattern: Words
 ) -> bool:  # fmt: skip
-    """Set the entries of a line that k should cover, given the others; whether there are any."""
+    """Set the entries of a line that k should cover; return whether there are any."""
     ones, zeros, _ = entries
     members, own, once, twice = side
     keeps = ~ZERO * ((members[line, k >> 6] >> np.uint64(k & 63)) & ONE)
@@ -124,10 +124,10 @@ def _missing(
 def _seed_pattern(
     table: Table, entries: Entries, side: Side, k: int, random: Words, pattern: Words
 ) -> bool:  # fmt: skip
-    """Set a first pattern for factor k from a random line; False where nothing is left to cover.
+    """Set a first pattern for factor k from a random line; False if nothing is left to cover.
 
-    The pattern is what the others leave uncovered in the line, or all of its ones, or those that
-    it shares with another line; where false ones may be cheap, also the ones of both lines.
+    The pattern consists of the uncovered ones of the line, or all of its ones, or those that it
+    shares with another line; if false ones may be cheap, also the ones of both lines.
     """
     n_lines, n = entries.ones.shape
     first, line, found = below(random, n_lines), 0, False
@@ -159,7 +159,7 @@ def _seed_pattern(
 
 @njit(cache=True, nogil=True)
 def seed(table: Table, factors: Factors, k: int, random: Words, tile: Tile) -> bool:
-    """Set a random first tile for factor k and improve it; False where nothing is left to cover."""
+    """Set a random first tile for factor k and improve it; False if nothing is left to cover."""
     if below(random, 2) == 0:
         if not _seed_pattern(table, table.rows, factors.rows, k, random, tile.y):
             return False
