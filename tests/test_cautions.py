@@ -133,7 +133,7 @@ def test_from_which_share_on(share, warns):
     [
         ([[1, NAN], [NAN, 1]], r'all 2 observed entries are 1.*absent="zero"'),
         ([[0, NAN], [NAN, 0]], "all 2 observed entries are 0.*add observed ones"),
-        ([[NAN, NAN], [NAN, NAN]], r'nothing was observed.*absent="zero"'),
+        ([[NAN, NAN], [NAN, NAN]], r'no entry was observed.*absent="zero"'),
     ],
 )
 def test_one_value_or_none(table, text):

@@ -119,14 +119,16 @@ def test_completions_and_several_scores():
 
 
 def test_what_cannot_be_split(table):
-    with pytest.raises(TypeError, match=r"whole rows of a ndarray: pass Entries\.from_data\(X\)"):
+    with pytest.raises(
+        TypeError, match=r"splits the rows of a ndarray; pass Entries\.from_data\(X\)"
+    ):
         cross_val_score(factors(), table.to_dense(), cv=EntryKFold(3))
     with pytest.raises(ValueError, match="at most the number of observed entries, 2, got 3"):
         next(EntryKFold(3).split(Entries.from_data([[1, 0]])))
     for n_splits in (1, 2.5, True, "5"):
         with pytest.raises(ValueError, match="n_splits must be a whole number >= 2"):
             EntryKFold(n_splits)
-    with pytest.raises(ValueError, match="measure must be among accuracy, neg_log_loss"):
+    with pytest.raises(ValueError, match="measure must be one of accuracy, neg_log_loss"):
         entry_scorer("f1")
-    with pytest.raises(TypeError, match="judges entries, got a Observations"):
+    with pytest.raises(TypeError, match="scores entries, got a Observations"):
         entry_scorer()(factors().fit(table), table)

@@ -196,7 +196,7 @@ def rewrite(path, change, seal=True):
 def test_newer_files(saved):
     rewrite(saved, lambda arrays, header: header.update(version=saving.VERSION + 1))
     message = unreadable(saved)
-    assert f"newer boolweave (file version {saving.VERSION + 1}" in message
+    assert f"newer version of boolweave (file version {saving.VERSION + 1}" in message
     assert "upgrade boolweave" in message
 
 
@@ -362,7 +362,7 @@ def test_a_checksum_cannot_be_left_out(saved):
 def test_without_a_checksum_nothing_is_certain_that_was_not_known(saved):
     infinite = put("row_log_odds_", lambda a: np.full_like(a, np.inf))
     rewrite(saved, infinite, seal=False)
-    assert "infinite where nothing is known" in unreadable(saved)
+    assert "must be finite, because no entry is certain" in unreadable(saved)
 
 
 @pytest.mark.parametrize("parameters", [{"row_prior": [0.0, 0.5]}, {"decimation": 0.5}])

@@ -1,7 +1,7 @@
 """Boolean matrix factorization, noisy completion and Boolean decoding by message passing.
 
-Names load when first used, so that importing the package is quick and compiles nothing. Only what
-users call stands beside the folders; start reading in `estimator`.
+Names are loaded when they are first used, so that importing the package is quick and compiles
+nothing. Only modules that users call are outside the folders; start reading in `estimator`.
 """
 
 from __future__ import annotations

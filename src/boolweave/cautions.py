@@ -1,6 +1,6 @@
-"""What the user of a fit should know about its data and its answer: warnings, each with a remedy.
+"""Warnings about the data and the result of a fit, each with a remedy.
 
-A remedy names the parameter of Python; the options of the command line are called the same.
+A remedy names the Python parameter; the options of the command line have the same names.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from boolweave.data.observed import ObservedEntries
     from boolweave.engine.result import Result
 
-# Messages often circle around a solution without meeting the tolerance, and a few entries of the
+# Messages often oscillate around a solution without meeting the tolerance, and a few entries of the
 # factors flicker with them: on roll calls of the Senate up to 1.3% of the ones in an iteration,
-# while the product changes by less than 0.5% in ten. Up to this share is no news.
+# while the product changes by less than 0.5% in ten. Up to this share, there is no warning.
 FLICKER = 0.02
-# Iterations over which that is averaged.
+# Number of iterations over which this is averaged.
 LATE = 10
 # Fewer iterations than this, the default of max_iter, may simply have been too few.
 USUAL_ITERATIONS = 200
 
 
 class DegenerateDataWarning(UserWarning):
-    """Nothing was observed, or only one value, so that the data do not say what is missing."""
+    """Nothing or only one value was observed, so that missing entries cannot be inferred."""
 
 
 def share_changing(result: Result) -> float:
-    """Entries of X and Y that still changed in each of the last iterations, beside their ones."""
-    changes = result.history.get("changes", np.zeros(0))[-LATE:]  # unknown in files of old models
+    """The number of changes in X and Y per late iteration, divided by the number of ones."""
+    changes = result.history.get("changes", np.zeros(0))[-LATE:]  # old model files do not have it
     n_ones = np.count_nonzero(result.row_log_odds > 0) + np.count_nonzero(
         result.column_log_odds > 0
     )
@@ -42,7 +42,7 @@ def share_changing(result: Result) -> float:
 
 
 def about_changes(result: Result, parameters: Any) -> None:
-    """Warn if the decoded factors were still on their way when the run ended."""
+    """Warn if the decoded factors still changed when the run ended."""
     if result.converged or result.interrupted:
         return
     share = share_changing(result)
@@ -53,11 +53,11 @@ def about_changes(result: Result, parameters: Any) -> None:
     elif parameters.max_iter < USUAL_ITERATIONS:
         remedy = f"Raise max_iter, which is {parameters.max_iter}."
     elif not result.marginal:
-        remedy = "The best ones seen are kept; more starts may find better ones: raise n_init."
-    elif parameters.decimation is None:
         remedy = (
-            "Set decimation=0.1, which decides one entry after the other, or use fewer factors."
+            "The best factors so far are kept; raise n_init, because more starts may be better."
         )
+    elif parameters.decimation is None:
+        remedy = "Set decimation=0.1, which fixes the entries step by step, or use fewer factors."
     else:
         remedy = "Use fewer factors."
     warnings.warn(
@@ -69,15 +69,15 @@ def about_changes(result: Result, parameters: Any) -> None:
 
 
 def about_data(observations: ObservedEntries, parameters: Any) -> None:
-    """Warn if the observed entries do not say what the missing ones may be."""
+    """Warn if the observed entries say nothing about the missing ones."""
     n_missing = observations.n_rows * observations.n_columns - observations.n_observed
     if n_missing == 0 or _says_what_is_missing(parameters):
         return
     if observations.n_observed == 0:
-        guess = "0" if parameters.objective == "errors" else "a guess of the prior"
+        guess = "0" if parameters.objective == "errors" else "a guess from the prior"
         warnings.warn(
-            f"nothing was observed: every entry will be {guess}; check how ones and zeros are "
-            'marked; if what is not listed is 0, set absent="zero"',
+            f"no entry was observed, so every entry will be {guess}; check how ones and zeros are "
+            'marked; if entries that are not listed are 0, set absent="zero"',
             DegenerateDataWarning,
             stacklevel=level_of_caller(),
         )
@@ -86,7 +86,7 @@ def about_data(observations: ObservedEntries, parameters: Any) -> None:
 
 
 def about_one_value(observations: ObservedEntries) -> None:
-    """Warn if entries are missing and all that were observed are the same."""
+    """Warn if entries are missing and all observed entries are equal."""
     n_observed, n_ones = observations.n_observed, observations.n_ones
     n_missing = observations.shape[0] * observations.shape[1] - n_observed
     if n_missing == 0 or n_ones not in (0, n_observed):
@@ -94,17 +94,17 @@ def about_one_value(observations: ObservedEntries) -> None:
     value = int(n_ones > 0)
     remedy = "add observed ones, or check how they are marked"
     if value:
-        remedy = 'if what is not listed is 0, set absent="zero"; otherwise add observed zeros'
+        remedy = 'if entries that are not listed are 0, set absent="zero"; else add observed zeros'
     warnings.warn(
-        f"all {n_observed} observed entries are {value}, and nothing says where a {1 - value} "
-        f"would be: all {n_missing} missing entries are likely to become {value}; {remedy}",
+        f"all {n_observed} observed entries are {value}, so that nothing indicates a "
+        f"{1 - value}: all {n_missing} missing entries will probably become {value}; {remedy}",
         DegenerateDataWarning,
         stacklevel=level_of_caller(),
     )
 
 
 def _says_what_is_missing(parameters: Any) -> bool:
-    """Whether the channel or a prior, given by the user, says what a missing entry may be."""
+    """Whether a channel or a prior of the user says what a missing entry may be."""
     priors = parameters.row_prior, parameters.column_prior
     learned = all(prior is None or isinstance(prior, str) for prior in priors)
     return not learned or getattr(parameters.noise, "missing_given_zero", None) is not None

@@ -1,4 +1,4 @@
-"""The functions beside the estimator: arrays in, an answer out."""
+"""Functions that fit an estimator and return its result."""
 
 from __future__ import annotations
 
@@ -43,31 +43,32 @@ def select_rank(
     sample_weight: Any = None,
     **parameters: Any,
 ) -> RankSelection:
-    """Judge numbers of factors by description length or by entries held out.
+    """Choose the number of factors by description length or by held-out entries.
 
-    With ``objective="errors"`` one search finds the whole curve of errors against the number of
-    factors: ``costs``, ``missed`` and ``false_ones`` beside the description length.
+    With ``objective="errors"``, one search finds the whole curve of errors against the number of
+    factors: ``costs``, ``missed`` and ``false_ones`` in addition to the description length.
 
     Parameters
     ----------
     X : as in `BooleanMatrixFactorization.fit`, shape (M, N)
     ranks : iterable of int, optional
-        The ranks to try. Left out: from 1 up, until five beyond the best one brought nothing.
+        The ranks to try. By default, they are 1, 2, ... until five ranks beyond the best one have
+        not been better.
     criterion : {"mdl", "heldout"}
-        "mdl": the description length of factors and errors in bits; "heldout": the log-loss of
-        entries held out, in four parts.
+        "mdl" is the description length of factors and errors in bits; "heldout" is the log-loss of
+        held-out entries in four-fold cross-validation.
     sample_weight : array or sparse matrix, optional
         As in `BooleanMatrixFactorization.fit`, with objective="errors".
     **parameters
-        Those of `BooleanMatrixFactorization`.
+        Parameters of `BooleanMatrixFactorization`.
 
     Returns
     -------
     RankSelection
-        With ``ranks``, ``scores``, ``best``; ``print`` shows the table, ``plot`` draws it. Ctrl-C
-        ends the search early: the ranks tried so far are judged, ``interrupted`` is True, and a
-        checkpoint stays where it is. So does `max_time`, except that ``interrupted`` is False and
-        the checkpoint is removed.
+        Its attributes are ``ranks``, ``scores`` and ``best``; ``print`` shows the table, and
+        ``plot`` draws it. Ctrl-C ends the search early: the result contains the ranks tried so far,
+        ``interrupted`` is True, and a checkpoint stays where it is. `max_time` does the same,
+        except that ``interrupted`` is False and the checkpoint is removed.
 
     Examples
     --------
@@ -81,15 +82,15 @@ def select_rank(
         raise ValueError(f'criterion must be "mdl" or "heldout", got {criterion!r}')
     wanted = None if ranks is None else [int(k) for k in ranks]
     if wanted is not None and (not wanted or min(wanted) < 1):
-        raise ValueError(f"ranks must be whole numbers from 1 up, at least one; got {wanted}")
+        raise ValueError(f"ranks must be one or more positive whole numbers, got {wanted}")
     estimator = BooleanMatrixFactorization("auto", **parameters)
     check_fit_parameters(estimator, {"sample_weight": sample_weight})
     observations = estimator._checked(X)
     if estimator.objective == "errors":
         if criterion == "heldout":
             raise ValueError(
-                'criterion="heldout" asks what predicts best, `objective="errors"` what explains '
-                'best: use criterion="mdl", or set `objective="posterior"`'
+                'criterion="heldout" looks for the best prediction and `objective="errors"` for '
+                'the best description; use criterion="mdl", or set `objective="posterior"`'
             )
         return fewest_errors.select_rank(estimator, observations.to_local(), wanted, sample_weight)
     settings = settings_of(estimator, observations)
@@ -109,8 +110,8 @@ def select_rank(
             if not deadline.passed:
                 raise
             raise ValueError(
-                f"max_time={estimator.max_time:g} seconds were over before one rank was judged: "
-                "give more time"
+                f"max_time={estimator.max_time:g} seconds passed before one rank was judged; "
+                "raise max_time"
             ) from None
         if deadline.passed:
             selection = replace(selection, interrupted=False)
@@ -152,14 +153,15 @@ def factorize(
     sample_weight : array or sparse matrix, optional
         As in `BooleanMatrixFactorization.fit`.
     **parameters
-        Those of `BooleanMatrixFactorization`, with one other default: objective="errors". It is
-        "posterior" where a parameter is given that only that has, such as `noise` or `method`.
+        Parameters of `BooleanMatrixFactorization`, with another default: objective="errors". It is
+        "posterior" if a parameter is given that only this objective has, such as `noise` or
+        `method`.
 
     Returns
     -------
     Result
-        With ``X`` (M, K), ``Y`` (K, N), ``Z`` (M, N), their log-odds and the history of the run;
-        ``cost`` is the number of wrong entries.
+        The result has ``X`` (M, K), ``Y`` (K, N), ``Z`` (M, N), their log-odds and the history of
+        the run; ``cost`` is the number of wrong entries.
 
     Examples
     --------
@@ -174,26 +176,26 @@ def factorize(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Completion:
-    """A Boolean matrix without holes, as `complete` returns it.
+    """A completed Boolean matrix, as `complete` returns it.
 
     Attributes
     ----------
     model : BooleanCompletion
-        Fitted; it explains entries, recommends columns and takes new rows.
+        The fitted model, which explains entries, recommends columns and takes new rows.
     """
 
     model: BooleanCompletion
 
     @property
     def observations(self) -> Observations:
-        """What was observed, (M, N)."""
+        """The observed entries, (M, N)."""
         return self.model.observations_
 
     @property
     def completed(self) -> Any:
-        """What was observed, and the more probable value where nothing was, (M, N) of uint8.
+        """The observed values, and the more probable value of missing entries, (M, N) of uint8.
 
-        If a table was completed, it is a table of the same library, with the same names.
+        If the input was a table, this is a table of the same library, with the same names.
         """
         seen = self.observations
         filled = np.empty(seen.shape, dtype=np.uint8)
@@ -204,9 +206,9 @@ class Completion:
 
     @property
     def probabilities(self) -> Any:
-        """P(o = 1) of every entry, observed or not, (M, N); worked out when asked for.
+        """P(o = 1) of every entry, observed or not, (M, N); computed on first use.
 
-        If a table was completed, it is a table of the same library, with the same names.
+        If the input was a table, this is a table of the same library, with the same names.
         """
         chances = np.empty(self.observations.shape)
         for some, chance in self._pieces():
@@ -215,9 +217,9 @@ class Completion:
 
     @property
     def filled(self) -> Any:
-        """The holes: a table with row, column, value and probability of each.
+        """The missing entries: a table with row, column, value and probability of each.
 
-        It is of the library of the table that was completed, or of polars.
+        The table belongs to the library of the input table, or to polars.
         """
         m, n = self._holes()
         chance = self.model.ensemble_.probabilities(m, n)
@@ -232,7 +234,7 @@ class Completion:
         return polars_table(lines) if frame is None else frame.table(lines)
 
     def _holes(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Rows and columns of what was not observed."""
+        """Rows and columns of the missing entries."""
         seen = self.observations
         known = np.zeros(seen.shape, dtype=bool)
         known[seen.rows_of_entries(), seen.indices] = True
@@ -247,12 +249,12 @@ class Completion:
         seen = self.observations
         n_holes = seen.n_rows * seen.n_columns - seen.n_observed
         return (
-            f"Completion({seen.n_rows:,} rows × {seen.n_columns:,} columns, {n_holes:,} holes "
-            f"filled, by {self.model.ensemble_.name})"
+            f"Completion({seen.n_rows:,} rows × {seen.n_columns:,} columns, {n_holes:,} entries "
+            f"filled in by {self.model.ensemble_.name})"
         )
 
     def _repr_html_(self) -> str:
-        """The first rows and columns, what was filled on a coloured ground."""
+        """The first rows and columns, with a coloured background for filled-in entries."""
         whole, n_rows = self.observations, min(self.observations.n_rows, ROWS_SHOWN)
         seen = whole.take_rows(slice(0, n_rows)).to_dense()[:, :COLUMNS_SHOWN]
         chance = row_probabilities(self.model.ensemble_, np.arange(n_rows))[:, :COLUMNS_SHOWN]
@@ -261,11 +263,11 @@ class Completion:
         names = [name_of(whole, j, "column") for j in range(values.shape[1])]
         lines = [[name_of(whole, i, "row"), *map(str, line)] for i, line in enumerate(values)]
         marked = np.concatenate([np.zeros((n_rows, 1), dtype=bool), holes], axis=1)
-        return html_table(["", *names], lines, f"{self!r}, filled cells in colour", marked)
+        return html_table(["", *names], lines, f"{self!r}, filled-in entries in colour", marked)
 
     @property
     def selection(self) -> list[dict[str, Any]]:
-        """What was tried on entries that were held out, a line for each model."""
+        """The models that were compared on held-out entries, one line for each."""
         return self.model.selection_
 
     def predict_proba(self, rows: Any, cols: Any) -> Any:
@@ -279,7 +281,7 @@ class Completion:
 def complete(
     X: Any, n_components: int | Literal["auto"] = "auto", **parameters: Any
 ) -> Completion | Result:
-    """Fill the holes of a Boolean matrix; the answer is its ``completed``.
+    """Fill in the missing entries of a Boolean matrix.
 
     Parameters
     ----------
@@ -288,16 +290,17 @@ def complete(
     n_components : int or "auto", default="auto"
         Number of factors of a Boolean layer, or of a factorization.
     **parameters
-        Those of `BooleanCompletion`. Where one is given that only `BooleanMatrixFactorization` has,
-        such as `method`, `noise` or `product`, the holes are filled by that.
+        Parameters of `BooleanCompletion`. If one is given that only `BooleanMatrixFactorization`
+        has, such as `method`, `noise` or `product`, that estimator fills in the missing entries.
 
     Returns
     -------
     Completion
-        With ``completed`` (M, N), in which observed entries stay as they are, ``probabilities``
-        (M, N), ``filled``, a table of the holes, ``predict_proba(rows, cols)``, ``selection`` and
-        ``model``. Tables in, tables out: ``completed`` and the others are of the library of X, with
-        its names. Of a factorization it is a `Result`.
+        The result has ``completed`` (M, N), in which observed entries stay as they are,
+        ``probabilities`` (M, N), ``filled``, a table of the missing entries,
+        ``predict_proba(rows, cols)``, ``selection`` and ``model``. If X is a table, these are
+        tables of the same library, with the same names. With a factorization, the result is a
+        `Result`.
 
     Examples
     --------
@@ -318,7 +321,7 @@ def complete(
 
 
 def only_in_factorization(parameters: Mapping[str, Any]) -> list[str]:
-    """Names of the parameters given that `BooleanMatrixFactorization` has alone."""
+    """Names of the given parameters that only `BooleanMatrixFactorization` has."""
     own = set(signature(BooleanMatrixFactorization).parameters)
     own -= set(signature(BooleanCompletion).parameters)
     return [name for name, value in parameters.items() if name in own and value is not None]
@@ -337,36 +340,37 @@ def cover(
     """Find the fewest factors that cover the ones of a Boolean matrix.
 
     A cover by rectangles of ones is also known as a biclique cover, a tiling, or, for users and
-    their permissions, as role mining. Nothing but the number of factors counts: see `factorize` for
-    the fewest errors of a given number.
+    their permissions, as role mining. Only the number of factors counts; see `factorize` for the
+    fewest errors of a given number of factors.
 
     Parameters
     ----------
     X : as in `BooleanMatrixFactorization.fit`, shape (M, N)
-        What a sparse matrix does not store is a zero, and takes no memory. Missing entries may be
-        covered or not.
+        Entries that a sparse matrix does not store are zeros, which take no memory. Missing entries
+        may be covered or not.
     coverage : float, default=1.0
-        The least share of the ones that is covered, above 0 and at most 1.
+        Fraction of the ones that must be covered, above 0 and at most 1.
     false_ones : int or float, default=0
-        The most zeros that may be covered: a whole number, or a share of the number of ones if it
-        is a float, below 1.
+        Maximum number of zeros that may be covered: a whole number, or, as a float below 1, a
+        fraction of the number of ones.
     n_components : int, optional
-        The most factors. If they are too few for `coverage`, as many ones as possible are covered.
+        Maximum number of factors. If they are too few for `coverage`, as many ones as possible are
+        covered.
     fixed : array, table, sparse matrix or Observations, shape (F, N), optional
-        The columns of factors that must be in the answer, where they come first. Which rows they
-        have is found. Columns with names are matched by name.
+        The columns of factors that the answer must contain; they come first. Their rows are chosen
+        by the search. Columns with names are matched by name.
     max_rows, max_columns : int, optional
-        The most rows and columns of a factor that is not fixed.
+        Maximum numbers of rows and columns of a factor that is not fixed.
     random_state : int, RandomState or None
-        Seed of the search; the same seed gives the same answer.
+        Random seed; the same seed gives the same answer.
 
     Returns
     -------
     Cover
         A `Result` with ``X`` (M, K) and ``Y`` (K, N), and what they cover: ``coverage``, ``curve``,
-        ``missed`` and ``false_ones``. ``cost`` is the number of factors K, and ``bound`` a proven
-        lower bound of it: where both are equal, no cover has fewer factors. Ctrl-C ends the search
-        early with the best cover so far, and ``interrupted`` is True.
+        ``missed`` and ``false_ones``. ``cost`` is the number of factors K, and ``bound`` is a
+        proven lower bound of it: if both are equal, no cover has fewer factors. Ctrl-C ends the
+        search early with the best cover so far, and ``interrupted`` is True.
 
     Examples
     --------

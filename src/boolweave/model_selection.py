@@ -1,8 +1,8 @@
-"""Scikit-learn's searches and cross-validation on tables with holes, entry by entry.
+"""Searches and cross-validation of scikit-learn on tables with missing entries.
 
-Scikit-learn hides rows. A row that was never seen says nothing about the holes of a table, so what
-has to be hidden are single entries: `Entries` is a table as the list of its entries, `EntryKFold`
-parts this list, and `entry_scorer` judges predictions of the part that was hidden.
+Scikit-learn hides rows. A hidden row says nothing about the missing entries of a table, so single
+entries must be hidden instead: `Entries` is a table as the list of its entries, `EntryKFold`
+splits this list, and `entry_scorer` scores the predictions of the hidden entries.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Entries", "EntryKFold", "entry_scorer"]
 
-# By name: the method whose answer is judged, what judges it, and whether more is better.
+# By name: the method whose answer is scored, the measure, and whether more is better.
 MEASURES: dict[str, tuple[str, Callable[[Any, Any], float], bool]] = {
     "accuracy": ("predict", accuracy, True),
     "neg_log_loss": ("predict_proba", log_loss, False),
@@ -37,26 +37,26 @@ MEASURES: dict[str, tuple[str, Callable[[Any, Any], float], bool]] = {
 class EntryKFold(BaseCrossValidator):
     """Folds of the observed entries of a table, each hidden in turn.
 
-    For `GridSearchCV`, `cross_val_score` and their like, in place of `KFold`. The table goes to
-    them as `Entries`. The folds are those of `Observations.folds`.
+    Use it in `GridSearchCV`, `cross_val_score` and similar functions instead of `KFold`, and pass
+    the table as `Entries`. The folds are those of `Observations.folds`.
 
     Parameters
     ----------
     n_splits : int, default=5
-        Number of folds, from 2 to the number of observed entries; they differ in size by one entry
-        at most.
+        Number of folds, from 2 to the number of observed entries; their sizes differ by at most one
+        entry.
     random_state : int, numpy Generator or None
-        Which entry falls into which fold. With None it is another one in each call.
+        Random seed or generator of the folds. With None, they differ from call to call.
 
     See Also
     --------
-    entry_scorer : measures other than the accuracy, which is what a search takes by default.
+    entry_scorer : measures other than accuracy, which is the default of a search.
 
     Notes
     -----
-    ``search.predict`` has one argument, so that it cannot take pairs of rows and columns: ask
-    ``search.best_estimator_``, which is fitted to all entries. `cross_val_predict` needs the same
-    and does not work.
+    ``search.predict`` has one argument, so that it cannot take pairs of rows and columns; use
+    ``search.best_estimator_``, which is fitted to all entries. `cross_val_predict` has the same
+    limitation and does not work.
 
     Examples
     --------
@@ -101,8 +101,8 @@ class EntryKFold(BaseCrossValidator):
         """
         if not isinstance(X, Entries):
             raise TypeError(
-                "EntryKFold hides entries, but scikit-learn takes whole rows of a "
-                f"{type(X).__name__}: pass Entries.from_data(X) to the search instead of X"
+                "EntryKFold hides entries, but scikit-learn splits the rows of a "
+                f"{type(X).__name__}; pass Entries.from_data(X) to the search instead of X"
             )
         if self.n_splits > len(X):
             raise ValueError(
@@ -116,18 +116,18 @@ class EntryKFold(BaseCrossValidator):
 
 
 def entry_scorer(measure: Measure = "accuracy") -> Callable[..., float]:
-    """A ``scoring=`` for scikit-learn that judges predictions of hidden entries.
+    """Make a ``scoring=`` argument for scikit-learn that scores predictions of hidden entries.
 
     Parameters
     ----------
     measure : {"accuracy", "neg_log_loss", "roc_auc", "neg_calibration_error"}
-        Those that begin with "neg" are negative, so that more is better, as scikit-learn wants it.
+        Measures that begin with "neg" are negative, so that more is better, as in scikit-learn.
 
     Returns
     -------
     callable of an estimator and `Entries`
-        For any estimator with ``predict(rows, cols)`` and ``predict_proba(rows, cols)``, the
-        baselines included.
+        It works for any estimator with ``predict(rows, cols)`` and ``predict_proba(rows, cols)``,
+        including the baselines.
 
     Examples
     --------
@@ -141,12 +141,12 @@ def entry_scorer(measure: Measure = "accuracy") -> Callable[..., float]:
     (4,)
     """
     if measure not in MEASURES:
-        raise ValueError(f"measure must be among {', '.join(MEASURES)}; got {measure!r}")
+        raise ValueError(f"measure must be one of {', '.join(MEASURES)}, got {measure!r}")
     return EntryScorer(measure)
 
 
 class EntryScorer:
-    """What `entry_scorer` returns; a class, so that it can go to other processes."""
+    """The result of `entry_scorer`; it is a class so that it can be sent to other processes."""
 
     def __init__(self, measure: str) -> None:
         self.measure = measure
@@ -155,10 +155,10 @@ class EntryScorer:
         return f"entry_scorer({self.measure!r})"
 
     def __call__(self, estimator: Any, X: Entries, y: object = None) -> float:
-        """Judge the predictions of the entries X."""
+        """Score the predictions of the entries X."""
         if not isinstance(X, Entries):
             raise TypeError(
-                f"{self!r} judges entries, got a {type(X).__name__}: pass Entries.from_data(X) to "
+                f"{self!r} scores entries, got a {type(X).__name__}; pass Entries.from_data(X) to "
                 "the search, with cv=EntryKFold()"
             )
         method, of, more_is_better = MEASURES[self.measure]

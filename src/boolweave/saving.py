@@ -1,8 +1,7 @@
-"""Fitted models as .npz files: arrays and one line of JSON, nothing that can run.
+"""Fitted models as .npz files: arrays and one line of JSON, without any executable code.
 
-Whoever uses a loaded model, compiled code above all, relies on shapes that agree, on numbers in
-their range and on beliefs that are not NaN. So a file is checked as a whole before anything is made
-of it.
+The users of a loaded model, above all compiled code, rely on shapes that agree, on numbers in their
+range and on beliefs that are not NaN. Therefore a whole file is checked before it is used.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ if TYPE_CHECKING:
     Layout: TypeAlias = dict[str, tuple[tuple[type[np.generic], ...], Sequence[str | int] | None]]
 
 FORMAT = "boolweave model"
-# 1: without a checksum. 2: with one. 3: with the ending of a run, and with errors. 4: with the ones
-# alone where all else is zero.
+# 1: without a checksum. 2: with one. 3: with the ending of a run, and with errors. 4: with only the
+# ones if all other entries are zeros.
 VERSION = 4
 FIRST_SEALED = 2
 
@@ -47,8 +46,8 @@ _TEXT = (np.str_,)
 ANY_TYPE = (np.generic,)
 
 # The arrays of a file: their types, and their sides as numbers or as letters, each of which stands
-# for the same number throughout (None: any shape). What was observed comes first: it says what M
-# and N are.
+# for the same number throughout (None: any shape). The observations come first, because they
+# determine M and N.
 _SHAPE: Layout = {"observations/shape": (_INTEGERS, (2,))}
 OBSERVATIONS: Layout = {
     **_SHAPE,
@@ -56,7 +55,7 @@ OBSERVATIONS: Layout = {
     "observations/indices": (_INTEGERS, "E"),
     "observations/values": (_BITS, "E"),
 }
-# The same where all but the ones and the missing cells is zero.
+# The same if all cells except the listed ones and the missing cells are zeros.
 _ONES: Layout = {
     **_SHAPE,
     "ones/indptr": (_INTEGERS, "P"),
@@ -75,7 +74,7 @@ _REQUIRED: Layout = {
     "row_prior_": (_FLOATS, None),
     "column_prior_": (_FLOATS, None),
 }
-# Beside those: the arrays of a file with objective="posterior", and with objective="errors".
+# Additional arrays of a file with objective="posterior", and with objective="errors".
 _OF_POSTERIOR: Layout = {
     "history/residual": (_FLOATS, "I"),
     "history/log_posterior": (_FLOATS, "I"),
@@ -87,7 +86,7 @@ _OF_ERRORS: Layout = {
 _OPTIONAL: Layout = {
     **LABELS,
     "feature_names_in_": (_TEXT, "N"),
-    "factor_stability_": (_FLOATS, "K"),  # a run that was interrupted has none
+    "factor_stability_": (_FLOATS, "K"),  # absent after an interrupted run
     "history/changes": (_FLOATS, "I"),  # not in files of version 1
 }
 _RANKS: Layout = {
@@ -97,7 +96,7 @@ _RANKS: Layout = {
     "ranks/best": (_INTEGERS, ""),
     "ranks/criterion": (_TEXT, ""),
 }
-# Of ranks with objective="errors".
+# Additional arrays of the ranks with objective="errors".
 _CURVE: Layout = {
     "ranks/costs": (_FLOATS, "R"),
     "ranks/missed": (_INTEGERS, "R"),
@@ -113,7 +112,7 @@ _ERRORS = ("error_", "error_bound_")
 
 def save(path: str | Path, estimator: Any) -> None:
     """Write a fitted estimator; if that fails, an old file stays as it was."""
-    estimator._validate_params()  # those changed since the fit: `load` would refuse wrong ones
+    estimator._validate_params()  # they may have changed: `load` would refuse wrong ones
     header: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -156,7 +155,7 @@ def save(path: str | Path, estimator: Any) -> None:
 def load(path: str | Path, make: type) -> Any:
     """Read what `save` wrote into a new estimator of class `make`.
 
-    The file is checked as a whole before anything is made of it; `FileError` says what is wrong.
+    The whole file is checked before it is used; `FileError` says what is wrong.
     """
     arrays, header, sealed = read_file(path, {FORMAT: VERSION})
     with naming_damage(path):
@@ -185,19 +184,19 @@ def read_file(
             raise ValueError("version")
     except (FileNotFoundError, PermissionError):
         raise
-    except Exception:  # a damaged file fails anywhere: in zip, zlib, the arrays' headers, the JSON
+    except Exception:  # a damaged file can fail anywhere: in zip, zlib, headers of arrays, JSON
         raise FileError(str(path), NO_MODEL) from None
     if version > latest:
         raise FileError(
             str(path),
-            f"written by a newer boolweave (file version {version}, this one reads up to "
-            f"{latest}); upgrade boolweave",
+            f"written by a newer version of boolweave (file version {version}; this one reads up "
+            f"to {latest}); upgrade boolweave",
         )
     return arrays, header, sealed
 
 
 def format_of(path: str | Path) -> str:
-    """Which kind of model a file holds, by the format that its header states."""
+    """The kind of model in a file, according to its header."""
     try:
         with Archive(Path(path)) as stored:
             return str(json.loads(str(stored["header"]))["format"])
@@ -209,12 +208,12 @@ def format_of(path: str | Path) -> str:
 
 @contextmanager
 def naming_damage(path: str | Path) -> Iterator[None]:
-    """Turn whatever goes wrong while a model is made of a file into one error that names it."""
+    """Turn any error while a model is made from a file into one error that names the file."""
     try:
         yield
         return
     except KeyError as missing:
-        problem = f"{str(missing.args[0])!r} is missing in it"
+        problem = f"it does not contain {str(missing.args[0])!r}"
     except (TypeError, ValueError, AttributeError) as error:
         problem = " ".join(str(error).split())[:300]
     raise FileError(str(path), f"this model is damaged: {problem}; save it again")
@@ -277,13 +276,13 @@ def _restore(arrays: dict[str, Array], header: dict[str, Any], make: type, seale
 
 
 def restored_observations(arrays: Arrays) -> Observations:
-    """What was observed, checked anew."""
+    """The observations, checked again."""
     seen = _part(arrays, "observations")
     return Observations(**{**seen, "shape": tuple(seen["shape"].tolist())})
 
 
 def _observations_of(arrays: Arrays) -> Observations | SparseObservations:
-    """What was observed in a factorization, zeros listed or not."""
+    """The observations of a factorization, with zeros listed or not."""
     if "ones/indptr" not in arrays:
         return restored_observations(arrays)
     seen = _part(arrays, "observations")
@@ -293,11 +292,11 @@ def _observations_of(arrays: Arrays) -> Observations | SparseObservations:
 
 
 def _ending(fitted: Mapping[str, Any]) -> Ending:
-    """Why the run ended; files before version 3 do not tell time from iterations."""
+    """Why the run ended; files before version 3 do not distinguish time from iterations."""
     ending = Ending.of(fitted["converged_"], fitted["interrupted_"])
     told = Ending(fitted.get("ending", ending))
     if told is not ending and {told, ending} != {Ending.OUT_OF_TIME, Ending.OUT_OF_ITERATIONS}:
-        raise ValueError(f"'ending' must not be {str(told)!r} where the run is said to be {ending}")
+        raise ValueError(f"'ending' must not be {str(told)!r} if the run was {ending}")
     return told
 
 
@@ -308,7 +307,7 @@ def _part(arrays: Arrays, prefix: str) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """The JSON form of a parameter; a random generator is remembered by name only."""
+    """The JSON form of a parameter; only the name of a random generator is kept."""
     if isinstance(value, np.generic):
         return value.item()
     if value is None or isinstance(value, bool | int | float | str):
@@ -332,7 +331,7 @@ def _required(header: Mapping[str, Any]) -> Layout:
 
 
 def _optional(header: Mapping[str, Any]) -> Layout:
-    """The arrays that it may have."""
+    """The arrays that a file with this header may have in addition."""
     of = _channels(header["parameters"])
     channels = [f"{prefix}/{name}" for prefix in of for name in _MISSING]
     return {**_OPTIONAL, **_RANKS, **_CURVE, **dict.fromkeys(channels, (_FLOATS, None))}
@@ -344,7 +343,7 @@ def _channels(parameters: Mapping[str, Any]) -> list[str]:
 
 
 def check_arrays(arrays: Arrays, required: Layout, optional: Layout) -> None:
-    """Raise unless all arrays are there, none is unknown, and types and shapes are right."""
+    """Raise unless all arrays are present, none is unknown, and types and shapes are right."""
     missing = [name for name in required if name not in arrays]
     if missing:
         raise KeyError(missing[0])
@@ -374,7 +373,7 @@ def check_arrays(arrays: Arrays, required: Layout, optional: Layout) -> None:
 
 
 def _check_beliefs(result: Result, components: Array, certain: Any) -> None:
-    """Raise unless beliefs are numbers, and infinite only where something may be `certain`."""
+    """Raise unless beliefs are numbers, which may be infinite only if a prior is `certain`."""
     shape = result.observations.shape
     result.model.channel.broadcasts_to(shape)
     result.model.prior_log_odds(shape)
@@ -386,9 +385,9 @@ def _check_beliefs(result: Result, components: Array, certain: Any) -> None:
             raise ValueError(f"'{side}_log_odds_' must not hold NaN")
         known = np.broadcast_to((prior == 0) | (prior == 1), odds.shape)
         if not (certain or np.isfinite(odds[~known]).all()):
-            raise ValueError(f"'{side}_log_odds_' is infinite where nothing is known for certain")
+            raise ValueError(f"'{side}_log_odds_' must be finite, because no entry is certain")
     if not np.array_equal(components, result.Y):
-        raise ValueError("'components_' must be 1 where 'column_log_odds_' is above 0, and else 0")
+        raise ValueError("'components_' must be 1 where 'column_log_odds_' > 0, and 0 elsewhere")
     if result.stability is not None:
         probability_array("factor_stability_", result.stability)
     if result.redundancy is not None and np.isnan(result.redundancy).any():
@@ -396,12 +395,12 @@ def _check_beliefs(result: Result, components: Array, certain: Any) -> None:
 
 
 def _check_plain(header: Mapping[str, Any]) -> None:
-    """Raise unless all that is kept as JSON is of the right kind."""
+    """Raise unless all values in the JSON header are of the right kind."""
     fitted = header["fitted"]
     for name in _COUNTS:
         value = fitted[name]
         if type(value) is not int or value < 0:
-            raise ValueError(f"{name!r} must be a whole number from 0 up, but is {cut(value)}")
+            raise ValueError(f"{name!r} must be a non-negative integer, but is {cut(value)}")
     for name in _SWITCHES:
         if type(fitted[name]) is not bool:
             raise ValueError(f"{name!r} must be true or false, but is {cut(fitted[name])}")
@@ -412,7 +411,7 @@ def _check_plain(header: Mapping[str, Any]) -> None:
     told = header.get("provenance", {})
     kinds = {"command": str, "hold_out": float}
     if type(told) is not dict or any(type(told[name]) is not kinds.get(name) for name in told):
-        raise ValueError(f"'provenance' must tell command and hold_out, but is {cut(told)}")
+        raise ValueError(f"'provenance' must have command and hold_out, but is {cut(told)}")
     check_known(fitted, (*_PLAIN, *_ERRORS, "ending"))
     for name, kept in header["parameters"].items():
         if kept in ({"channel": True}, {"array": True}):
@@ -422,25 +421,25 @@ def _check_plain(header: Mapping[str, Any]) -> None:
 
 
 def _check_errors(fitted: Mapping[str, Any]) -> None:
-    """Raise unless the error and its bound are numbers that fit, or neither was counted."""
+    """Raise unless the error and its bound are consistent numbers, or both are absent."""
     counted: list[Any] = [fitted.get(name) for name in _ERRORS]
     if counted == [None, None]:
         return
     for name, value in zip(_ERRORS, counted, strict=True):
         if type(value) not in (int, float) or not math.isfinite(value) or value < 0:
-            raise ValueError(f"{name!r} must be a number from 0 up, but is {cut(value)}")
+            raise ValueError(f"{name!r} must be a non-negative number, but is {cut(value)}")
     if counted[1] > counted[0]:
         raise ValueError("'error_bound_' must not be above 'error_'")
 
 
 def check_known(found: Iterable[str], known: Iterable[str]) -> None:
-    """Raise if there are names that are not known."""
+    """Raise if there are unknown names."""
     unknown = set(found) - set(known)
     if unknown:
-        raise ValueError(f"it holds {cut(min(unknown))}, which is not known")
+        raise ValueError(f"it holds {cut(min(unknown))}, which is unknown")
 
 
 def cut(value: object) -> str:
-    """A value as it is named in an error, not too long."""
+    """A value as it is shown in an error, shortened if it is long."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}…"

@@ -58,7 +58,10 @@ def test_without_a_table_short_texts(plain):
     found = plain.recommend(np.arange(5), n=3)
     lines = repr(found).splitlines()
     assert lines[0] == "Recommendations for 5 rows"
-    assert lines[2].startswith("  Bo: cake 9") and "nothing, as no column is unseen" in lines[1]
+    assert (
+        lines[2].startswith("  Bo: cake 9")
+        and "nothing, because every column was observed" in lines[1]
+    )
     assert found.table.columns == ["row", "rank", "column", "probability"]
     page = found._repr_html_()
     assert "cake" in page and "3 recommendations" in page
@@ -68,7 +71,7 @@ def test_new_rows_are_recommended_to(model, plain):
     found = model.recommend(NEW, n=1, why=True)
     assert found[["row", "column"]].values.tolist() == [["Zoe", "milk"], ["Yan", "gin"]]
     assert found.why[0] == (
-        "because factor 1: Zoe has tea, the only other one of its 3 columns that was observed"
+        "because factor 1: Zoe has tea, the only other observed one of its 3 columns"
     )
     chance = model.predict_proba(NEW)
     assert found.probability.tolist() == [chance.loc["Zoe", "milk"], chance.loc["Yan", "gin"]]
@@ -89,7 +92,7 @@ def test_new_rows_without_zeros():
 
 def test_words_that_fit(model):
     found = model.explain("Bo", "cake", verb="likes", columns="drinks")
-    sentence = "because factor 1: Bo likes both of its other drinks that were observed: tea, milk"
+    sentence = "because factor 1: Bo likes both of its other observed drinks: tea, milk"
     assert found.reason() == sentence == found.reasons[0].sentence
     assert found.sentence == f"Bo, cake: 1 with a probability of {percent(found.probability)}, " + (
         sentence
@@ -110,7 +113,8 @@ def test_reasons_count_what_was_observed():
     reason = found.explain(0, "c0").reasons[0]
     known = [name for j, name in enumerate(seen.column_labels[:12]) if table[0, j] == 1]
     assert set(reason.evidence) == set(known) and reason.n_observed == 10
-    assert "and 4 more of its 10 other columns that were observed" in reason.sentence
+    assert "has 8 of its 10 other observed columns: " in reason.sentence
+    assert reason.sentence.endswith("and 4 more")
     alone = found.explain([[NAN] * 24], "c0")
     assert not alone.reasons or "none of its other columns was observed" in alone.reason()
 

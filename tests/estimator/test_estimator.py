@@ -335,7 +335,7 @@ def test_labels(convert):
 @pytest.mark.parametrize(
     ("rows", "cols", "message"),
     [
-        ([0, 1], [0, 1, 2], "pairs and must have one length, or shapes that broadcast, got"),
+        ([0, 1], [0, 1, 2], "pairs and must have the same length, or shapes that broadcast, got"),
         ([6], [0], "rows must be from 0 to 5, got 6"),
         ([0], [-1], "columns must be from 0 to 3, got -1"),
         ([0.5], [0], "rows must be whole numbers or labels, got float64"),
@@ -441,7 +441,7 @@ def test_columns_in_another_order_are_refused_however_the_model_was_fitted(metho
     for wrong in (table[list("wxzy")], Observations.from_table(table[list("wxzy")])):
         with pytest.raises(ValueError, match=r"column 3 is 'z', but was 'y' in fit; put them in"):
             call(wrong)
-    with pytest.raises(ValueError, match=r"feature names should match .* 'q' was not among"):
+    with pytest.raises(ValueError, match=r"feature names should match .* 'q' was not a column"):
         call(table.rename(columns={"w": "q"}))
 
 

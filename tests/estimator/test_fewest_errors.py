@@ -195,7 +195,7 @@ def test_weights_reach_the_fit_through_other_calls():
 
 def test_weights_are_refused():
     X = table()
-    with pytest.raises(ValueError, match=r'`sample_weight` weighs.*set `objective="errors"`'):
+    with pytest.raises(ValueError, match=r'`sample_weight` weights.*set `objective="errors"`'):
         BooleanMatrixFactorization(2).fit(X, sample_weight=np.ones(18))
     with pytest.raises(ValueError, match=r"got shape \(5,\)"):
         fitted(X, sample_weight=np.ones(5))
@@ -352,7 +352,7 @@ def test_the_curve_is_kept_and_select_rank_shows_the_same(tmp_path):
     assert weighed.costs[0] == 2 * (weighed.missed[0] + weighed.false_ones[0])
     with pytest.raises(ValueError, match='use criterion="mdl", or set `objective="posterior"`'):
         select_rank(planted.observations, criterion="heldout", **how)
-    with pytest.raises(ValueError, match="`sample_weight` weighs errors"):
+    with pytest.raises(ValueError, match="`sample_weight` weights errors"):
         select_rank(planted.observations, sample_weight=np.ones(30))
 
 

@@ -106,11 +106,11 @@ def test_new_rows_take_memory_for_the_answer_only():
 
 def test_answers_that_do_not_fit_are_refused(fitted, planted, monkeypatch):
     model = copy.deepcopy(fitted).set_params(max_memory=1000)
-    with pytest.raises(MemoryError, match=r"takes 8 kB .* max_memory=1 kB: ask for fewer rows"):
+    with pytest.raises(MemoryError, match=r"takes 8 kB .* max_memory=1 kB; pass fewer rows"):
         model.predict(planted.observations)
     with pytest.raises(MemoryError, match=r"probabilities of 100 rows × 80 columns takes 64 kB"):
         model.predict_proba(planted.observations)
     assert model.predict(planted.observations.take_rows([0])).shape == (1, 80)
     monkeypatch.setattr("boolweave.fit.memory.free_memory", lambda: 5000)
-    with pytest.raises(MemoryError, match="but 5 kB are free: ask for fewer rows"):
+    with pytest.raises(MemoryError, match="but 5 kB are free; pass fewer rows"):
         fitted.predict(planted.observations)

@@ -67,7 +67,7 @@ def test_reasons_by_name(model):
     assert reason.contribution == pytest.approx(1.0)
     assert (reason.evidence, reason.n_observed) == (("tea", "milk"), 2)
     assert reason.sentence == (
-        "because factor 1: Bo has both of its other columns that were observed: tea, milk"
+        "because factor 1: Bo has both of its other observed columns: tea, milk"
     )
     assert members(model, reason.factor - 1, "row") == reason.rows
 
@@ -117,12 +117,12 @@ def test_ties_go_by_position():
 def test_words_of_evidence():
     films = Words("liked", "users", "films")
     for names, n_observed, expected in (
-        ([], 0, "user 7 belongs to it, though none of its other films was observed"),
-        ([], 2, "user 7 liked none of its other films that were observed, of which there are 2"),
-        (["a"], 1, "user 7 liked a, the only other one of its 9 films that was observed"),
-        (["a", "b"], 2, "user 7 liked both of its other films that were observed: a, b"),
-        (list("abc"), 3, "user 7 liked all 3 of its other films that were observed: a, b, c"),
-        (list("abcde"), 8, "user 7 liked a, b, c, d, e of its 8 other films that were observed"),
+        ([], 0, "user 7 belongs to it, although none of its other films was observed"),
+        ([], 2, "user 7 liked none of its other observed films (2)"),
+        (["a"], 1, "user 7 liked a, the only other observed one of its 9 films"),
+        (["a", "b"], 2, "user 7 liked both of its other observed films: a, b"),
+        (list("abc"), 3, "user 7 liked all 3 of its other observed films: a, b, c"),
+        (list("abcde"), 8, "user 7 liked 5 of its 8 other observed films: a, b, c, d, e"),
     ):
         found = evidence_in_words("7", names, n_observed, 9, "factor 3", films)
         assert found == f"factor 3: {expected}"

@@ -72,7 +72,7 @@ def test_ranks_tried_in_time_are_judged(criterion):
 
 
 def test_no_rank_was_judged_in_time():
-    with pytest.raises(ValueError, match="max_time=1 seconds were over before one rank"):
+    with pytest.raises(ValueError, match="max_time=1 seconds passed before one rank"):
         select_rank(PLANTED, range(1, 9), "heldout", max_time=1, random_state=0)
 
 

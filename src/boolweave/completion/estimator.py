@@ -60,7 +60,7 @@ class BooleanCompletion(FittedCompletion):
     n_members : int, default=16
         How many fits are averaged.
     absent : {"missing", "zero"}, default="missing"
-        What the entries are that a sparse matrix does not store.
+        How to treat the entries that a sparse matrix does not store.
     n_jobs : int, optional
         Threads; −1 for all cores. The answer does not depend on it.
     random_state : int, RandomState or None

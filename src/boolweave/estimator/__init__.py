@@ -1,7 +1,7 @@
-"""The estimators: the parameters of a fit, the call of it, and the methods of a fitted model.
+"""The factorization estimator: its parameters, its fit, and the methods of a fitted model.
 
-How factors are found is not here: that is in `fit` and `search`; nor are the functions and the
-command line, which call the estimators. Start reading at `BooleanMatrixFactorization.fit` in
+How factors are found is not here but in `fit` and `search`. The functions and the command line,
+which call the estimator, are elsewhere, too. Start reading at `BooleanMatrixFactorization.fit` in
 `factorization.py`; `fitted.py` has what a model can do after its fit.
 """
 

@@ -20,27 +20,28 @@ if TYPE_CHECKING:
 
 
 def draw(model: FittedFactorization, what: str, path: str | Path | None = None) -> Figure:
-    """Draw the matrix, the factors or the curve, and save it where `path` says."""
+    """Draw the matrix, the factors or the curve, and save the picture to `path`, if given."""
     kinds = {"matrix": _matrix, "factors": _factors, "curve": _curve}
     return plot.draw_kind(kinds, model, what, path)
 
 
 def _matrix(model: FittedFactorization) -> Figure:
-    """The table, and what the factors make of it."""
+    """Draw the table and its reconstruction by the factors."""
     result, seen = model.result_, model.observations_
     if seen.n_rows * seen.n_columns > plot.MOST_CELLS:
         raise ValueError(
-            f"a picture of {seen.n_rows:,} × {seen.n_columns:,} cells is too large: draw some rows "
+            f"a picture of {seen.n_rows:,} × {seen.n_columns:,} cells is too large; draw some rows "
             'with boolweave.plot.plot_tiles, or the factors with what="factors"'
         )
     unlisted = isinstance(seen, SparseObservations)
-    first = "what was seen" if seen.is_complete or unlisted else "what was seen, with holes"
+    complete = seen.is_complete or unlisted
+    first = "observed entries" if complete else "observed and missing entries"
     panels = {first: seen.to_local().to_dense(), f"{len(result.Y)} factors": result.Z}
     return plot.plot_tiles(panels, result.X, result.Y)
 
 
 def _factors(model: FittedFactorization) -> Figure:
-    """Who belongs to which factor."""
+    """Draw which rows and columns belong to which factor."""
     result, seen = model.result_, model.observations_
     sides = {
         axis: (sigmoid(odds), [name_of(seen, i, axis) for i in range(len(odds))])
@@ -58,12 +59,12 @@ def _factors(model: FittedFactorization) -> Figure:
 
 
 def _curve(model: FittedFactorization) -> Figure:
-    """How the number of factors was chosen, or else how the run went."""
+    """Draw how the number of factors was chosen, or else the progress of the run."""
     selection = getattr(model, "rank_selection_", None)
     if selection is not None:
         return selection.plot()
     history = model.history_
-    name, label = ("error", "least error so far") if "error" in history else (
+    name, label = ("error", "smallest error so far") if "error" in history else (
         "log_posterior", "log-posterior"
     )  # fmt: skip
     values = np.asarray(history[name])

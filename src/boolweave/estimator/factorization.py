@@ -40,136 +40,141 @@ if TYPE_CHECKING:
     from boolweave.model.channel import Channel
     from boolweave.runtime.checkpoint import Checkpoint
 
-    # What was found, how its rank was chosen, and how many useless factors were dropped.
+    # The result, how its rank was chosen, and how many useless factors were dropped.
     Found: TypeAlias = tuple[Result, rank.RankSelection | None, int]
 
 
 class BooleanMatrixFactorization(FittedFactorization):
     """Boolean matrix factorization and completion by message passing.
 
-    Finds X (M, K) and Y (K, N) of zeros and ones whose Boolean product explains a noisy matrix of
-    which only some entries are seen.
+    The estimator finds matrices X (M, K) and Y (K, N) of zeros and ones whose Boolean product
+    explains a noisy matrix of which only some entries may be observed.
 
     Parameters
     ----------
     n_components : int or "auto", default="auto"
-        Number of factors K; it may exceed both sides of the matrix. "auto": by description length.
+        Number of factors K, which may exceed both sides of the matrix. "auto" chooses it by
+        description length.
     product : {"or", "xor"}, default="or"
-        How the K terms of an entry are joined.
+        How the K terms of an entry are combined.
     method : {"auto", "max-sum", "sum-product"}, default="auto"
-        "auto": short max-sum starts, the best finished by sum-product with learned channel and
-        priors. With a given `n_components` and fewer than 5% of the entries missing, some starts
-        are also finished by max-sum; if sum-product has over 1% more wrong entries, the answer is
-        that of max-sum. "max-sum": the algorithm of Ravanbakhsh, Póczos and Greiner (2016) and
-        nothing else. "sum-product": marginals from a random start.
+        "auto" runs short max-sum starts and finishes the best of them by sum-product with a learned
+        channel and learned priors. If `n_components` is given and fewer than 5% of the entries are
+        missing, some starts are also finished by max-sum; if sum-product has over 1% more wrong
+        entries, the answer is that of max-sum. "max-sum" is the algorithm of Ravanbakhsh, Póczos
+        and Greiner (2016) and nothing else. "sum-product" computes marginals from a random start.
     noise : float, Channel or "learn", optional
-        Probability that an entry is flipped, or a whole `Channel`. Left out: "learn", but 0.1 with
-        method="max-sum".
+        Probability that an entry is flipped, or a whole `Channel`. The default is "learn", or 0.1
+        with method="max-sum".
     row_prior, column_prior : float, array or "learn", optional
-        P(x = 1) and P(y = 1), numbers or arrays that broadcast to (M, K) and (K, N); 0 and 1 mean
-        known. Left out: "learn", but 0.5 with method="max-sum".
+        P(x = 1) and P(y = 1), numbers or arrays that broadcast to (M, K) and (K, N); with 0 and 1
+        an entry is known. The default is "learn", or 0.5 with method="max-sum".
     absent : {"zero", "missing"}, default="zero"
-        What the entries are that a sparse matrix does not store.
+        How to treat the entries that a sparse matrix does not store.
     damping : float, default=0.4
-        Share of the new message in each update, in (0, 1].
+        Weight of the new message in each update, in (0, 1].
     max_iter : int, default=200
-        Most iterations of one run.
+        Maximum number of iterations of one run.
     tol : float, default=1e-3
         Convergence tolerance. A run ends when no message changes by more than this in an iteration:
-        in max-sum as a share of its bound |L|, in sum-product in log-odds.
+        in max-sum relative to its bound |L|, in sum-product in log-odds.
     n_init : int or "auto", default="auto"
-        Number of random starts; the one with the highest log-posterior is kept. "auto": 1 with
-        method="max-sum" and with collective `zeros`, otherwise at most 6, fewer where they agree.
+        Number of random starts; the one with the highest log-posterior is kept. "auto" means 1 with
+        method="max-sum" and with collective `zeros`, otherwise at most 6, and fewer if they agree.
     messages : {"auto", "uint8", "float32"}, default="auto"
-        How messages are stored: in 8 bits (max-sum) and 16 bits (sum-product), or as floats.
-        "auto": "uint8" wherever the channel is the same for every entry and not next to certain;
-        with a given `n_components`, max-sum that runs to the end does the last 30% of its
-        iterations with floats where these take at most 300 MB.
+        How messages are stored: in 8 bits (max-sum) and 16 bits (sum-product), or as floats. "auto"
+        means "uint8" if the channel is the same for every entry and not nearly certain; if
+        `n_components` is given, max-sum that runs to the end does the last 30% of its iterations
+        with floats, provided that these take at most 300 MB.
     n_jobs : int, optional
-        Number of threads; −1 for all cores. The result does not depend on it.
+        Number of threads; −1 uses all cores. The result does not depend on it.
     random_state : int, RandomState or None
-        Seed of the random starts. The rank that "auto" finds does not depend on it.
+        Random seed of the starts. The rank that "auto" finds does not depend on it.
     verbose : int, default=0
-        Show progress on standard error.
+        Whether to show progress on standard error.
     checkpoint : path, URL or Checkpoint, optional
-        A directory in which a long run keeps what it needs to go on after a crash, every two
-        minutes. A `fit` of the same data with the same parameters goes on from there, to the same
-        end; when it is finished, the directory is empty again.
+        A directory in which a long run saves its state every two minutes, so that it can continue
+        after a crash. A `fit` of the same data with the same parameters continues from there, with
+        the same result. When it is finished, the directory is empty again.
     max_memory : int or str, optional
-        Bytes, or "2GiB" and the like, that a fit may take beside its input. Messages that would
-        take more are kept in files in the directory for temporary files (TMPDIR) and brought to
-        memory block by block. The result is the same.
+        Memory limit of a fit in addition to its input, in bytes or as text such as "2GiB". Messages
+        that exceed it are kept in files in the directory for temporary files (TMPDIR) and loaded
+        block by block. The result is the same.
     decimation : float, optional
-        With sum-product: then fix this share of the undecided entries of X and Y, those with the
-        strongest beliefs, run on, and so forth until all are decided. It breaks ties between
-        equally good solutions.
+        With sum-product: fix this fraction of the undecided entries of X and Y, those with the
+        strongest beliefs, continue to iterate, and repeat this until all entries are decided. This
+        breaks ties between equally good solutions.
     max_time : float, optional
-        Seconds after which the run ends with its best answer so far.
+        Time limit in seconds, after which the run ends with its best answer so far.
     objective : {"posterior", "errors"}, default="posterior"
-        "posterior": the most probable factors and their probabilities, for what is not seen.
-        "errors": the factors whose product has the fewest wrong entries, for what is seen. They
-        are searched for, without `method`, `noise`, `row_prior`, `column_prior`, `damping`,
-        `max_iter`, `tol`, `messages` and `decimation`.
+        "posterior" finds the most probable factors and their probabilities, to predict unobserved
+        entries. "errors" finds the factors whose product has the fewest wrong entries, to describe
+        observed ones. It is a search that does not use `method`, `noise`, `row_prior`,
+        `column_prior`, `damping`, `max_iter`, `tol`, `messages` and `decimation`.
     false_one_weight : float, default=1.0
-        With objective="errors": what a one of the product costs where a zero was observed, beside
-        a zero where a one was observed; infinity allows none.
-    zeros : {"auto", "exact", "collective"}, default="auto"
-        How observed zeros are treated where absent entries of a sparse matrix are zeros. "exact":
-        each has messages of its own. "collective": all zeros of a row at once, so that time and
-        memory go with the ones; for the OR product and one channel for all entries. "auto":
-        "collective" for a sparse matrix of 50 million cells or more of which at most a tenth are
+        With objective="errors": the cost of a false one (the product is 1, a zero was observed)
+        relative to a missed one (the product is 0, a one was observed); infinity allows no false
         ones.
+    zeros : {"auto", "exact", "collective"}, default="auto"
+        How observed zeros are treated if absent entries of a sparse matrix are zeros. With "exact",
+        each zero has messages of its own. With "collective", all zeros of a row are treated at
+        once, so that time and memory are proportional to the number of ones; this needs the OR
+        product and one channel for all entries. "auto" means "collective" for a sparse matrix of at
+        least 50 million cells of which at most a tenth are ones.
 
     Attributes
     ----------
     result_ : Result
-        What the fit found. The attributes without another source are views on it, read-only.
+        The result of the fit. Most other attributes are read-only views of it.
     components_ : (K, N) array of uint8
-        Y, the decoded factors, the largest tile (rows × columns) first; in the order of the priors
-        if these were given factor by factor; with objective="errors", the one that explains most
-        first. Texts, tables, pictures and the names of features
-        number them alike, from 1: factor 1 is ``components_[0]``.
+        Y, the decoded factors. The largest tile (rows × columns) comes first; with
+        objective="errors", the factor that explains most comes first; if priors were given factor
+        by factor, the factors keep their order. Texts, tables, pictures and the names of features
+        number them from 1: factor 1 is ``components_[0]``.
     row_factors_ : (M, K) array of uint8
-        X, the decoded row factor that was found together with the components.
+        X, the decoded row factors that were found together with the components.
     row_log_odds_, column_log_odds_ : (M, K) and (K, N) arrays
         Log-odds that an entry of X and of Y is 1.
     marginal_ : bool
-        Whether these are marginals, the answer of sum-product, so that they make probabilities;
-        False if the answer is that of max-sum.
+        Whether these are marginals from sum-product, which yield probabilities; False if the answer
+        is that of max-sum.
     noise_ : Channel
         The channel, given or learned.
     row_prior_, column_prior_ : array
         The priors, given or learned: one number, one per factor, or one per row or column.
     n_iter_ : int
-        Iterations of the best start.
+        Number of iterations of the best start.
     converged_ : bool
-        Whether its messages settled within `tol`. On many tables they never do, while the decoded
-        factors hardly change any more; a `ConvergenceWarning` comes only if these still do.
+        Whether its messages converged within `tol`. On many tables they never do, although the
+        decoded factors hardly change any more; a `ConvergenceWarning` is issued only if the factors
+        still change.
     interrupted_ : bool
         Whether Ctrl-C ended the run; the best result so far is kept.
     history_ : dict of arrays
-        "residual", "log_posterior" and "changes" (entries of the decoded factors that changed), a
-        number per iteration.
+        "residual", "log_posterior" and "changes" (the number of entries of the decoded factors that
+        changed), with one number per iteration.
     log_posterior_ : float
         log p(X, Y, O) of the decoded factors.
     factor_stability_ : (K,) array
-        Share of the starts in which each factor came back.
+        Fraction of the starts in which each factor was found again.
     error_ : float or None
-        With objective="errors": the missed ones and `false_one_weight` times the false ones of the
-        product, each times the weight of its entry.
+        With objective="errors": the number of missed ones plus `false_one_weight` times the number
+        of false ones of the product, each multiplied by the weight of its entry.
     error_bound_ : float or None
-        With objective="errors": no factors of this number have a smaller error, which is proven. If
-        it equals `error_`, the factors are optimal.
+        With objective="errors": a proven lower bound of the error of this number of factors. If it
+        equals `error_`, the factors are optimal.
     redundancy_ : (K,) array or None
-        With objective="errors": by how much the error rises if a factor is left out.
+        With objective="errors": the increase of the error if a factor is left out.
     rank_selection_ : RankSelection or None
         With n_components="auto": the description length of every rank tried.
     n_dropped_ : int
-        With n_components="auto": how many factors were dropped, being empty or repeated.
+        With n_components="auto": the number of factors that were dropped because they were empty or
+        repeated.
     observations_ : Observations
-        What the model was fitted to.
+        The data to which the model was fitted.
     provenance_ : dict
-        Of a model that the command line made: "command", and "hold_out", the share kept aside.
+        For a model made by the command line: "command", and "hold_out", the fraction of held-out
+        entries.
 
     Examples
     --------
@@ -240,13 +245,13 @@ class BooleanMatrixFactorization(FittedFactorization):
         Parameters
         ----------
         X : array, table, sparse matrix or Observations, shape (M, N)
-            Zeros and ones; NaN or null where nothing was observed.
+            Zeros and ones; NaN or null for missing entries.
         y : ignored
         **fit_params
-            With objective="errors" there may be a `sample_weight`: what an error costs in each
+            With objective="errors", `sample_weight` may be given: the cost of an error in each
             entry, an array or a sparse matrix of shape (M, N), or in each row, shape (M,). Weights
-            are finite and at least 0. An entry of weight 0 counts as missing; one whose weight a
-            sparse matrix does not store has weight 1.
+            are finite and non-negative. An entry of weight 0 counts as missing; an entry whose
+            weight a sparse matrix does not store has the weight 1.
         """
         found = self._find(X, **fit_params)
         self.result_, self.rank_selection_, self.n_dropped_ = found
@@ -255,7 +260,7 @@ class BooleanMatrixFactorization(FittedFactorization):
         return self
 
     def _find(self, X: Any, **fit_params: Any) -> Found:
-        """Check data and parameters, and fit."""
+        """Check the data and the parameters, and fit."""
         check_fit_parameters(self, fit_params)
         observations = self._checked(X)
         if self.objective == "errors":
@@ -263,7 +268,7 @@ class BooleanMatrixFactorization(FittedFactorization):
         return self._run(observations)
 
     def _checked(self, X: Any) -> ObservedEntries:
-        """The data of a fit, data and parameters checked."""
+        """Check the parameters and the data, and return the data."""
         self._validate_params()
         return self._observe(X, reset=True)
 
@@ -277,7 +282,7 @@ class BooleanMatrixFactorization(FittedFactorization):
         first_seed: int | None = None,
         machine: Machine | None = None,
     ) -> Found:
-        """Fit, and choose the rank if asked to; also how many useless factors were dropped."""
+        """Fit, choose the rank if asked to, and count the useless factors that were dropped."""
         settings = settings_of(self, observations)
         cautions.about_data(observations, self)
         selection, n_dropped = None, 0
@@ -311,9 +316,9 @@ class BooleanMatrixFactorization(FittedFactorization):
         first_seed: int | None = None,
         **more: Any,
     ) -> Iterator[tuple[Recorder, np.random.Generator]]:
-        """What keeps a run, and its random numbers: those it began with, where it goes on."""
+        """Open the recorder of a run and its random numbers; a resumed run gets its first ones."""
         parameters = {**vars(settings), "n_components": self.n_components, **more}
-        del parameters["n_jobs"]  # does not change the result
+        del parameters["n_jobs"]  # it does not change the result
         if isinstance(self.random_state, int | np.integer):
             parameters["random_state"] = int(self.random_state)
         drawn = self._first_seed() if first_seed is None else first_seed
@@ -323,15 +328,15 @@ class BooleanMatrixFactorization(FittedFactorization):
             yield recorder, np.random.default_rng(seed[0])
 
     def _first_seed(self) -> int:
-        """Drawn from `random_state`, once a fit."""
+        """Draw a seed from `random_state`, once per fit."""
         return int(check_random_state(self.random_state).randint(2**31))
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[np.uint8]:
         """Fit, and return row factors (M, K) of zeros and ones, as `transform` would.
 
-        With objective="errors" these are `row_factors_`. Otherwise they are decoded once more: only
-        a `row_prior` that was given row by row is used here as it is; `transform`, which cannot
-        know which rows it is given, takes its mean.
+        With objective="errors", these are `row_factors_`. Otherwise they are decoded again. A
+        `row_prior` that was given row by row is used here as it is, while `transform`, which cannot
+        know which rows it is given, uses its mean.
         """
         result = self.fit(X, **fit_params).result_
         if self.objective == "errors":

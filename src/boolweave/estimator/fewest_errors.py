@@ -1,4 +1,4 @@
-"""A fit with objective="errors": from the data and parameters of an estimator to a result."""
+"""A fit with objective="errors", from the data and parameters of an estimator to a result."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from boolweave.runtime.progress import OnRound
     from boolweave.search.searching import Progress
 
-# Bytes of a search for each cell of the matrix, and for each cell that has a weight of its own.
+# Number of bytes that a search needs per cell of the matrix, without and with weights.
 BYTES_PER_CELL = 1
 BYTES_PER_WEIGHT = 16
 
@@ -39,12 +39,12 @@ BYTES_PER_WEIGHT = 16
 def fit(
     parameters: BooleanMatrixFactorization, observations: Observations, sample_weight: object = None
 ) -> tuple[Result, RankSelection | None, int]:
-    """Search for the factors with the fewest errors; also choose their number if asked to.
+    """Search for the factors with the fewest errors, and choose their number if asked to.
 
     Returns
     -------
     Result, RankSelection or None, int
-        The last is the number of factors that were dropped, being useless.
+        The last is the number of useless factors that were dropped.
     """
     counted, weights, own = _weighed(parameters, observations, sample_weight)
     with (
@@ -96,7 +96,7 @@ def select_rank(
 
 
 class _How(TypedDict):
-    """What the two searches, with and without a given number of factors, have in common."""
+    """Common arguments of the searches with and without a given number of factors."""
 
     false_one_weight: float
     product: Product
@@ -107,7 +107,7 @@ class _How(TypedDict):
 
 
 class _Clock:
-    """Passes progress on to those who show it, and knows whether it came in time."""
+    """Pass progress on to a display, and note whether the search ended in time."""
 
     def __init__(self, max_time: float | None, on_round: OnRound | None) -> None:
         self.in_time = True
@@ -124,7 +124,7 @@ class _Clock:
 
 @contextmanager
 def _reporting(parameters: BooleanMatrixFactorization) -> Iterator[_Clock]:
-    """Show the progress of a search where that is asked for."""
+    """Show the progress of a search if asked to."""
     with search_progress(parameters.max_time, parameters.verbose) as on_round:
         yield _Clock(parameters.max_time, on_round)
 
@@ -156,7 +156,7 @@ def _weighed(
 def _counted(
     observations: Observations, weights: NDArray[np.float64] | None
 ) -> tuple[Observations, NDArray[np.float64] | None]:
-    """The entries that are not of weight 0, and weights (M, N); none where they are all 1."""
+    """The entries with a positive weight, and weights (M, N), or None if all weights are 1."""
     if weights is None:
         return observations, None
     nothing = weights == 0
@@ -178,6 +178,6 @@ def _check_memory(
     per_cell = BYTES_PER_CELL + (0 if weights is None else BYTES_PER_WEIGHT)
     memory.check_answer(
         observations.shape, per_cell, "the search for the fewest errors",
-        'take fewer rows or columns, or set `objective="posterior"`, which keeps in files what '
-        "memory does not hold", bytes_allowed(parameters.max_memory),
+        'use fewer rows or columns, or set `objective="posterior"`, which keeps in files what does '
+        "not fit into memory", bytes_allowed(parameters.max_memory),
     )  # fmt: skip

@@ -74,7 +74,7 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
     error_bound_ = property(attrgetter("result_.bound"))
     redundancy_ = property(attrgetter("result_.redundancy"))
 
-    # ------------------------------------------------------------ data at the door
+    # ------------------------------------------------------------ input data
 
     def _converted(self, X: Any) -> ObservedEntries:
         if not collective(self, X):
@@ -87,9 +87,9 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         return SparseObservations.from_observations(Observations.from_data(X))
 
     def _observe(self, X: Any, *, reset: bool) -> ObservedEntries:
-        """Convert at the door; check the number and the names of columns as scikit-learn does."""
+        """Convert input; check the number and the names of columns as scikit-learn does."""
         observations = self._converted(X)
-        # Names that scikit-learn does not know of, those of observations, are checked below.
+        # Scikit-learn does not know the names of columns of observations: they are checked below.
         own = not reset and not hasattr(self, "feature_names_in_")
         own = own and self.observations_.column_labels is not None
         own_kinds = Observations | SparseObservations
@@ -101,25 +101,26 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
             if reset and size < 1:
                 raise ValueError(
                     f"Found array with 0 {name}(s) (shape={observations.shape}) while a minimum of "
-                    f"1 is required: give a matrix with at least one {side}"
+                    f"1 is required; pass a matrix with at least one {side}"
                 )
         validate_data(self, named, reset=reset, skip_check_array=True)
         if not reset:
             check_order(observations.column_labels, self.observations_.column_labels)
         return observations
 
-    # ------------------------------------------------------------ using the fit
+    # ------------------------------------------------------------ answers
 
     def transform(self, X: Any) -> NDArray[np.uint8]:
-        """Row factors of new rows, the components held fixed.
+        """Find the row factors of new rows for fixed components.
 
-        Each row is decoded from its own entries alone: equal rows get equal factors. With
-        objective="errors" they are those with the least error in the row.
+        Each row is decoded only from its own entries, so that equal rows get equal factors. With
+        objective="errors", the factors of a row are those with the smallest error in the row.
 
         Parameters
         ----------
         X : as in `fit`, shape (rows, N)
-            A prior that differs from row to row, given or learned, is replaced by its mean.
+            New rows. A prior that differs from row to row, given or learned, is replaced by its
+            mean.
 
         Returns
         -------
@@ -128,11 +129,11 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         return self._fold_in.transform(here(self._observe(X, reset=False)))
 
     def _new_rows(self, X: Any, itemsize: int = 0, answer: str = "") -> Observations:
-        """New rows, checked; MemoryError if the answer, so many bytes an entry, is too large."""
+        """Check new rows; raise MemoryError if the answer (itemsize bytes each) is too large."""
         observations = self._observe(X, reset=False).to_local()
         if answer:
             most = bytes_allowed(self.max_memory)
-            remedy = "ask for fewer rows at a time, or for pairs of rows and columns"
+            remedy = "pass fewer rows at a time, or pairs of rows and columns"
             memory.check_answer(observations.shape, itemsize, answer, remedy, most)
         return observations
 
@@ -146,30 +147,31 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         return self.result_.fold_in(self.damping, self.n_jobs)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Names of the columns that `transform` returns: factor1, factor2 and so on."""
+        """Return the names of the columns of `transform`: factor1, factor2 and so on."""
         check_is_fitted(self)
         return np.array([f"factor{k + 1}" for k in range(len(self.components_))], dtype=object)
 
     def inverse_transform(self, X: ArrayLike) -> NDArray[np.uint8]:
-        """The Boolean product of row factors (rows, K) and the components: (rows, N) uint8."""
+        """Return the Boolean product of row factors (rows, K) and the components, (rows, N)."""
         check_is_fitted(self)
         return boolean_product(X, self.components_, self.result_.model.product)
 
     def predict(self, rows: Any, cols: Any = None) -> Any:
-        """The decoded value of the true matrix.
+        """Decode entries of the true matrix.
 
         Parameters
         ----------
-        rows, cols : arrays of one length, or of shapes that broadcast
-            Pairs of positions, or of labels where the fitted data had them. Without `cols`, `rows`
+        rows, cols : arrays of the same length, or of shapes that broadcast
+            Pairs of positions, or of labels if the fitted data had labels. Without `cols`, `rows`
             is a matrix as in `transform`, whose rows are folded in, and all of its entries are
             decoded.
 
         Returns
         -------
         array of uint8
-            (len,), or what the shapes of `rows` and `cols` broadcast to; a series where `rows` is
-            one. Without `cols`, (rows, N), in the form of the table given.
+            The shape is (len,), or that to which `rows` and `cols` broadcast; the result is a
+            series if `rows` is one. Without `cols`, the shape is (rows, N), and the result has the
+            form of the input table.
         """
         check_is_fitted(self)
         if cols is None:
@@ -179,21 +181,20 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         return like(rows, self.result_.predict(m.ravel(), n.ravel()).reshape(m.shape), "value")
 
     def predict_proba(self, rows: Any, cols: Any = None, kind: Kind = "observed") -> Any:
-        """Probability of a one.
+        """Compute the probability of a one.
 
         Parameters
         ----------
-        rows, cols : arrays of one length, or of shapes that broadcast
+        rows, cols : arrays of the same length, or of shapes that broadcast
             As in `predict`.
         kind : {"observed", "latent"}
-            "observed": P(o = 1), what one would see through the channel; "latent": P(z = 1), the
-            true matrix.
+            "observed": P(o = 1), that a one would be observed through the channel; "latent":
+            P(z = 1), that the true matrix has a one.
 
         Returns
         -------
         array
-            (len,), or what the shapes of `rows` and `cols` broadcast to; a series where `rows` is
-            one. Without `cols`, (rows, N), in the form of the table given.
+            The shape and the form are those of `predict`.
         """
         if kind not in ("observed", "latent"):
             raise ValueError(f'kind must be "observed" or "latent", got {kind!r}')
@@ -206,26 +207,26 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         return like(rows, chance.reshape(m.shape), "probability")
 
     def recommend(self, rows: Any, n: int = 10, *, why: bool = False, **words: str) -> Any:
-        """The n columns of each row that were not observed and are most probably 1.
+        """Recommend the n unobserved columns of each row that are most probably 1.
 
         Parameters
         ----------
-        rows : positions, or labels where the fitted data had them
-            Or a matrix as in `transform`, whose rows are new and are folded in.
+        rows : positions, or labels if the fitted data had labels
+            The rows may also be a matrix as in `transform`, whose new rows are folded in.
         n : int
-            How many columns for each row.
+            Number of columns for each row.
         why : bool
-            Whether the table has a column that says why.
+            Whether the table has a column with reasons.
         **words
             As in `explain`.
 
         Returns
         -------
         DataFrame or Recommendations
-            If the rows asked for, or else the fitted data, came as a table: a table of the same
-            library with a line for each recommendation: row, rank, column, probability and why.
-            Otherwise `Recommendations` with ``rows`` (R,), ``columns`` (R, n), ``probabilities``
-            (R, n), ``reasons``, and ``table``.
+            If `rows`, or else the fitted data, came as a table: a table of the same library with
+            one line for each recommendation: row, rank, column, probability and why. Otherwise
+            `Recommendations` with ``rows`` (R,), ``columns`` (R, n), ``probabilities`` (R, n),
+            ``reasons``, and ``table``.
         """
         check_is_fitted(self)
         explainer, frame = self._explainer(rows, words)
@@ -235,15 +236,15 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         return found if frame is None else found.in_form_of(frame, why=why)
 
     def explain(self, row: Any, col: Any, **words: str) -> Explanation:
-        """Which factors make an entry a one, with their members by name.
+        """Explain which factors make an entry a one, with their members by name.
 
         Parameters
         ----------
-        row, col : position, or label where the fitted data had them
+        row, col : position, or label if the fitted data had labels
             The row may also be a matrix of one row as in `transform`, which is folded in.
         **words
-            What sentences call things: `verb` for what a row does to the columns where it has ones
-            ("has"), `rows` and `columns` for what these are ("rows", "columns").
+            The words of the sentences: `verb` is the verb between a row and a column where there is
+            a one ("has"), and `rows` and `columns` are nouns for these ("rows", "columns").
 
         Returns
         -------
@@ -259,18 +260,18 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         return found
 
     def members(self, *, full: bool = False) -> Any:
-        """Who belongs to which factor: a table with a line for each member.
+        """List the members of all factors in a table with one line for each member.
 
         Parameters
         ----------
         full : bool
-            Whether there is a line for everyone, with a column `member` of 0 and 1.
+            Whether there is a line for every row and column, with a column `member` of 0 and 1.
 
         Returns
         -------
         DataFrame
-            With the columns factor (from 1), axis ("row" or "column"), label and probability; of
-            the library of the fitted table, or of polars.
+            A table with the columns factor (from 1), axis ("row" or "column"), label and
+            probability. It belongs to the library of the fitted table, or to polars.
 
         Examples
         --------
@@ -288,16 +289,17 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         self, what: Literal["matrix", "factors", "curve"] = "matrix",
         path: str | Path | None = None,
     ) -> Figure:  # fmt: skip
-        """Draw what was found (needs matplotlib).
+        """Draw the result (needs matplotlib).
 
         Parameters
         ----------
         what : {"matrix", "factors", "curve"}
-            "matrix": the table and what the factors make of it, in an order in which factors are
-            tiles. "factors": who belongs to which factor, by name, with what probability.
-            "curve": how the number of factors was chosen, if it was, or how the run went.
+            "matrix" shows the table and its reconstruction, in an order in which factors are tiles.
+            "factors" shows which rows and columns belong to which factor, by name, with their
+            probabilities. "curve" shows how the number of factors was chosen, or, if it was given,
+            the progress of the run.
         path : path, optional
-            Where to save the picture, as .png, .svg or .pdf.
+            File of the picture: .png, .svg or .pdf.
 
         Returns
         -------
@@ -309,7 +311,7 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         return drawing.draw(self, what, path)
 
     def _explainer(self, rows: Any, words: dict[str, str]) -> tuple[FactorExplainer, Frame | None]:
-        """What explains rows of the fit, or new ones; and the form of what is said of them."""
+        """An explainer of rows of the fit or of new rows, and the form of its tables."""
         chosen = recommend.Words(**words)
         if not is_matrix(rows):
             return recommend.FactorExplainer(self.result_, chosen), self._frame
@@ -317,24 +319,24 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         return recommend.FactorExplainer(new, chosen, self.result_), Frame.of(rows)
 
     def _result_of(self, X: Any) -> Result:
-        """The result of new rows, which are folded in; their columns are called as in the fit."""
+        """Fold in new rows; their columns have the labels of the fit."""
         given: Any = self._observe(X, reset=False)
         seen = replace(given, column_labels=self.observations_.column_labels)
         found = self._fold_in.of_rows(seen.to_local())
-        # Where zeros are not listed, they are what may become a one.
+        # If zeros are not listed, they are the entries that may become ones.
         return replace(found, observations=seen) if isinstance(seen, SparseObservations) else found
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Mean accuracy on the observed entries of X, each predicted from the others of its row.
+        """Compute the accuracy on X, each entry predicted from the others of its row.
 
-        The entries of a row are dealt in turn, from left to right, into five parts. Each part is
-        hidden once: the row is folded in with the rest, and the hidden entries are predicted as
-        `predict` does. So no entry is judged that helped to predict itself, and more factors do
-        not raise the score by themselves. A row with a single entry is predicted from the prior.
-        Where zeros are not listed (``zeros="collective"``), missing cells are dealt, too, and of
-        the zeros only those are looked at that factors may cover.
+        The entries of a row are distributed in turn, from left to right, over five parts. Each part
+        is hidden once: the row is folded in with the rest, and the hidden entries are predicted as
+        by `predict`. No entry helps to predict itself, so that more factors do not raise the score
+        by themselves. A row with a single entry is predicted from the prior. If zeros are not
+        listed (``zeros="collective"``), missing cells are distributed, too, and only the zeros that
+        factors may cover are examined.
 
-        If X is `boolweave.model_selection.Entries`, which a search by scikit-learn kept aside, they
+        If X is `boolweave.model_selection.Entries`, which a search of scikit-learn held out, they
         are predicted as entries of the fitted table.
         """
         if isinstance(X, Entries):
@@ -353,16 +355,16 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
-        tags.transformer_tags.preserves_dtype = []  # always uint8
+        tags.transformer_tags.preserves_dtype = []  # the result is always uint8
         return tags
 
 
 def _in_form_of(asked: Any, values: NDArray[Any], seen: Observations) -> Any:
-    """A matrix in the form of the table that was asked about; else as it is."""
+    """A matrix in the form of the table that was passed, if it was a table."""
     frame = Frame.of(asked)
     return values if frame is None else frame.matrix(values, seen)
 
 
 def here(entries: ObservedEntries) -> Observations | SparseObservations:
-    """The entries in this process; zeros stay unlisted where they are."""
+    """The entries in this process; zeros that are not listed stay so."""
     return entries if isinstance(entries, SparseObservations) else entries.to_local()

@@ -1,4 +1,4 @@
-"""The parameters of a factorization: what each may be, which go together, and their defaults."""
+"""The parameters of a factorization: valid values, valid combinations and defaults."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ CONSTRAINTS: Constraints = {
     "zeros": [StrOptions({"auto", "exact", "collective"})],
 }
 
-# Parameters of message passing, which the search for the fewest errors does not have.
+# Parameters of message passing, which the search for the fewest errors does not use.
 POSTERIOR_ONLY = (
     "method", "noise", "row_prior", "column_prior", "damping", "max_iter", "tol", "messages",
     "decimation", "zeros",
@@ -59,12 +59,12 @@ POSTERIOR_ONLY = (
 
 
 def check_objective(parameters: BooleanMatrixFactorization) -> None:
-    """Raise ValueError if parameters are given that the objective does not have."""
+    """Raise ValueError if parameters are given that the objective does not use."""
     if parameters.objective == "posterior":
         if parameters.false_one_weight != 1:
             raise ValueError(
-                '`false_one_weight` weighs errors, which `objective="posterior"` does not count: '
-                'set `objective="errors"`, or leave `false_one_weight` out'
+                '`false_one_weight` weights errors, which `objective="posterior"` does not count; '
+                'set `objective="errors"`, or leave out `false_one_weight`'
             )
         return
     defaults = type(parameters)().get_params(deep=False)
@@ -75,15 +75,15 @@ def check_objective(parameters: BooleanMatrixFactorization) -> None:
     ]
     if given:
         raise ValueError(
-            f'`objective="errors"` counts wrong entries and has no {", ".join(given)}: leave '
+            f'`objective="errors"` counts wrong entries and does not use {", ".join(given)}; leave '
             f'{"it" if len(given) == 1 else "them"} out, or set `objective="posterior"`'
         )
 
 
 def collective(parameters: FittedFactorization, data: Any) -> bool:
-    """Whether all zeros of a row are to be treated at once, and no zero is to be listed.
+    """Whether all zeros of a row are treated at once, without listing any zero.
 
-    Raises ValueError where they are to be, but cannot.
+    Raises ValueError if this is asked for but impossible.
     """
     given = isinstance(data, SparseObservations)
     if parameters.zeros == "exact":
@@ -100,14 +100,14 @@ def collective(parameters: FittedFactorization, data: Any) -> bool:
 
 
 def _why_not_collective(parameters: FittedFactorization, data: Any) -> str:
-    """What prevents it; nothing if it is possible."""
+    """The reason why it is impossible; empty if it is possible."""
     noise = parameters.noise
     if parameters.objective == "errors":
         return '`objective="errors"`'
     if parameters.product == "xor":
         return '`product="xor"`'
     if is_sparse(data) and parameters.absent == "missing":
-        return '`absent="missing"`, which says that absent entries are no zeros'
+        return '`absent="missing"`, by which absent entries are not zeros'
     if isinstance(noise, Channel):
         if noise.log_probabilities_by_value() is None:
             return "a channel that differs from entry to entry"
@@ -119,39 +119,38 @@ def _why_not_collective(parameters: FittedFactorization, data: Any) -> str:
 def check_fit_parameters(
     parameters: BooleanMatrixFactorization, fit_params: Mapping[str, object]
 ) -> None:
-    """Raise if `fit` is given anything but weights, or weights that the objective does not use."""
+    """Raise if `fit` gets anything but weights, or weights that the objective does not use."""
     unknown = [name for name in fit_params if name != "sample_weight"]
     if unknown:
         raise TypeError(
-            f"fit() got an unexpected argument {unknown[0]!r}; beside X and y it takes "
-            "sample_weight alone"
+            f"fit() got an unexpected argument {unknown[0]!r}; it takes only X, y and sample_weight"
         )
     if parameters.objective != "errors" and fit_params.get("sample_weight") is not None:
         raise ValueError(
-            '`sample_weight` weighs errors, which `objective="posterior"` does not count: set '
-            '`objective="errors"`, or leave `sample_weight` out'
+            '`sample_weight` weights errors, which `objective="posterior"` does not count; set '
+            '`objective="errors"`, or leave out `sample_weight`'
         )
 
 
 def with_objective(parameters: Mapping[str, Any], default: str = "errors") -> dict[str, Any]:
-    """The parameters with an objective: "posterior" where something is given that only that has."""
+    """Add an objective: "posterior" if a parameter is given that only this objective has."""
     needed = any(parameters.get(name) is not None for name in POSTERIOR_ONLY)
     return {"objective": "posterior" if needed else default, **parameters}
 
 
 def settings_of(parameters: BooleanMatrixFactorization, seen: ObservedEntries) -> Settings:
-    """The parameters of message passing, with their defaults for what was seen filled in."""
+    """The parameters of message passing, with defaults that depend on the data."""
     paper = parameters.method == "max-sum"
     if paper and parameters.decimation is not None:
         raise ValueError(
             "decimation fixes marginals, which method='max-sum' does not have; "
-            "use method='sum-product' or 'auto', or leave decimation out"
+            "use method='sum-product' or 'auto', or leave out decimation"
         )
     noise, n_init = parameters.noise, parameters.n_init
     if noise is None:
         noise = PAPER_FLIP if paper else "learn"
     if n_init == "auto":
-        wide = isinstance(seen, SparseObservations)  # one start has more factors than are wanted
+        wide = isinstance(seen, SparseObservations)  # one start has more factors than wanted
         n_init = 1 if paper or wide else learn.N_STARTS
     prior = PAPER_PRIOR if paper else "learn"
     return Settings(

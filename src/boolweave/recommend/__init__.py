@@ -1,7 +1,7 @@
-"""What to show to whom, and why: views on a fitted model, without inference of their own.
+"""Recommendations and explanations: views of a fitted model, without inference of their own.
 
-Recommendations, explanations, the members of factors, and the words for all three belong here, as
-long as they are about a factorization or about any model; those of a completion are in
+Recommendations, explanations, the members of factors, and the words for all three belong here, if
+they are about a factorization or about any model; those of a completion are in
 `boolweave.completion.answers`. Start reading in `unseen.py`, then `reasons.py`.
 """
 

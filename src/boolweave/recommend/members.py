@@ -22,26 +22,26 @@ class Fitted(Protocol):
 
     @property
     def result_(self) -> Result:
-        """What it found."""
+        """The result of the fit."""
         ...
 
 
 def members(model: Fitted, k: int, axis: str) -> tuple[str, ...]:
-    """Names of the rows or columns of factor k (from 0), the surest first."""
+    """Names of the rows or columns of factor k (from 0), the most certain first."""
     return members_of(model.result_, k, axis)
 
 
 def members_of(result: Result, k: int, axis: str) -> tuple[str, ...]:
-    """`members` of a result."""
+    """The same as `members`, for a result."""
     odds = result.row_log_odds[:, k] if axis == "row" else result.column_log_odds[k]
     return tuple(name_of(result.observations, int(i), axis) for i in surest(odds))
 
 
 def members_table(result: Result, frame: Frame | None = None, *, full: bool = False) -> Any:
-    """Factors in long form: factor, axis, label and probability of each member, or of everyone.
+    """Factors in long form: factor, axis, label and probability of each member.
 
-    Members stand in the order of the table. With `full` a column `member`, 0 or 1, tells who
-    belongs to the factor.
+    Members are in the order of the table. With `full`, all rows and columns are listed, and a
+    column `member`, 0 or 1, says which of them belong to the factor.
     """
     lines: dict[str, list[NDArray[Any]]] = {
         name: [] for name in ("factor", "axis", "label", "member", "probability")
@@ -65,6 +65,6 @@ def members_table(result: Result, frame: Frame | None = None, *, full: bool = Fa
 
 
 def surest(odds: NDArray[np.floating[Any]]) -> NDArray[np.intp]:
-    """Positions of the members of a factor, the surest first."""
+    """Positions of the members of a factor, the most certain first."""
     inside = np.flatnonzero(odds > 0)
     return inside[np.argsort(-odds[inside], kind="stable")]

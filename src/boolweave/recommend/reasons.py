@@ -1,4 +1,4 @@
-"""Why an entry of a factorization is what it is: the factors responsible, and their evidence."""
+"""Explanations of entries by a factorization: the factors responsible, and their evidence."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reason:
-    """One factor's part in an entry.
+    """The contribution of one factor to an entry.
 
     Attributes
     ----------
     factor : int
-        Its number, from 1.
+        The number of the factor, from 1.
     probability : float
-        That both the row and the column belong to it.
+        The probability that both the row and the column belong to the factor.
     contribution : float
-        Its share of the reasons, all of which add up to 1.
+        The weight of this reason; the weights of all reasons add up to 1.
     rows, columns : tuples of str
-        Names of its members, the surest first.
+        Names of the members of the factor, the most certain first.
     evidence : tuple of str
-        Those of its other columns in which a 1 was observed in this row.
+        The other columns of the factor in which a 1 was observed in this row.
     n_observed : int
-        How many of its other columns were observed in this row.
+        The number of other columns of the factor that were observed in this row.
     sentence : str
     """
 
@@ -51,20 +51,20 @@ class Reason:
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """Why an entry is what it is.
+    """The explanation of an entry.
 
     Attributes
     ----------
     row, column : str
-        Names.
+        Names of the row and the column.
     value : int
-        What the factors say, 0 or 1.
+        The value according to the factors, 0 or 1.
     probability : float
-        P(o = 1), that a 1 would be observed.
+        P(o = 1), the probability that a 1 would be observed.
     observed : int or None
-        What was observed, if anything.
+        The observed value, if there is one.
     reasons : tuple of Reason
-        The factors responsible, the strongest first; none where the value is 0.
+        The factors responsible, the strongest first; empty if the value is 0.
     sentence : str
     """
 
@@ -78,7 +78,7 @@ class Explanation:
     _frame: ClassVar[Frame] = Frame("polars")
 
     def reason(self) -> str:
-        """In one line, why the value is what it is."""
+        """Explain the value in one line."""
         if self.value and self.reasons:
             return "; ".join(reason.sentence for reason in self.reasons)
         if self.reasons:  # an even number of factors under XOR
@@ -87,7 +87,7 @@ class Explanation:
 
     @property
     def table(self) -> Any:
-        """A line for each factor responsible: of the library of the fitted table, or of polars."""
+        """A table with a line for each factor responsible, of the library of the fitted table."""
         return self._frame.table(self._lines())
 
     def _lines(self) -> dict[str, Any]:
@@ -114,19 +114,19 @@ class Explanation:
 
 
 def explain(model: Fitted, row: Any, column: Any, words: Words = NEUTRAL) -> Explanation:
-    """Which factors make an entry a one, with their members by name.
+    """Explain which factors make an entry a one, with their members by name.
 
-    With the OR product a factor's contribution is its share of −log P(z = 0) = −Σ log(1 − p_k),
-    where p_k is the probability that row and column both belong to factor k. With XOR it is its
-    share of Σ p_k.
+    With the OR product, the contribution of a factor is its share of
+    −log P(z = 0) = −Σ log(1 − p_k), where p_k is the probability that the row and the column both
+    belong to factor k. With XOR, it is its share of Σ p_k.
 
     Parameters
     ----------
     model : BooleanMatrixFactorization
-        Fitted.
+        A fitted model.
     row, column : position or label
     words : Words
-        What reasons call a one, rows and columns.
+        The words for a one, rows and columns.
 
     Examples
     --------
@@ -136,22 +136,22 @@ def explain(model: Fitted, row: Any, column: Any, words: Words = NEUTRAL) -> Exp
     >>> likes = [[1, 1, 0], [1, nan, 0], [0, 0, 0]]
     >>> model = BooleanMatrixFactorization(n_components=1, random_state=0).fit(likes)
     >>> print(explain(model, 1, 1, Words("likes", "guests", "drinks")).reason())
-    because factor 1: row 2 likes column 1, the only other one of its 2 drinks that was observed
+    because factor 1: row 2 likes column 1, the only other observed one of its 2 drinks
     """
     return FactorExplainer(model.result_, words).explain(row, column)
 
 
 @dataclass(frozen=True, eq=False)
 class FactorExplainer:
-    """Explains the entries of a factorization by position.
+    """An explainer of the entries of a factorization.
 
     Attributes
     ----------
     result : Result
-        Of the rows that are explained.
+        The result for the rows that are explained.
     words : Words
     trained : Result, optional
-        That of the fit, whose rows are the members of factors, if `result` is of new rows.
+        The result of the fit, whose rows are the members of factors, if `result` is for new rows.
     """
 
     result: Result
@@ -160,7 +160,7 @@ class FactorExplainer:
 
     @property
     def observations(self) -> ObservedEntries:
-        """What was seen, with labels if there are any."""
+        """The observed entries, with labels if there are any."""
         return self.result.observations
 
     def explain(self, row: Any, column: Any) -> Explanation:

@@ -1,4 +1,4 @@
-"""The most probable columns that rows have not seen."""
+"""The most probable columns that were not observed in a row."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
     from boolweave.recommend.members import Fitted
     from boolweave.runtime.types import Integers
 
-# Rows of recommendations that a text shows, and columns of each.
+# Numbers of rows and of columns of recommendations that a text shows.
 TEXT_ROWS, TEXT_COLUMNS = 5, 3
 
 
 class Why(Protocol):
-    """What has a reason in one line: an explanation."""
+    """An explanation, which gives its reason in one line."""
 
     def reason(self) -> str:
-        """In one line, why the value is what it is."""
+        """Explain the value in one line."""
         ...
 
 
 class Explains(Protocol):
-    """What explains pairs by position, and knows their names."""
+    """An explainer of pairs by position, which knows their names."""
 
     @property
     def observations(self) -> ObservedEntries:
-        """What was seen, with labels if there are any."""
+        """The observed entries, with labels if there are any."""
         ...
 
     def at(self, row: int, column: int) -> Why:
@@ -51,20 +51,20 @@ class Explains(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Recommendations:
-    """The best unseen columns of some rows, and why.
+    """The most probable unobserved columns of some rows, with reasons.
 
     Attributes
     ----------
     rows : array of shape (R,)
         The rows asked for.
     columns : array of shape (R, n)
-        Columns, the most probable first; −1 where a row has fewer than n unseen ones.
+        Columns, the most probable first; −1 if a row has fewer than n unobserved columns.
     probabilities : array of shape (R, n)
-        P(o = 1); NaN beside a −1.
+        P(o = 1); NaN where the column is −1.
     reasons : tuple of R tuples of n texts
-        One line each, empty beside a −1. They are worked out when they are first asked for.
+        One line each, empty where the column is −1. They are computed on first use.
     table : polars.DataFrame
-        A line for each recommendation, by name: row, rank, column, probability.
+        One line for each recommendation, by name: row, rank, column, probability.
     """
 
     rows: NDArray[np.intp]
@@ -78,7 +78,7 @@ class Recommendations:
 
     @cached_property
     def reasons(self) -> tuple[tuple[str, ...], ...]:
-        """Why each column is recommended."""
+        """The reasons for each recommendation."""
         return tuple(
             tuple(
                 self.explain(i, j).reason() if column >= 0 else ""
@@ -89,7 +89,7 @@ class Recommendations:
 
     @property
     def table(self) -> Any:
-        """A line for each recommendation, by name, as a polars table."""
+        """A polars table with one line for each recommendation, by name."""
         return polars_table(self._lines(None, why=False))
 
     def in_form_of(self, frame: Frame, *, why: bool = False) -> Any:
@@ -124,7 +124,7 @@ class Recommendations:
                 for column, chance in zip(own[:TEXT_COLUMNS], chances, strict=False)
             ]
             more = f" and {len(own) - TEXT_COLUMNS} more" if len(own) > TEXT_COLUMNS else ""
-            what = ", ".join(told) or "nothing, as no column is unseen"
+            what = ", ".join(told) or "nothing, because every column was observed"
             lines.append(f"  {name_of(seen, int(row), 'row')}: {what}{more}")
         if n > TEXT_ROWS:
             lines.append(f"  and {n - TEXT_ROWS:,} more rows")
@@ -139,25 +139,25 @@ class Recommendations:
             )
         ]
         n = len(lines["rank"])
-        more = f", the first {ROWS_SHOWN} shown" if n > ROWS_SHOWN else ""
+        more = f", of which the first {ROWS_SHOWN} are shown" if n > ROWS_SHOWN else ""
         return html_table(list(lines), shown, f"{n:,} recommendations{more}")
 
 
 def recommend(model: Fitted, rows: Any, n: int = 10, words: Words = NEUTRAL) -> Recommendations:
-    """The n columns of each row that were not observed and are most probably 1.
+    """Recommend the n unobserved columns of each row that are most probably 1.
 
-    Where all zeros of a row were treated at once (zeros="collective"), nothing but the ones counts
-    as observed here: a zero is what may become a one.
+    If all zeros of a row were treated at once (zeros="collective"), only the ones count as observed
+    here, because a zero is an entry that may become a one.
 
     Parameters
     ----------
     model : BooleanMatrixFactorization
-        Fitted.
+        A fitted model.
     rows : positions or labels, shape (R,)
     n : int
-        How many, at least 1.
+        Number of recommendations per row, at least 1.
     words : Words
-        What reasons call a one, rows and columns.
+        The words for a one, rows and columns.
 
     Examples
     --------
@@ -174,7 +174,7 @@ def recommend(model: Fitted, rows: Any, n: int = 10, words: Words = NEUTRAL) -> 
 
 
 def recommend_at(explainer: FactorExplainer, rows: NDArray[np.intp], n: int) -> Recommendations:
-    """`recommend` for rows by position, with reasons by an explainer."""
+    """The same as `recommend` for rows by position, with reasons from an explainer."""
     if n < 1:
         raise ValueError(f"n must be at least 1, got {n}")
     found = best_unseen(explainer.result.predict_proba_rows, explainer.observations, rows, n)
@@ -189,14 +189,14 @@ def best_unseen(
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Columns (R, n) and probabilities (R, n) of `Recommendations` for R wanted rows.
 
-    `predict` gives the probabilities of rows at all columns, some rows at a time: which of them,
-    and an array (some, N), which is overwritten.
+    `predict` yields the probabilities of rows at all columns, some rows at a time: a slice of the
+    rows, and an array (some, N), which is overwritten.
     """
     rows, place = np.unique(wanted, return_inverse=True)
     columns = np.full((len(rows), n), -1, dtype=np.intp)
     probabilities = np.full((len(rows), n), np.nan)
     for some, chances in predict(rows):
-        chances[known_cells(seen, rows[some])] = -1  # below all that may be recommended
+        chances[known_cells(seen, rows[some])] = -1  # below every probability
         for i, chance in enumerate(chances, some.start):
             best = largest(chance, n)
             best = best[chance[best] >= 0]
@@ -206,9 +206,9 @@ def best_unseen(
 
 
 def known_cells(seen: ObservedEntries, rows: Integers) -> tuple[Integers, Integers]:
-    """Positions among some rows, and columns, of what is not to be recommended.
+    """Positions among some rows, and columns, of the entries that must not be recommended.
 
-    That is what was observed; where zeros are not listed, the ones.
+    These are the observed entries; if zeros are not listed, they are the ones.
     """
     if isinstance(seen, SparseObservations):
         ones = seen.ones.take_rows(rows)
@@ -218,7 +218,7 @@ def known_cells(seen: ObservedEntries, rows: Integers) -> tuple[Integers, Intege
 
 
 def largest(values: NDArray[np.float64], n: int) -> NDArray[np.intp]:
-    """Where the n largest values are: by value, then by position, so that ties are no accident."""
+    """Positions of the n largest values, by value and then by position, so that ties are fixed."""
     places = np.arange(len(values))
     if n < len(values):
         places = np.flatnonzero(values >= -np.partition(-values, n - 1)[n - 1])

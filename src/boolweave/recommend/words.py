@@ -1,4 +1,4 @@
-"""Words for what was found: names, counts, shares and what a row has of a factor."""
+"""Words for results: names, counts, percentages, and what a row has of a factor."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
     from boolweave.runtime.types import Integers
 
-# How many members of a factor its sentence names.
+# Number of members of a factor that its sentence names.
 NAMES_IN_SENTENCE = 4
 
 
 @dataclass(frozen=True)
 class Words:
-    """What reasons call a one, rows and columns.
+    """The words for a one, rows and columns in reasons.
 
     Attributes
     ----------
     verb : str
-        What a row does to the columns where it has ones: "has", "liked", "voted for".
+        The verb between a row and a column where there is a one: "has", "liked", "voted for".
     rows, columns : str
-        What rows and columns are: "users" and "films".
+        Plural nouns for rows and columns: "users" and "films".
     """
 
     verb: str = "has"
@@ -35,16 +35,16 @@ class Words:
     columns: str = "columns"
 
 
-# Words that fit everything.
+# Words that fit every table.
 NEUTRAL = Words()
 
 
 def evidence(
     columns: NDArray[np.integer[Any]], observed: Integers, values: NDArray[np.uint8]
 ) -> tuple[NDArray[np.integer[Any]], int]:
-    """Those of some columns in which a row has a one, and in how many of them it has any entry.
+    """The given columns in which a row has a one, and the number of those with any entry.
 
-    `observed` are the columns of the entries of the row, `values` what was seen in them.
+    `observed` are the columns of the entries of the row, and `values` the values of the entries.
     """
     with_one = columns[np.isin(columns, observed[values == 1])]
     return with_one, int(np.isin(columns, observed).sum())
@@ -53,46 +53,46 @@ def evidence(
 def evidence_in_words(
     row: str, names: Sequence[str], n_observed: int, size: int, group: str, words: Words
 ) -> str:
-    """What speaks for a row in a factor: the other columns of the factor in which it has ones.
+    """Describe the evidence that a row belongs to a factor: the other columns where it has ones.
 
     Parameters
     ----------
     row : str
     names : sequence of str
-        Those columns.
+        The other columns of the factor in which the row has ones.
     n_observed : int
-        In how many of the other columns anything was observed in the row.
+        The number of other columns of the factor that were observed in the row.
     size : int
-        How many columns the factor has.
+        The number of columns of the factor.
     group : str
-        What the factor is called.
+        The name of the factor.
     words : Words
 
     Examples
     --------
     >>> from boolweave.recommend.words import NEUTRAL, evidence_in_words
     >>> evidence_in_words("Ann", ["tea", "milk"], 3, 4, "factor 1", NEUTRAL)
-    'factor 1: Ann has tea, milk of its 3 other columns that were observed'
+    'factor 1: Ann has 2 of its 3 other observed columns: tea, milk'
     """
-    if row.isdecimal():  # a number alone would be read as one
+    if row.isdecimal():  # a bare number would be mistaken for a count
         row = f"{words.rows.removesuffix('s')} {row}"
-    others, who = f"other {words.columns} that were observed", f"{group}: {row}"
+    others, who = f"other observed {words.columns}", f"{group}: {row}"
     if not n_observed:
-        return f"{who} belongs to it, though none of its other {words.columns} was observed"
+        return f"{who} belongs to it, although none of its other {words.columns} was observed"
     if not names:
-        return f"{who} {words.verb} none of its {others}, of which there are {n_observed:,}"
+        return f"{who} {words.verb} none of its {others} ({n_observed:,})"
     if n_observed == 1:
-        only = f"the only other one of its {size:,} {words.columns} that was observed"
+        only = f"the only other observed one of its {size:,} {words.columns}"
         return f"{who} {words.verb} {names[0]}, {only}"
     told = some_names(tuple(names))
     if len(names) == n_observed:
         many = "both" if n_observed == 2 else f"all {n_observed:,}"
         return f"{who} {words.verb} {many} of its {others}: {told}"
-    return f"{who} {words.verb} {told} of its {n_observed:,} {others}"
+    return f"{who} {words.verb} {len(names):,} of its {n_observed:,} {others}: {told}"
 
 
 def some_names(names: tuple[str, ...], n: int | None = None) -> str:
-    """The first few names, and how many more there are of n, or of those given."""
+    """The first few names, and how many more there are out of n (by default, of those given)."""
     size = len(names) if n is None else n
     if size <= NAMES_IN_SENTENCE + 1:
         return ", ".join(names)
@@ -100,7 +100,7 @@ def some_names(names: tuple[str, ...], n: int | None = None) -> str:
 
 
 def percent(chance: float) -> str:
-    """A probability in words: no more digits than it deserves, and never 0% or 100%.
+    """A probability in words, rounded to whole percent, but never 0% or 100%.
 
     Examples
     --------

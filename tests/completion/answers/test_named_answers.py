@@ -35,7 +35,7 @@ def test_the_table_comes_back(filled):
     for row, column, value, chance in holes.itertuples(index=False):
         assert done.loc[row, column] == value == (chance > 0.5)
         assert filled.probabilities.loc[row, column] == pytest.approx(chance, abs=1e-9)
-    assert repr(filled).startswith("Completion(10 rows × 8 columns, 3 holes filled, by ")
+    assert repr(filled).startswith("Completion(10 rows × 8 columns, 3 entries filled in by ")
     assert filled._repr_html_().count("background") == 3
 
 
