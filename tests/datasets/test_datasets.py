@@ -231,7 +231,7 @@ def test_planted_seeds():
         ({"product": "and"}, '"or" or "xor"'),
         ({"row_density": 1.5}, "row_density must be a probability"),
         ({"column_density": float("nan")}, "column_density must be a probability"),
-        ({"row_density": 0.01}, "give both"),
+        ({"row_density": 0.01}, "pass both"),
         ({"flip": -0.1}, "flip must be a probability"),
         ({"flip": (0.1, 0.2, 0.3)}, "pair"),
         ({"flip": (0.1, 2)}, "flip must be a probability"),
@@ -313,7 +313,7 @@ def test_movielens_absent(tmp_path):
 @pytest.mark.parametrize("content", ["", "1\t2\n", "a\tb\tc\td\n", "1\t\t3\t4\n"])
 def test_movielens_damaged(tmp_path, content):
     (tmp_path / "u.data").write_text(content)
-    with pytest.raises(ValueError, match="ownload the set again"):
+    with pytest.raises(ValueError, match="ownload the data set again"):
         load_movielens(tmp_path)
 
 

@@ -147,10 +147,10 @@ def test_more_factors_than_rows_and_columns():
     ("channel", "message"),
     [
         ({"one_given_zero": 0.0, "one_given_one": 0.0}, "row 0, column 1 cannot be seen as 1"),
-        ({"one_given_zero": 1.0, "one_given_one": 1.0}, "row 0, column 0 cannot be seen as 0"),
+        ({"one_given_zero": 1.0, "one_given_one": 1.0}, "row 0, column 0 cannot be observed as 0"),
         (
             {"missing_given_zero": 0.0, "missing_given_one": 0.0},
-            "row 1, column 0 cannot be missing.*leave missing_given_zero",
+            "row 1, column 0 cannot be missing.*leave out missing_given_zero",
         ),
         (
             {"one_given_zero": [[0.1], [0.2], [0.3]]},

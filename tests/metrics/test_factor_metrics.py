@@ -56,7 +56,7 @@ def test_information_bound():
             lambda: metrics.match_factors([[1]], [[1]], [[1], [0]], [[1]]),
             "1 x 1 and 2 x 1",
         ),
-        (lambda: metrics.match_factors([[1, 0]], [[1]], [[1]], [[1]]), "as many components"),
+        (lambda: metrics.match_factors([[1, 0]], [[1]], [[1]], [[1]]), "same number of components"),
     ],
 )
 def test_bad_input(call, words):

@@ -77,8 +77,8 @@ def test_what_is_seen_of_a_latent_value():
         ({"one_given_one": np.nan}, "one_given_one must hold probabilities.*got nan"),
         ({"one_given_zero": [0.1, 2.0]}, "got 2.0"),
         ({"one_given_zero": np.full((2, 2, 2), 0.1)}, "broadcasts to .rows, columns.*3 dimensions"),
-        ({"missing_given_zero": 0.1}, "go together: give both or neither"),
-        ({"missing_given_one": 0.1}, "go together: give both or neither"),
+        ({"missing_given_zero": 0.1}, "belong together; pass both or neither"),
+        ({"missing_given_one": 0.1}, "belong together; pass both or neither"),
         (
             {"missing_given_zero": 0.1, "missing_given_one": 0.2},
             r"one_given_one \+ missing_given_one must not exceed 1",

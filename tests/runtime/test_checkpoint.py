@@ -146,7 +146,7 @@ def copied(place, name):
 )
 def test_a_checkpoint_of_other_parameters(planted, tmp_path, change, what):
     names = stopped(planted.observations, tmp_path)
-    with pytest.raises(ValueError, match=rf"another problem \({what}.*give another place") as error:
+    with pytest.raises(ValueError, match=rf"another problem \({what}.*set another place") as error:
         fitted(planted.observations, change, checkpoint=tmp_path)
     assert names[-1] in str(error.value)
     assert sorted(os.listdir(tmp_path)) == names

@@ -62,7 +62,9 @@ def rewrite_header(path, change):
 def test_a_checkpoint_of_a_newer_version(planted, tmp_path):
     for name in stopped(planted.observations, tmp_path):
         rewrite_header(tmp_path / name, lambda header: header.update(version=99))
-    with pytest.raises(ValueError, match=r"newer boolweave \(checkpoint version 99.*upgrade"):
+    with pytest.raises(
+        ValueError, match=r"newer version of boolweave \(checkpoint version 99.*upgrade"
+    ):
         fitted(planted.observations, {}, checkpoint=tmp_path)
 
 

@@ -229,5 +229,5 @@ def test_a_state_of_another_table_is_refused(tmp_path):
         patch.setattr(Recorder, "save_if_due", Recorder.save)
         fail_at(patch, tracing, 3, Crash)
         trace_curve(seen, recorder=Recorder(tmp_path, seen))
-    with pytest.raises(ValueError, match="expected factors of such a table"):
+    with pytest.raises(ValueError, match="expected factors of this table"):
         trace_curve(other, recorder=Recorder(tmp_path, seen))

@@ -1,6 +1,6 @@
 """Example tables that ship with the package, and planted problems with a known answer.
 
-Tables to try the library on belong here; reading of users' files is in `boolweave.io`. Start with
+Tables for trying the library belong here; reading of users' files is in `boolweave.io`. Start with
 `shipped.py`.
 """
 

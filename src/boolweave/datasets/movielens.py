@@ -1,4 +1,4 @@
-"""Reading and downloading the MovieLens sets, which may not be redistributed."""
+"""Reading and downloading the MovieLens data sets, which must not be redistributed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOVIELENS_URL = "https://files.grouplens.org/datasets/movielens"
 
 MOVIELENS_NAMES = ("ml-100k", "ml-1m", "ml-10m", "ml-20m", "ml-25m", "ml-32m", "ml-latest-small")
 
-# File of ratings, its separator, whether a line of names stands above, and the file of titles.
+# File of ratings, its separator, whether it has a header, and the file of titles.
 _FORMATS = {
     "u.data": ("\t", False, "u.item"),
     "ratings.dat": ("::", False, "movies.dat"),
@@ -55,12 +55,12 @@ def read_movielens(path: str | PathLike[str]) -> Ratings:
         first = str(error).splitlines()[0][:200]
         raise ValueError(
             f"{file} must hold user, film, rating and time, separated by {separator!r}; "
-            f"it could not be read so ({first}). Download the set again."
+            f"it could not be read ({first}). Download the data set again."
         ) from error
     if frame.height == 0 or frame.null_count().sum_horizontal().item() > 0:
         raise ValueError(
             f"{file} must hold a user, a film and a rating on each line, got an empty file or "
-            "empty cells; download the set again"
+            "empty cells; download the data set again"
         )
     user_ids, rows = np.unique(frame["user"].to_numpy(), return_inverse=True)
     film_ids, columns = np.unique(frame["film"].to_numpy(), return_inverse=True)
@@ -76,7 +76,7 @@ def read_movielens(path: str | PathLike[str]) -> Ratings:
 
 
 def _find_ratings(path: Path) -> Path:
-    """Find the file of ratings at `path`, in it, or one folder further down."""
+    """Find the file of ratings at `path`, in it, or in one of its subfolders."""
     if path.is_file() and path.name in _FORMATS:
         return path
     if path.is_dir():
@@ -86,12 +86,12 @@ def _find_ratings(path: Path) -> Path:
                     return folder / name
     raise FileNotFoundError(
         f"expected a MovieLens file {', '.join(_FORMATS)} or a directory that holds one, got "
-        f"{path}; fetch_movielens downloads a set where there is a network"
+        f"{path}; fetch_movielens downloads a data set"
     )
 
 
 def _read_titles(file: Path) -> dict[int, str]:
-    """Titles by film number; empty where there is no such file."""
+    """Titles by film number; empty if there is no such file."""
     if not file.is_file():
         return {}
     if file.suffix == ".csv":
@@ -109,7 +109,7 @@ def _read_titles(file: Path) -> dict[int, str]:
 
 
 def _film_labels(film_ids: NDArray[np.int64], titles: dict[int, str]) -> NDArray[np.str_]:
-    """One unique label a film: its title, with its number where titles repeat or lack."""
+    """A unique label for each film: its title, with its number if titles repeat or are missing."""
     names = [titles.get(film, "") for film in film_ids.tolist()]
     count = Counter(names)
     return np.array(
@@ -122,21 +122,21 @@ def _film_labels(film_ids: NDArray[np.int64], titles: dict[int, str]) -> NDArray
 
 
 def fetch_movielens(name: str, directory: str | PathLike[str]) -> Path:
-    """Download a MovieLens set and unpack it, once.
+    """Download and unpack a MovieLens data set, unless it is already there.
 
-    The sets are for research and may not be redistributed; each comes with its own README.
+    The data sets are for research and must not be redistributed; each has its own README.
 
     Parameters
     ----------
     name : str
         "ml-100k", "ml-1m", "ml-10m", "ml-20m", "ml-25m", "ml-32m" or "ml-latest-small".
     directory : path
-        Where to put it. A set that is already there is not downloaded again.
+        The directory of the data set. If it is already there, it is not downloaded again.
 
     Returns
     -------
     Path
-        The folder of the set, to be given to `load_movielens`.
+        The folder of the data set, for `load_movielens`.
     """
     import shutil
     import tempfile
@@ -150,7 +150,7 @@ def fetch_movielens(name: str, directory: str | PathLike[str]) -> Path:
         return _find_ratings(target).parent
     url = f"{MOVIELENS_URL}/{name}.zip"
     target.parent.mkdir(parents=True, exist_ok=True)
-    # Everything happens in a scratch folder beside the target, so that an interrupted download
+    # Everything happens in a temporary folder next to the target, so that an interrupted download
     # leaves nothing that looks like a finished one.
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         archive = Path(scratch) / "set.zip"
@@ -162,8 +162,8 @@ def fetch_movielens(name: str, directory: str | PathLike[str]) -> Path:
                 shutil.copyfileobj(response, file)
         except OSError as error:
             raise ConnectionError(
-                f"could not download {url} ({error}); download it by other means, unpack it and "
-                "give its folder to load_movielens"
+                f"could not download {url} ({error}); download it in another way, unpack it and "
+                "pass its folder to load_movielens"
             ) from error
         unpacked = Path(scratch) / "unpacked"
         try:

@@ -23,13 +23,13 @@ class Planted:
     Attributes
     ----------
     observations : Observations
-        The entries one gets to see, flips included. Shape (M, N).
+        The observed entries, including flipped ones. Shape (M, N).
     X : ndarray of shape (M, K), uint8
         Row factor.
     Y : ndarray of shape (K, N), uint8
         Column factor.
     Z : ndarray of shape (M, N), uint8
-        Boolean product of X and Y, without noise and without holes.
+        Boolean product of X and Y, without noise and missing entries.
     """
 
     observations: Observations
@@ -57,20 +57,19 @@ def make_boolean(
     n_rows, n_columns, n_components : int
         M, N and K.
     product : {"or", "xor"}
-        How the K terms of an entry are joined.
+        How the K terms of an entry are combined.
     row_density, column_density : float, optional
-        P(x = 1) and P(y = 1). Left out, half the entries of Z are ones in expectation for "or",
-        with both densities sqrt(1 - 0.5 ** (1 / K)); for "xor" both are 1/2. If one of
-        the two is given for "or", the other is again chosen so that half of Z are ones, or an
-        error says that no density can do so.
+        P(x = 1) and P(y = 1). By default, the expected fraction of ones in Z is one half: for "or",
+        both densities are sqrt(1 - 0.5 ** (1 / K)); for "xor", both are 1/2. If only one of the two
+        is given for "or", the other is chosen so that the fraction is again one half, and an error
+        is raised if that is impossible.
     flip : float or pair of float
-        Probability that an entry is seen wrong, or the pair (p(1 seen | 0), p(0 seen | 1)).
+        Probability that an entry is flipped, or the pair (p(1 observed | 0), p(0 observed | 1)).
     observed : float or int
-        Share of the entries that are seen, in (0, 1]; or a whole number >= 2, which means exactly
-        so many. Either way they are drawn without replacement, ``round(share * M * N)``
-        for a share.
+        Fraction of the entries that are observed, in (0, 1], or their number, a whole number >= 2.
+        They are drawn without replacement, ``round(observed * M * N)`` of them for a fraction.
     random_state : int, numpy Generator or RandomState, optional
-        Equal seeds give equal problems.
+        Random seed; equal seeds give equal problems.
 
     Returns
     -------
@@ -107,8 +106,8 @@ def make_boolean(
     else:
         entries = np.sort(rng.choice(n_entries, size=n_observed, replace=False, shuffle=False))
     truth = Z.ravel()[entries]
-    # One draw per entry whatever the probabilities, so that a seed keeps its factors and its
-    # entries when only the noise changes.
+    # There is one draw per entry whatever the probabilities are, so that a seed keeps its factors
+    # and its entries if only the noise changes.
     wrong = rng.random(n_observed) < np.where(truth == 1, zero_given_one, one_given_zero)
     rows, columns = np.divmod(entries, n_columns)
     observations = Observations.from_triples(
@@ -120,7 +119,7 @@ def make_boolean(
 def _densities(
     n_components: int, product: Product, row: float | None, column: float | None
 ) -> tuple[float, float]:
-    """P(x = 1) and P(y = 1), with the ones left out filled in."""
+    """P(x = 1) and P(y = 1), with defaults for those that are not given."""
     for name, density in (("row_density", row), ("column_density", column)):
         if density is not None:
             _check_probability(name, density)
@@ -135,14 +134,14 @@ def _densities(
     given = float(column if row is None else row)  # type: ignore[arg-type]
     if given < both:
         raise ValueError(
-            f"a density of {given} for one factor leaves fewer than half of Z ones whatever the "
-            f"other is (at least {both:.4g} is needed); give both row_density and column_density"
+            f"with a density of {given} for one factor, fewer than half of Z are ones whatever the "
+            f"other is (at least {both:.4g} is needed); pass both row_density and column_density"
         )
     return (both / given, given) if row is None else (given, both / given)
 
 
 def _flip_pair(flip: float | tuple[float, float]) -> tuple[float, float]:
-    """`flip` as (p(1 seen | 0), p(0 seen | 1))."""
+    """`flip` as (p(1 observed | 0), p(0 observed | 1))."""
     pair = (flip, flip) if isinstance(flip, _NUMBERS) else tuple(flip)  # type: ignore[arg-type]
     if len(pair) != 2:
         raise ValueError(f"flip must be a number or a pair (p(1|0), p(0|1)), got {flip!r}")
@@ -152,9 +151,9 @@ def _flip_pair(flip: float | tuple[float, float]) -> tuple[float, float]:
 
 
 def _n_observed(observed: float | int, n_entries: int) -> int:
-    """Give the number of entries to show, from a share or a count."""
+    """Return the number of observed entries, from a fraction or a count."""
     if isinstance(observed, bool) or not isinstance(observed, _NUMBERS):
-        raise TypeError(f"observed must be a share in (0, 1] or a count >= 2, got {observed!r}")
+        raise TypeError(f"observed must be a fraction in (0, 1] or a count >= 2, got {observed!r}")
     if isinstance(observed, (int, np.integer)) and observed != 1:
         if not 2 <= observed <= n_entries:
             raise ValueError(
@@ -163,7 +162,7 @@ def _n_observed(observed: float | int, n_entries: int) -> int:
         return int(observed)
     if not 0 < observed <= 1:
         raise ValueError(
-            f"observed must be a share in (0, 1] or a whole number >= 2, got {observed!r}"
+            f"observed must be a fraction in (0, 1] or a whole number >= 2, got {observed!r}"
         )
     return max(1, round(float(observed) * n_entries))
 
@@ -174,7 +173,7 @@ def _check_probability(name: str, value: object) -> None:
 
 
 def _generator(random_state: RandomState) -> np.random.Generator:
-    """One generator from whatever scikit-learn would accept as a seed."""
+    """A generator from any kind of seed that scikit-learn accepts."""
     if isinstance(random_state, np.random.Generator):
         return random_state
     if isinstance(random_state, np.random.RandomState):

@@ -46,7 +46,7 @@ class Dataset:
     observations : Observations
         The known entries with row and column labels. Shape (M, N).
     name, description, citation : str
-        What it is, in words, and whom to cite when using it.
+        Name, description, and the source to cite.
     row_groups : ndarray of shape (M,), str, or None
         A known grouping of the rows, such as the party of a representative.
     column_groups : ndarray of shape (N,), str, or None
@@ -62,11 +62,11 @@ class Dataset:
 
 
 def load_senate(congress: int = 107) -> Dataset:
-    """Roll calls of the United States Senate, roll calls x senators.
+    """Load votes of the United States Senate, roll calls x senators.
 
-    A one is a yea, a zero a nay; who did neither (absent, present, not a member at the time) is
-    missing. Columns are named like "Daschle (D-SD)" and grouped by party. Somebody who
-    changed party within the Congress has one column per party.
+    A one is a yea and a zero a nay; other entries (absent, present, not a member at the time) are
+    missing. Columns have names such as "Daschle (D-SD)" and are grouped by party. A senator who
+    changed party during the Congress has one column per party.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def load_senate(congress: int = 107) -> Dataset:
     Returns
     -------
     Dataset
-        With ``column_groups`` of shape (N,): "Democrat", "Republican" or "Independent".
+        ``column_groups`` of shape (N,) holds "Democrat", "Republican" or "Independent".
 
     Examples
     --------
@@ -102,12 +102,13 @@ def load_senate(congress: int = 107) -> Dataset:
 
 
 def load_votes84() -> Dataset:
-    """Sixteen key votes of the House of Representatives in 1984, representatives x votes.
+    """Load sixteen key votes of the House of Representatives in 1984.
 
     Returns
     -------
     Dataset
-        Shape (435, 16), 392 entries missing; ``row_groups`` of shape (435,) holds the parties.
+        The shape is (435, 16), representatives x votes, with 392 missing entries; ``row_groups`` of
+        shape (435,) holds the parties.
 
     Examples
     --------
@@ -124,12 +125,13 @@ def load_votes84() -> Dataset:
 
 
 def load_zoo() -> Dataset:
-    """Animals and their traits, animals x Boolean traits (the number of legs is left out).
+    """Load animals and their traits, animals x Boolean traits (without the number of legs).
 
     Returns
     -------
     Dataset
-        Shape (101, 15), complete; ``row_groups`` of shape (101,) holds the animals' classes.
+        The shape is (101, 15), without missing entries; ``row_groups`` of shape (101,) holds the
+        classes of the animals.
 
     Examples
     --------
@@ -141,13 +143,14 @@ def load_zoo() -> Dataset:
 
 
 def load_paleo() -> Dataset:
-    """Fossil finds, sites x genera of mammals.
+    """Load fossil finds, sites x genera of mammals.
 
     Returns
     -------
     Dataset
-        Shape (124, 139), complete; ``row_groups`` of shape (124,) holds the age of a site as its
-        unit in the Mammal Neogene (MN) scale, MN 2 the oldest and MN 17 the youngest.
+        The shape is (124, 139), without missing entries; ``row_groups`` of shape (124,) holds the
+        age of a site as its unit in the Mammal Neogene (MN) scale, from MN 2, the oldest, to MN 17,
+        the youngest.
 
     Examples
     --------
@@ -163,17 +166,17 @@ def load_paleo() -> Dataset:
 
 
 def load_movielens(path: str | PathLike[str]) -> Dataset:
-    r"""Read a MovieLens set from the user's own copy, users x films.
+    r"""Read a MovieLens data set from the user's own copy, users x films.
 
-    A one is a rating above the mean of all ratings, a zero one at or below it; films that a user
+    A one is a rating above the mean of all ratings, a zero is one at or below it; films that a user
     did not rate are missing. Users and films without any rating are left out.
 
     Parameters
     ----------
     path : path
         One of the files u.data (tab-separated), ratings.dat (separated by ``::``) and ratings.csv,
-        or a directory that holds one. Titles are taken from u.item, movies.dat or movies.csv
-        beside it; without those the films are named by their numbers.
+        or a directory that holds one. Titles are taken from u.item, movies.dat or movies.csv next
+        to it; without those, films are labelled by their numbers.
 
     Returns
     -------
@@ -181,7 +184,7 @@ def load_movielens(path: str | PathLike[str]) -> Dataset:
 
     See Also
     --------
-    fetch_movielens : download a set where there is a network.
+    fetch_movielens : download a data set.
 
     Examples
     --------
@@ -212,7 +215,7 @@ def load_movielens(path: str | PathLike[str]) -> Dataset:
 
 
 def _load(name: str, description: str, citation: str) -> Dataset:
-    """Read one packed file of the package."""
+    """Read one of the files that ship with the package."""
     packed = files("boolweave.datasets") / "tables" / f"{name}.npz"
     with packed.open("rb") as file, np.load(file, allow_pickle=False) as stored:
         arrays = {key: stored[key] for key in stored.files}

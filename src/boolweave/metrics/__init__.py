@@ -1,8 +1,8 @@
-"""Figures of merit: what a prediction, a ranking or a set of factors is worth.
+"""Measures of the quality of a prediction, a ranking or a set of factors.
 
-A number that judges an answer belongs here; what makes answers, or decides between them in a fit,
-does not. Start reading with `entries.py`: one entry at a time. `ranking.py` orders the entries of
-each row, as recommenders do, and `factors.py` compares factors.
+Numbers that score an answer belong here; code that makes answers, or chooses between them in a fit,
+does not. Start reading with `entries.py`, which treats one entry at a time. `ranking.py` orders the
+entries of each row, as recommenders do, and `factors.py` compares factors.
 """
 
 from __future__ import annotations

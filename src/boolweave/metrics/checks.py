@@ -1,4 +1,4 @@
-"""What measures are given, as arrays of one shape that hold what they should."""
+"""Checks of the arguments of measures, which are converted to arrays of the same shape."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from boolweave.runtime.types import Array
 def same_shape(
     first: ArrayLike, second: ArrayLike, first_name: str, second_name: str
 ) -> tuple[Array, Array]:
-    """Both as arrays, of one shape or an error."""
+    """Both as arrays; raise unless they have the same shape."""
     a, b = np.asarray(first), np.asarray(second)
     if a.shape != b.shape:
         raise ValueError(
@@ -24,7 +24,7 @@ def same_shape(
 def known_entries(
     truth: ArrayLike, estimate: ArrayLike, truth_name: str, estimate_name: str
 ) -> tuple[Array, Array]:
-    """Both where the truth is known, that is no NaN, as flat arrays."""
+    """Both as flat arrays, restricted to entries whose truth is known (not NaN)."""
     a, b = same_shape(truth, estimate, truth_name, estimate_name)
     known = ~np.isnan(a) if a.dtype.kind == "f" else np.ones(a.shape, dtype=bool)
     return a[known], b[known]
@@ -33,7 +33,7 @@ def known_entries(
 def bits_and_probabilities(
     y: ArrayLike, p: ArrayLike
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """`y` as bits and `p` as probabilities, both flat, or an error."""
+    """`y` as bits and `p` as probabilities, both flat; raise if they are not."""
     bits, probability = bits_and_numbers(y, p)
     wrong = ~((probability >= 0) & (probability <= 1))
     if wrong.any():
@@ -45,20 +45,22 @@ def bits_and_probabilities(
 
 
 def bits_and_scores(y: ArrayLike, p: ArrayLike) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """`y` as bits, one of them a 1, and `p` as numbers that have an order, both flat, or errors."""
+    """`y` as bits with at least one 1, and `p` as numbers without NaN, both flat, or raise."""
     bits, score = bits_and_numbers(y, p)
     if np.isnan(score).any():
         raise ValueError(
             f"p must hold scores, got nan at entry {int(np.argmax(np.isnan(score)))}; "
-            "give every entry a number"
+            "pass a number for every entry"
         )
     if not bits.any():
-        raise ValueError("y must hold at least one 1, got none; there is nothing to be found")
+        raise ValueError(
+            "y must hold at least one 1, got none; without it there is nothing to find"
+        )
     return bits, score
 
 
 def bits_and_numbers(y: ArrayLike, p: ArrayLike) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """`y` as bits and `p` as floats, both flat, at least one entry, or an error."""
+    """`y` as bits and `p` as floats, both flat, with at least one entry, or raise."""
     truth, given = same_shape(y, p, "y", "p")
     numbers = given.astype(np.float64).ravel()
     if truth.size == 0:

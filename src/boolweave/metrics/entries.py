@@ -10,18 +10,18 @@ from numpy.typing import ArrayLike
 
 from boolweave.metrics.checks import bits_and_probabilities, known_entries
 
-# Probabilities are kept this far from 0 and 1 in the log loss: one certain mistake then costs
-# 34.5 instead of infinity.
+# Probabilities are kept this far from 0 and 1 in the log-loss: one certain mistake then costs 34.5
+# instead of infinity.
 PROBABILITY_FLOOR = 1e-15
 
 
 def reconstruction_error(Z: ArrayLike, Z_hat: ArrayLike) -> float:
-    """Share of entries in which two Boolean arrays differ; NaN in `Z` is not counted.
+    """Compute the fraction of entries in which two Boolean arrays differ; NaN is ignored.
 
     Parameters
     ----------
     Z : array_like of shape (M, N) or any other
-        The truth, 0 and 1, NaN where unknown.
+        The truth, 0 and 1; NaN if unknown.
     Z_hat : array_like of the same shape
         The estimate, 0 and 1.
 
@@ -38,7 +38,7 @@ def reconstruction_error(Z: ArrayLike, Z_hat: ArrayLike) -> float:
 
 
 def accuracy(y: ArrayLike, y_hat: ArrayLike) -> float:
-    """Share of entries in which two Boolean arrays agree; NaN in `y` is not counted.
+    """Compute the fraction of entries in which two Boolean arrays agree; NaN is ignored.
 
     Parameters
     ----------
@@ -58,18 +58,18 @@ def accuracy(y: ArrayLike, y_hat: ArrayLike) -> float:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How well a 0/1 prediction agrees with the truth, beside what a constant would reach.
+    """The agreement of a 0/1 prediction with the truth, compared with a constant.
 
-    Where ones are rare, accuracy alone says little: a matrix of zeros already has nearly all of it.
+    If ones are rare, accuracy alone says little, because a matrix of zeros is almost always right.
 
     Attributes
     ----------
     n_entries, n_ones : int
-        Known entries, and ones among them.
+        Number of known entries, and of ones among them.
     n_covered : int
-        Ones that are predicted to be 1.
+        Number of ones that are predicted to be 1.
     false_ones : int
-        Zeros that are predicted to be 1.
+        Number of zeros that are predicted to be 1.
     """
 
     n_entries: int
@@ -79,18 +79,18 @@ class Agreement:
 
     @classmethod
     def of_counts(cls, counts: ArrayLike) -> Agreement:
-        """From counts (2, 2) of entries, by truth (first) and prediction."""
+        """Make an agreement from counts (2, 2) of entries, by truth (first) and prediction."""
         table = np.asarray(counts)
         return cls(*(int(n) for n in (table.sum(), table[1].sum(), table[1, 1], table[0, 1])))
 
     @property
     def ones_covered(self) -> float | None:
-        """Share of the ones that are predicted to be 1; None without ones."""
+        """Fraction of the ones that are predicted to be 1; None without ones."""
         return self.n_covered / self.n_ones if self.n_ones else None
 
     @property
     def accuracy(self) -> float | None:
-        """Share of the entries that are right; None without entries."""
+        """Fraction of the entries that are right; None without entries."""
         right = self.n_entries - self.n_ones - self.false_ones + self.n_covered
         return right / self.n_entries if self.n_entries else None
 
@@ -101,17 +101,17 @@ class Agreement:
 
     @property
     def constant_accuracy(self) -> float | None:
-        """Share of the entries that the constant would have right; None without entries."""
+        """Fraction of the entries that the constant would get right; None without entries."""
         most = max(self.n_ones, self.n_entries - self.n_ones)
         return most / self.n_entries if self.n_entries else None
 
     def figures(self, prefix: str = "") -> dict[str, Any]:
-        """All of it as plain numbers by name, for JSON."""
+        """All figures as plain numbers by name, for JSON."""
         names = ("n_ones", "ones_covered", "false_ones", "accuracy", "constant_accuracy")
         return {f"{prefix}{name}": getattr(self, name) for name in names}
 
     def sentence(self, entries: str = "entries") -> str:
-        """The same in words; `entries` says which ones these are."""
+        """The same in words; `entries` is the noun for the entries."""
         if not self.n_entries:
             return f"no {entries}"
         covered = "no ones to cover"
@@ -129,7 +129,7 @@ def _count(n: int, what: str) -> str:
 
 
 def agreement(y: ArrayLike, y_hat: ArrayLike) -> Agreement:
-    """Count how well a 0/1 prediction agrees with the truth; NaN in `y` is not counted.
+    """Measure the agreement of a 0/1 prediction with the truth; NaN in `y` is ignored.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def agreement(y: ArrayLike, y_hat: ArrayLike) -> Agreement:
 
 
 def log_loss(y: ArrayLike, p: ArrayLike) -> float:
-    """Mean negative log-likelihood, in nats, of bits under predicted probabilities.
+    """Compute the mean negative log-likelihood (in nats) of bits under probabilities.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def log_loss(y: ArrayLike, p: ArrayLike) -> float:
 
 
 def roc_auc(y: ArrayLike, p: ArrayLike) -> float:
-    """Area under the ROC curve: the chance that a one gets a higher score than a zero.
+    """Compute the area under the ROC curve: P(a one gets a higher score than a zero).
 
     Parameters
     ----------
@@ -195,9 +195,9 @@ def roc_auc(y: ArrayLike, p: ArrayLike) -> float:
 
 
 def expected_calibration_error(y: ArrayLike, p: ArrayLike, n_bins: int = 10) -> float:
-    """Mean gap between predicted probability and observed frequency.
+    """Compute the mean gap between predicted probability and observed frequency.
 
-    Probabilities are put into `n_bins` bins of equal width; each bin weighs by its count.
+    Probabilities are put into `n_bins` bins of equal width, which are weighted by their counts.
 
     Parameters
     ----------

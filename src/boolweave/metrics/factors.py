@@ -1,4 +1,4 @@
-"""Comparing the factors of two factorizations, and how many entries factors can be found from."""
+"""Comparison of the factors of two factorizations, and a bound on the entries needed."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from numpy.typing import ArrayLike, NDArray
 from boolweave.model.products import as_bits
 from boolweave.runtime.types import Array
 
-# Rows that are turned into floats at once.
+# Number of rows that are converted to floats at once.
 PIECE = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
 class FactorMatch:
-    """Pairs of factors of two factorizations that resemble each other.
+    """Pairs of similar factors of two factorizations.
 
     Attributes
     ----------
     permutation : ndarray of shape (K_a,), int64
-        For each factor of the first its partner in the second, -1 where there is none.
+        For each factor of the first factorization, its partner in the second; -1 if it has none.
     similarities : ndarray of shape (K_a,), float64
-        Jaccard similarity of the two tiles, 0 without a partner.
+        Jaccard similarity of the two tiles; 0 without a partner.
     """
 
     permutation: NDArray[np.int64]
@@ -34,9 +34,8 @@ class FactorMatch:
 def match_factors(X_a: ArrayLike, Y_a: ArrayLike, X_b: ArrayLike, Y_b: ArrayLike) -> FactorMatch:
     """Pair the factors of two factorizations so that their tiles overlap most.
 
-    The tile of factor k is the set of entries that it alone makes one, the outer product
-    of ``X[:, k]`` and ``Y[k]``. Pairs maximise the sum of Jaccard similarities; the numbers of
-    factors may differ.
+    The tile of factor k is the set of entries that it makes one, the outer product of ``X[:, k]``
+    and ``Y[k]``. Pairs maximise the sum of Jaccard similarities; the numbers of factors may differ.
 
     Parameters
     ----------
@@ -60,12 +59,12 @@ def match_factors(X_a: ArrayLike, Y_a: ArrayLike, X_b: ArrayLike, Y_b: ArrayLike
     for name, rows, columns in (("a", rows_a, columns_a), ("b", rows_b, columns_b)):
         if rows.shape[1] != columns.shape[0]:
             raise ValueError(
-                f"X_{name} and Y_{name} must have as many components, got "
+                f"X_{name} and Y_{name} must have the same number of components, got "
                 f"{rows.shape[1]} columns of X_{name} and {columns.shape[0]} rows of Y_{name}"
             )
     if rows_a.shape[0] != rows_b.shape[0] or columns_a.shape[1] != columns_b.shape[1]:
         raise ValueError(
-            "both factorizations must be of equally large matrices, got "
+            "both factorizations must be of matrices of the same shape, got "
             f"{rows_a.shape[0]} x {columns_a.shape[1]} and {rows_b.shape[0]} x {columns_b.shape[1]}"
         )
     # |A and B| of two tiles = (common rows) * (common columns): no M x N array is needed.
@@ -84,7 +83,7 @@ def match_factors(X_a: ArrayLike, Y_a: ArrayLike, X_b: ArrayLike, Y_b: ArrayLike
 
 
 def _in_common(a: Array, b: Array) -> NDArray[np.float64]:
-    """How often a column of a and one of b are both 1, of bits (n, K_a) and (n, K_b)."""
+    """How often a column of a and one of b are both 1, for bits (n, K_a) and (n, K_b)."""
     total = np.zeros((a.shape[1], b.shape[1]))
     for first in range(0, len(a), PIECE):
         run = slice(first, first + PIECE)
@@ -93,10 +92,10 @@ def _in_common(a: Array, b: Array) -> NDArray[np.float64]:
 
 
 def information_bound(n_rows: int, n_columns: int, n_components: int) -> float:
-    """Give the number of observed entries below which completion cannot succeed.
+    """Compute the number of observed entries below which completion cannot succeed.
 
-    K(M + N - ln K + 1): the K(M + N) bits of the two factors, less ln K! (about K ln K - K) for
-    their order, which does not matter. An observation tells at most one bit.
+    It is K(M + N - ln K + 1): the K(M + N) bits of the two factors, minus ln K! (about K ln K - K)
+    for their order, which does not matter. An observation has at most one bit of information.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""Measures of rankings: the held-out entries of each row, sorted by score, and the ones on top.
+"""Ranking measures: the held-out entries of each row, sorted by score, and the ones at the top.
 
-A row is a user, a column an item, and a one is relevant. Only held-out entries are ranked, never
-columns whose value nobody knows. Entries of a row with equal scores have no order of their own, so
-every measure is its expected value over all orders of them; a constant score gets what chance gets.
+A row is a user, a column is an item, and a one is relevant. Only held-out entries are ranked, never
+columns whose value is unknown. Entries of a row with equal scores have no order, so every measure
+is its expected value over all their orders; a constant score is as good as chance.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ class RankingScores(NamedTuple):
     Attributes
     ----------
     precision : float
-        Share of ones among the first n entries, or among all of a row that has fewer than n.
+        Fraction of ones among the first n entries, or among all entries of a row with fewer than n.
     recall : float
-        Share of the ones of a row that are among its first n entries.
+        Fraction of the ones of a row that are among its first n entries.
     ndcg : float
-        Normalized discounted cumulative gain: a one in place i, from 1 on, gains 1 / log2(i + 1);
-        the sum over the first n places, divided by that of the best order.
+        Normalized discounted cumulative gain: a one at position i, counted from 1, gains
+        1 / log2(i + 1); the sum over the first n positions is divided by that of the best order.
     average_precision : float
-        Sum of the precision at the place of each one among the first n, divided by the number of
+        Sum of the precision at the position of each one among the first n, divided by the number of
         ones of the row or n, whichever is less. Its mean over the rows is known as MAP.
     n_rows : int
-        Number of rows that have a one, over which the others are means.
+        Number of rows that have a one; the other figures are means over these rows.
     """
 
     precision: float
@@ -43,23 +43,23 @@ class RankingScores(NamedTuple):
 
 
 def ranking_scores(rows: ArrayLike, y: ArrayLike, p: ArrayLike, n: int = 10) -> RankingScores:
-    """Rank the held-out entries of each row by score, and judge the first `n` by four measures.
+    """Rank the held-out entries of each row by score, and compute four measures of the first `n`.
 
-    Every measure is worked out for each row by itself, from its held-out entries alone, and then
-    averaged over the rows that have at least one 1; each such row counts the same. Rows without a
-    1 are left out, because nothing could be found there. Where entries of a row have equal scores,
-    a measure is its expected value over all orders of them.
+    Every measure is computed for each row separately, only from its held-out entries, and then
+    averaged over the rows that have at least one 1; all such rows have the same weight. Rows
+    without a 1 are left out, because nothing could be found there. If entries of a row have equal
+    scores, a measure is its expected value over all their orders.
 
     Parameters
     ----------
     rows : array_like of shape (n_entries,), int or str
-        The row that each held-out entry belongs to, by number or label, in any order.
+        The row of each held-out entry, by number or label, in any order.
     y : array_like of shape (n_entries,)
         The truth, 0 and 1, with at least one 1.
     p : array_like of shape (n_entries,)
-        Scores; the highest come first. Probabilities will do, and so will log-odds.
+        Scores, such as probabilities or log-odds; the highest come first.
     n : int
-        How many entries of each row are looked at, >= 1.
+        Number of entries of each row that count, >= 1.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def ranking_scores(rows: ArrayLike, y: ArrayLike, p: ArrayLike, n: int = 10) -> 
     (0.5, 0.75, 2)
     """
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise ValueError(f"n must be a whole number >= 1, got {n!r}; 10 looks at the first ten")
+        raise ValueError(f"n must be a whole number >= 1, got {n!r}; 10 means the first ten")
     bits, score = bits_and_scores(y, p)
     row = _numbered(rows, len(bits))
     order = np.lexsort((-score, row))
@@ -87,15 +87,15 @@ def ranking_scores(rows: ArrayLike, y: ArrayLike, p: ArrayLike, n: int = 10) -> 
     n_ones = np.add.reduceat(one, first)
     tie_first, tie_size, tie = _runs(tie_begins)
     tie_ones = np.add.reduceat(one, tie_first)
-    # Ones of the row in front of the tie.
+    # Number of ones of the row before the tie.
     before = np.cumsum(tie_ones) - tie_ones
     before -= (np.cumsum(n_ones) - n_ones)[row[tie_first]]
 
     place = np.arange(len(one)) - first[row]
     shown = np.flatnonzero(place < n)
     row, tie, place = row[shown], tie[shown], place[shown]
-    # In a tie of m entries with r ones, each place holds a one with probability r / m. Given that,
-    # each of the i places of the tie in front of it holds one with (r - 1) / (m - 1).
+    # In a tie of m entries with r ones, each position holds a one with probability r / m. Given
+    # that, each of the i earlier positions of the tie holds a one with (r - 1) / (m - 1).
     chance = tie_ones[tie] / tie_size[tie]
     others = (tie_ones[tie] - 1) / np.maximum(tie_size[tie] - 1, 1)
     ones_so_far = 1 + before[tie] + (shown - tie_first[tie]) * others
@@ -105,7 +105,7 @@ def ranking_scores(rows: ArrayLike, y: ArrayLike, p: ArrayLike, n: int = 10) -> 
     best = np.concatenate([[0.0], np.cumsum(gain)])[np.minimum(n_ones, len(gain))]
 
     def mean(terms: NDArray[np.float64], divisor: Array) -> float:
-        """Sum the terms by row and divide them; the mean over rows with a one."""
+        """Sum the terms by row, divide them, and average over rows with a one."""
         sums = np.bincount(row, weights=terms, minlength=len(first))
         return float(np.mean(sums[has_one] / divisor[has_one]))
 
@@ -119,10 +119,10 @@ def ranking_scores(rows: ArrayLike, y: ArrayLike, p: ArrayLike, n: int = 10) -> 
 
 
 def precision_at_n(rows: ArrayLike, y: ArrayLike, p: ArrayLike, n: int = 10) -> float:
-    """Share of ones among the `n` held-out entries of a row with the highest scores.
+    """Compute the fraction of ones among the `n` highest scores of each row.
 
-    The mean over the rows that have at least one 1. A row with fewer than `n` held-out entries is
-    judged by all of them, and divided by their number. Ties: the expected value over their orders.
+    The result is the mean over the rows that have at least one 1. For a row with fewer than `n`
+    held-out entries, all of them count. Ties contribute their expected value over all orders.
 
     Parameters
     ----------
@@ -139,9 +139,10 @@ def precision_at_n(rows: ArrayLike, y: ArrayLike, p: ArrayLike, n: int = 10) -> 
 
 
 def recall_at_n(rows: ArrayLike, y: ArrayLike, p: ArrayLike, n: int = 10) -> float:
-    """Share of the held-out ones of a row that are among its `n` highest scores.
+    """Compute the fraction of the held-out ones of each row among its `n` highest scores.
 
-    The mean over the rows that have at least one 1. Ties: the expected value over their orders.
+    The result is the mean over the rows that have at least one 1. Ties contribute their expected
+    value over all orders.
 
     Parameters
     ----------
@@ -158,11 +159,11 @@ def recall_at_n(rows: ArrayLike, y: ArrayLike, p: ArrayLike, n: int = 10) -> flo
 
 
 def ndcg_at_n(rows: ArrayLike, y: ArrayLike, p: ArrayLike, n: int = 10) -> float:
-    """Normalized discounted cumulative gain of the `n` highest scores of a row.
+    """Compute the normalized discounted cumulative gain of the `n` highest scores of each row.
 
-    A one in place i, from 1 on, gains 1 / log2(i + 1); the sum over the first `n` places is divided
-    by that of the best order of the held-out entries of the row. The mean over the rows that
-    have at least one 1. Ties: the expected value over their orders.
+    A one at position i, counted from 1, gains 1 / log2(i + 1); the sum over the first `n` positions
+    is divided by that of the best order of the held-out entries of the row. The result is the mean
+    over the rows that have at least one 1. Ties contribute their expected value over all orders.
 
     Parameters
     ----------
@@ -179,11 +180,11 @@ def ndcg_at_n(rows: ArrayLike, y: ArrayLike, p: ArrayLike, n: int = 10) -> float
 
 
 def average_precision_at_n(rows: ArrayLike, y: ArrayLike, p: ArrayLike, n: int = 10) -> float:
-    """Mean average precision (MAP) of the `n` highest scores of a row.
+    """Compute the mean average precision (MAP) of the `n` highest scores of each row.
 
-    For each row, the precision at the place of each one among its first `n` entries, summed and
-    divided by the number of its ones or `n`, whichever is less. The mean over the rows that have at
-    least one 1. Ties: the expected value over their orders.
+    For each row, the precisions at the position of each one among its first `n` entries are summed
+    and divided by the number of its ones or `n`, whichever is less. The result is the mean over the
+    rows that have at least one 1. Ties contribute their expected value over all orders.
 
     Parameters
     ----------
@@ -200,7 +201,7 @@ def average_precision_at_n(rows: ArrayLike, y: ArrayLike, p: ArrayLike, n: int =
 
 
 def _numbered(rows: ArrayLike, n_entries: int) -> NDArray[np.int64]:
-    """Rows as whole numbers, equal where the rows are."""
+    """Rows as whole numbers, which are equal if the rows are equal."""
     given: Array = np.asarray(rows)
     if given.shape != (n_entries,):
         raise ValueError(

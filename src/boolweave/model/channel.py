@@ -20,7 +20,7 @@ _PROBABILITIES = ("one_given_zero", "one_given_one", "missing_given_zero", "miss
 
 
 def probability_array(name: str, value: ArrayLike) -> Doubles:
-    """A read-only copy of probabilities; ValueError unless they are between 0 and 1."""
+    """A read-only copy of probabilities; raise ValueError unless they are between 0 and 1."""
     array = np.array(value, dtype=np.float64)
     if array.ndim > 2:
         raise ValueError(
@@ -36,20 +36,20 @@ def probability_array(name: str, value: ArrayLike) -> Doubles:
 
 @dataclass(frozen=True, eq=False)
 class Channel:
-    """How an entry z of the true matrix becomes what is seen: 1, 0 or nothing.
+    """The noise model: how an entry z of the true matrix is observed, as 1, as 0 or as missing.
 
-    Six probabilities per entry, p(1|z), p(0|z) and p(missing|z) for z = 0, 1; the two of p(0|z)
-    follow from the others. Each is a number or an array that broadcasts to (M, N).
+    A channel has six probabilities per entry, p(1|z), p(0|z) and p(missing|z) for z = 0, 1; the two
+    of p(0|z) follow from the others. Each is a number or an array that broadcasts to (M, N).
 
     Parameters
     ----------
     one_given_zero : float or array, default=0.1
-        p(1|0), the false positives.
+        p(1|0), the probability of a false positive.
     one_given_one : float or array, default=0.9
-        p(1|1), the true positives.
+        p(1|1), the probability of a true positive.
     missing_given_zero, missing_given_one : float or array, optional
-        p(missing|0) and p(missing|1). Left out, a missing entry says nothing about its value, and
-        p(0|z) = 1 − p(1|z). Given, p(0|z) = 1 − p(1|z) − p(missing|z); where the two differ, a
+        p(missing|0) and p(missing|1). Without them, a missing entry says nothing about its value,
+        and p(0|z) = 1 − p(1|z). With them, p(0|z) = 1 − p(1|z) − p(missing|z); if the two differ, a
         missing entry is evidence.
 
     Examples
@@ -70,7 +70,7 @@ class Channel:
     def __post_init__(self) -> None:
         if (self.missing_given_zero is None) != (self.missing_given_one is None):
             raise ValueError(
-                "missing_given_zero and missing_given_one go together: give both or neither"
+                "missing_given_zero and missing_given_one belong together; pass both or neither"
             )
         for name in _PROBABILITIES:
             if getattr(self, name) is not None:
@@ -80,15 +80,17 @@ class Channel:
             missing = getattr(self, f"missing_given_{value}")
             if missing is not None and (one + np.asarray(missing) > 1 + 1e-12).any():
                 raise ValueError(
-                    f"one_given_{value} + missing_given_{value} must not exceed 1: "
-                    f"the rest is the probability of seeing 0"
+                    f"one_given_{value} + missing_given_{value} must not exceed 1, because the "
+                    f"rest is the probability of observing 0; lower one of them"
                 )
 
     @classmethod
     def symmetric(cls, flip: ArrayLike) -> Channel:
-        """The channel that flips an entry with probability `flip`, whatever it is."""
+        """The channel that flips every entry with probability `flip`."""
         p = probability_array("flip", flip)
-        p = np.where(p < np.finfo(np.float64).eps, 0.0, p)  # 1 − p would be 1, and lopsided
+        p = np.where(
+            p < np.finfo(np.float64).eps, 0.0, p
+        )  # 1 − p would be rounded to 1, which is asymmetric
         return cls(one_given_zero=p, one_given_one=1 - p)
 
     def __repr__(self) -> str:
@@ -126,14 +128,14 @@ class Channel:
     def _at(
         self, name: str, rows: Integers, columns: Integers, shape: tuple[int, int]
     ) -> Doubles | float:
-        """One of the probabilities at pairs of rows and columns; 0 if it was left out."""
+        """One of the probabilities at pairs of rows and columns; 0 if it was not given."""
         value = getattr(self, name)
         return 0.0 if value is None else np.broadcast_to(value, shape)[rows, columns]
 
     def log_probabilities(
         self, rows: Integers, columns: Integers, values: NDArray[np.uint8], shape: tuple[int, int]
     ) -> tuple[Doubles, Doubles]:
-        """Logs of p(o|0) and p(o|1) for entries seen as `values` (0 or 1); each (n,)."""
+        """Logs of p(o|0) and p(o|1) for entries observed as `values` (0 or 1); each (n,)."""
         logs = []
         for given in ("zero", "one"):
             one = self._at(f"one_given_{given}", rows, columns, shape)
@@ -149,13 +151,13 @@ class Channel:
         return self.log_probabilities(index, index, np.array([0, 1], dtype=np.uint8), (1, 1))
 
     def missing_log_likelihood_ratio(self) -> Doubles:
-        """What a missing entry says: log p(missing|1) − log p(missing|0); broadcasts to (M, N)."""
+        """log p(missing|1) − log p(missing|0), the evidence of a missing entry; broadcasts."""
         if self.missing_given_zero is None or self.missing_given_one is None:
             return np.zeros(())
         return log_probability(self.missing_given_one) - log_probability(self.missing_given_zero)
 
     def log_likelihood_ratio(self, observations: Observations) -> Doubles:
-        """What each observed entry says: L = log p(o|1) − log p(o|0).
+        """Compute the evidence of each observed entry, L = log p(o|1) − log p(o|0).
 
         Parameters
         ----------
@@ -164,8 +166,8 @@ class Channel:
         Returns
         -------
         ratio : (n_observed,) array
-            In the order of ``observations.values``. A noiseless channel gives ±500 in place of ±∞.
-            What the entries not observed say is `missing_log_likelihood_ratio`.
+            The ratios in the order of ``observations.values``. A noiseless channel gives ±500
+            instead of ±∞. The evidence of missing entries is `missing_log_likelihood_ratio`.
 
         Examples
         --------

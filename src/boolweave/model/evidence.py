@@ -1,4 +1,4 @@
-"""What every entry says about its true value: log-likelihood ratios over Ω."""
+"""The evidence of every entry about its true value: log-likelihood ratios over Ω."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def evidence_of(
 ) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.float64], float]:
     """CSR of Ω: indptr (M + 1,), columns and L (|Ω|,); and Σ log p(o|0) over all entries.
 
-    Errors name rows by their number, that of the first being `first_row`.
+    Errors name rows by their number, counted from `first_row`.
     """
     channel, shape = model.channel, observations.shape
     channel.broadcasts_to(shape)
@@ -56,9 +56,9 @@ def _refuse_impossible(
         entry = int(impossible.argmax())
         row = first_row + int(np.searchsorted(observations.indptr, entry, side="right")) - 1
         raise ValueError(
-            f"the channel says that row {row}, column {int(observations.indices[entry])} cannot be "
-            f"seen as {int(observations.values[entry])} whatever its true value is; give it a "
-            f"probability above 0, or drop the entry"
+            f"according to the channel, row {row}, column {int(observations.indices[entry])} "
+            f"cannot be observed as {int(observations.values[entry])} whatever its true value is; "
+            f"set a probability above 0, or remove the entry"
         )
 
 
@@ -66,7 +66,7 @@ def _add_missing(
     observations: Observations, model: Model, evidence: NDArray[np.float64], base: float,
     first_row: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], float]:  # fmt: skip
-    """Let every missing entry join Ω with what its absence says."""
+    """Add every missing entry to Ω, with its evidence."""
     channel, shape = model.channel, observations.shape
     full = np.broadcast_to(channel.missing_log_likelihood_ratio(), shape).copy()
     gone = np.ones(shape, dtype=bool)
@@ -78,9 +78,9 @@ def _add_missing(
     if impossible.any():
         row, column = (int(i) for i in np.argwhere(impossible)[0])
         raise ValueError(
-            f"the channel says that row {first_row + row}, column {column} cannot be missing "
-            "whatever its true value is, but it is; leave missing_given_zero and missing_given_one "
-            "out or raise them"
+            f"according to the channel, row {first_row + row}, column {column} cannot be missing "
+            "whatever its true value is, but it is; leave out missing_given_zero and "
+            "missing_given_one, or raise them"
         )
     base += float(log_probability(given_zero[gone]).sum())
     full[rows, observations.indices] = evidence

@@ -1,4 +1,4 @@
-"""What is believed before looking: the product, the channel and the priors of both factors."""
+"""The model before any message passing: the product, the channel and the priors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """The problem's fixed beliefs: the product, the channel and the priors of both factors.
+    """The fixed parts of a problem: the product, the channel and the priors of both factors.
 
     Parameters
     ----------
@@ -27,8 +27,8 @@ class Model:
         K, the number of factors.
     channel : Channel
     row_prior, column_prior : float or array
-        P(x = 1) and P(y = 1): numbers or arrays that broadcast to (M, K) and (K, N). 0 and 1 are
-        hard knowledge: such an entry is fixed.
+        P(x = 1) and P(y = 1): numbers or arrays that broadcast to (M, K) and (K, N). With 0 and 1,
+        an entry is fixed.
     product : {"or", "xor"}
     """
 

@@ -1,4 +1,4 @@
-"""Log-odds and probabilities, and the finite numbers that stand for certainty."""
+"""Log-odds and probabilities, and the finite numbers that represent certainty."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
     Doubles: TypeAlias = NDArray[np.float64]
 
-# log p is cut here, so that an observation without noise weighs as much as e^500 but sums of
-# such observations stay finite, and differences between them exact enough, in 32-bit floats.
+# log p is clipped here, so that an observation without noise has the weight e^500, but sums of such
+# observations stay finite, and differences between them exact enough, in 32-bit floats.
 HARD_EVIDENCE = 500.0
 
-# The log-odds of a known entry of a factor. It absorbs whatever is added to it, stays finite when a
-# few are added, and leaves 32-bit floats room for sums of them.
+# The log-odds of a known entry of a factor. It absorbs whatever is added to it, and sums of a few
+# such numbers stay finite in 32-bit floats.
 HARD_BELIEF = 1e30
 
 
 def sigmoid(odds: ArrayLike) -> Doubles:
-    """Probabilities of log-odds, exact also next to 0."""
+    """Probabilities of log-odds, accurate even near 0."""
     values = np.asarray(odds, dtype=np.float64)
     smaller = np.empty_like(values)  # e^−|odds|, without other arrays of this size
     np.exp(np.negative(np.abs(values, out=smaller), out=smaller), out=smaller)
@@ -48,7 +48,7 @@ def log_probability(probability: ArrayLike) -> Doubles:
 
 
 def with_infinities(belief: Floats) -> Floats:
-    """Log-odds with ±∞ where sums of messages hold the stand-in for certainty."""
+    """Log-odds with ±∞ instead of the finite numbers that represent certainty."""
     belief = np.asarray(belief)
     if belief.min(initial=0) > -HARD_BELIEF / 2 and belief.max(initial=0) < HARD_BELIEF / 2:
         return belief

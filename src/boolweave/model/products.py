@@ -1,4 +1,4 @@
-"""The Boolean matrix product, with OR or XOR in place of the sum."""
+"""The Boolean matrix product, with OR or XOR instead of the sum."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PRODUCTS: tuple[Product, ...] = ("or", "xor")
 # Rows are multiplied in chunks whose float32 sums take at most this many bytes.
 CHUNK_BYTES = 16 * 2**20
 
-# Terms of products at pairs that are worked out at once.
+# Number of terms of products at pairs that are computed at once.
 PAIRS_AT_ONCE = 1 << 16
 
 
@@ -34,7 +34,7 @@ def as_bits(array: ArrayLike, name: str) -> NDArray[np.uint8]:
     array : array_like of shape (A, B)
         Zeros and ones.
     name : str
-        What to call the array in an error message.
+        Name of the array in an error message.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def boolean_product(X: ArrayLike, Y: ArrayLike, product: Product = "or") -> NDAr
     Y : array_like of shape (K, N)
         Column factor, zeros and ones.
     product : {"or", "xor"}
-        How the K terms are joined.
+        How the K terms are combined.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def product_at(
 ) -> NDArray[np.uint8]:
     """The Boolean product at pairs of rows and columns, (n,).
 
-    What is positive in X (M, K) and Y (K, N) counts as 1, so that log-odds will do as well as bits.
+    Positive values in X (M, K) and Y (K, N) count as 1, so that log-odds can be used like bits.
     """
     z = np.empty(len(rows), dtype=np.uint8)
     step = max(1, PAIRS_AT_ONCE // max(1, len(Y)))

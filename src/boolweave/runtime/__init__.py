@@ -1,4 +1,5 @@
-"""What a long computation needs of the machine: threads, memory, files, checkpoints and progress.
+"""Infrastructure of long computations: threads, memory, files, checkpoints and progress.
 
-Nothing here knows what is computed. Start with `storage.py` and `checkpoint.py`.
+Nothing in this package knows what is computed. What is computed belongs to other packages. Start
+with `storage.py` and `checkpoint.py`.
 """

@@ -1,9 +1,9 @@
-"""Archives of arrays (.npz): each array is checked before it is made, and all of them at the end.
+"""Archives of arrays (.npz): each array is checked before it is created, and all of them together.
 
-NumPy's own reader believes what the header of an array says about its size. Here the header must
-agree with the bytes that are there, no Python objects are read, and an archive that was written by
-`write_arrays` carries a checksum over the names, sizes and CRCs of its arrays, so that a file whose
-arrays were exchanged, altered or left out is told from the one that was written.
+NumPy's own reader trusts the header of an array about its size. Here the header must agree with the
+available bytes, no Python objects are read, and an archive written by `write_arrays` has a checksum
+over the names, sizes and CRCs of its arrays, which detects arrays that were exchanged, altered or
+removed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KINDS = "biufcUS"
 
 _LAST_CHARACTER = 0x10FFFF
 
-# Bytes that are read at a time.
+# Number of bytes that are read at a time.
 _AT_A_TIME = 1 << 24
 
 
@@ -38,12 +38,12 @@ class Archive:
     Parameters
     ----------
     file : path or open binary file
-        A path must stay as it is until the archive is closed.
+        A path must not change until the archive is closed.
 
     Raises
     ------
-    Whatever zip, zlib and NumPy raise for damaged files; ValueError, with the reason, for files
-    that are not damaged but are not such archives either.
+    Whatever zip, zlib and NumPy raise for damaged files; ValueError, with the reason, for intact
+    files that are not such archives.
     """
 
     def __init__(self, file: str | Path | BinaryIO) -> None:
@@ -85,7 +85,7 @@ class Archive:
 def write_arrays(file: BinaryIO, arrays: Mapping[str, Any], *, compress: bool = False) -> None:
     """Write arrays as `np.savez` does, with a checksum over them.
 
-    Arrays that are kept in files do not stay in memory.
+    Arrays that are kept in files are not kept in memory.
     """
     kind = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
     with zipfile.ZipFile(file, "w", kind, allowZip64=True) as archive:
@@ -107,7 +107,7 @@ def _digest(members: list[zipfile.ZipInfo]) -> str:
 
 
 def read_array(path: Path) -> Array:
-    """Read a single array (.npy); see `Archive` for what is raised."""
+    """Read a single array (.npy); see `Archive` for the errors."""
     with path.open("rb") as file:
         return _read_array(file, path.stat().st_size)
 
@@ -120,7 +120,7 @@ def _read_array(file: BinaryIO, size: int) -> Array:
     elif version == (2, 0):
         shape, by_column, dtype = np.lib.format.read_array_header_2_0(file)
     else:
-        raise ValueError(f"arrays of the format {version[0]}.{version[1]} are not read")
+        raise ValueError(f"arrays of the format {version[0]}.{version[1]} are not supported")
     if dtype.kind not in _KINDS or dtype.itemsize == 0:
         raise ValueError(f"expected numbers or text, got an array of the type {dtype}")
     left = size - file.tell()
@@ -130,12 +130,12 @@ def _read_array(file: BinaryIO, size: int) -> Array:
     if left:
         _fill(array.view(np.uint8).data, file)
     if file.read(1):
-        raise ValueError("there is more behind an array")
+        raise ValueError("there are more bytes after an array")
     array = array.astype(dtype.newbyteorder("="), copy=False)
     if dtype.kind == "b" and array.view(np.uint8).max(initial=0) > 1:
         raise ValueError("a Boolean in it is neither 0 nor 1")
     if dtype.kind == "U" and array.view(np.uint32).max(initial=0) > _LAST_CHARACTER:
-        raise ValueError("a text in it holds what is not a character")
+        raise ValueError("a text in it contains an invalid character")
     return array.reshape(shape[::-1]).T if by_column else array.reshape(shape)
 
 

@@ -1,7 +1,8 @@
-"""Files that are written beside their place and renamed: there is never half a file.
+"""Files that are written under another name and then renamed, so that no file is incomplete.
 
-What is being written is called ".NAME.PROCESS.part" and is locked by its writer. A process that was
-killed leaves such a file behind, but no lock; the next one that writes the same file removes it.
+While it is written, a file is called ".NAME.PROCESS.part" and is locked by its writer. A process
+that was killed leaves such a file behind, but no lock; the next process that writes the same file
+removes it.
 
 Pipes, devices and open file descriptors, such as /dev/stdout, cannot be replaced. They get the
 whole content at the end, or nothing if it was never finished.
@@ -22,17 +23,17 @@ from itertools import count
 from pathlib import Path
 from typing import BinaryIO
 
-# Bytes of a name to which something is added.
+# Maximum number of bytes of a name to which something is added.
 _LONGEST_NAME = 200
-# Links that are followed, as Linux does.
+# Maximum number of links that are followed, as in Linux.
 _MOST_LINKS = 40
 
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[BinaryIO]:
-    """A new binary file that takes the place of `path` when the block ends without an error.
+    """Provide a new binary file that replaces `path` when the block ends without an error.
 
-    Until then, and for good if the block fails, the old file stays as it was. The new one has its
+    Until then, and also if the block fails, the old file stays as it was. The new one has the same
     permissions. A symbolic link stays, and the file that it points to is replaced.
     """
     target = Path(path)
@@ -48,7 +49,7 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
         with file:
             yield file
             file.flush()
-            os.fsync(file.fileno())  # on the disk before it takes the place of an older one
+            os.fsync(file.fileno())  # on the disk before it replaces an older one
         if target.exists():
             shutil.copymode(target, beside)
         beside.replace(target)
@@ -60,7 +61,7 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
 def into_stream(
     open_stream: Callable[[], AbstractContextManager[BinaryIO]],
 ) -> Iterator[BinaryIO]:
-    """A temporary file that is copied into a stream when the block ends without an error."""
+    """Provide a temporary file that is copied to a stream when the block ends without an error."""
     with tempfile.TemporaryFile() as file:
         yield file
         file.seek(0)
@@ -69,7 +70,7 @@ def into_stream(
 
 
 def is_stream(path: Path) -> bool:
-    """Whether a path is a pipe, a device or an open file descriptor, and no file of its own."""
+    """Whether a path is a pipe, a device or an open file descriptor rather than a file."""
     return _descriptor(path) is not None or (path.exists() and not path.is_file())
 
 
@@ -91,7 +92,7 @@ def _open_stream(path: Path) -> BinaryIO:
         return path.open("wb")
     if number == 1 and sys.stdout is not None:
         sys.stdout.flush()
-    # A copy goes on where the descriptor is; the path opened again would begin at the start.
+    # A duplicate continues at the position of the descriptor; opening the path again would not.
     try:
         return os.fdopen(os.dup(number), "wb")
     except OSError as error:
@@ -100,7 +101,7 @@ def _open_stream(path: Path) -> BinaryIO:
 
 
 def _short(name: str) -> str:
-    """A name that leaves room for more in what a file system allows, mostly 255 bytes."""
+    """A name that leaves room for additions within the limit of a file system, mostly 255 bytes."""
     whole = os.fsencode(name)
     if len(whole) <= _LONGEST_NAME:
         return name
@@ -108,7 +109,7 @@ def _short(name: str) -> str:
 
 
 def remove_abandoned(folder: Path, pattern: str) -> None:
-    """Remove the files of a folder with such names, but none that somebody is still writing."""
+    """Remove the files of a folder that match a pattern, except those that are being written."""
     with suppress(OSError):
         for name in os.listdir(folder):
             if re.fullmatch(pattern, name):
@@ -116,18 +117,18 @@ def remove_abandoned(folder: Path, pattern: str) -> None:
 
 
 def _new_part(target: Path) -> tuple[Path, BinaryIO]:
-    """A file of its own beside the target, even where threads write the same target at once."""
+    """A new file next to the target, also if several threads write the same target at once."""
     for n in count():
         own = f"{os.getpid()}.{n}" if n else f"{os.getpid()}"
         beside = target.with_name(f".{_short(target.name)}.{own}.part")
-        # What others may not read stays so while it is written.
+        # A file that others may not read must not become readable while it is written.
         mode = 0o600 if target.exists() else 0o666
         try:
             file = open(beside, "xb", opener=partial(os.open, mode=mode))  # noqa: SIM115
         except FileExistsError:
             continue
         except OSError as error:
-            error.filename = str(target)  # nobody has heard of the part file
+            error.filename = str(target)  # the user does not know the part file
             raise
         with suppress(OSError):  # not every file system has locks
             _lock(file)
@@ -140,7 +141,7 @@ def _new_part(target: Path) -> tuple[Path, BinaryIO]:
 if sys.platform == "win32":
 
     def _lock(file: BinaryIO) -> None:
-        """Nothing: Windows removes no file that somebody has open."""
+        """Do nothing, because Windows does not remove open files."""
 
     def _remove_unless_locked(path: Path) -> None:
         with suppress(OSError):

@@ -1,10 +1,10 @@
-"""Writes every few minutes what a long run needs to go on after a crash.
+"""Checkpoints: every few minutes, a long run saves its state, so that it can resume after a crash.
 
-A fit is a nest of loops: ranks, starts, learning, iterations. Each keeps its variables in a frame,
-a dataclass that it opens with `Recorder.frame`. The open frames, from the outermost loop to the
-innermost, are all that a run needs to go on, so that is what a checkpoint holds. On the way back a
-loop finds its frame as it was and goes on from there; everything else is computed again from the
-same data and the same seed, so the end is the same bit for bit.
+A fit consists of nested loops: ranks, starts, learning, iterations. Each keeps its variables in a
+frame, a dataclass that it opens with `Recorder.frame`. The open frames, from the outermost loop to
+the innermost, are all that a run needs to resume, so a checkpoint consists of them. In a resumed
+run, a loop finds its frame as it was and continues from there; everything else is computed again
+from the same data and the same seed, so that the result is the same bit for bit.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ FORMAT = "boolweave checkpoint"
 VERSION = 2
 FIRST_SEALED = 2
 
-# Seconds between two checkpoints, and the largest share of the time that writing them may take: if
-# a checkpoint is large, they are written less often.
+# Seconds between two checkpoints, and the maximum fraction of the time for writing them: large
+# checkpoints are written less often.
 INTERVAL = 120.0
 SHARE = 0.03
 
@@ -53,17 +53,17 @@ Node: TypeAlias = Any
 
 
 class Identified(Protocol):
-    """Data that can be told from other data."""
+    """Data that can be distinguished from other data."""
 
     @property
     def fingerprint(self) -> str:
-        """A text that is the same for the same data only."""
+        """A text that is the same only for the same data."""
         ...
 
 
 @runtime_checkable
 class Lazy(Protocol):
-    """Stands for arrays that are kept elsewhere."""
+    """A reference to arrays that are kept elsewhere."""
 
     def to_local(self) -> object:
         """Fetch the arrays."""
@@ -71,22 +71,22 @@ class Lazy(Protocol):
 
 
 class CheckpointWarning(UserWarning):
-    """A checkpoint could not be written or removed; the run itself goes on."""
+    """A checkpoint could not be written or removed; the run itself continues."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Says where and how often a long run writes checkpoints.
+    """Where and how often a long run writes checkpoints.
 
     Parameters
     ----------
     path : path or URL
-        A directory, or any URL that fsspec knows, such as ``s3://bucket/run``. It is made if it is
-        not there, and empty again when the run is finished.
+        A directory, or any URL that fsspec supports, such as ``s3://bucket/run``. It is created if
+        necessary, and it is empty again when the run is finished.
     interval : float, default=120
         Seconds between two checkpoints.
     share : float, default=0.03
-        The largest share of the time that writing may take; it is done less often if need be.
+        Maximum fraction of the time for writing; checkpoints are written less often if necessary.
 
     Examples
     --------
@@ -103,7 +103,7 @@ class Checkpoint:
 
     def __post_init__(self) -> None:
         if not self.interval >= 0:
-            raise ValueError(f"interval must be a number of seconds from 0 up, got {self.interval}")
+            raise ValueError(f"interval must be a non-negative number, got {self.interval}")
         if not 0 < self.share <= 1:
             raise ValueError(f"share must be above 0 and at most 1, got {self.share}")
 
@@ -112,25 +112,25 @@ class Checkpoint:
 
 
 class Recorder:
-    """Keeps the open frames of a run: `save` writes them, and `frame` finds them again.
+    """The open frames of a run: `save` writes them, and `frame` restores them.
 
     Parameters
     ----------
     place : path, URL or Checkpoint, optional
-        Where checkpoints are; without it, nothing is written.
+        The place of the checkpoints; without it, nothing is written.
     observations : Identified
-        The data, which are not written: whoever resumes has them too.
+        The data, which are not written, because a resumed run has them, too.
     parameters : dict
-        What tells runs with the same data apart.
+        Parameters that distinguish runs with the same data.
 
     Attributes
     ----------
     store : Memory
         Where large arrays of frames are kept.
     classes : dict
-        The classes that frames may consist of, by name; see `register`.
+        The classes of which frames may consist, by name; see `register`.
     checks : dict
-        By the name of a frame, a function that raises if the frame does not fit the run.
+        For the name of a frame, a function that raises if the frame does not fit the run.
     """
 
     def __init__(
@@ -159,23 +159,23 @@ class Recorder:
             self._due = time.monotonic() + self._checkpoint.interval
 
     def register(self, *classes: type) -> None:
-        """Allow dataclasses as parts of frames; checkpoints know them by their bare names."""
+        """Allow dataclasses as parts of frames; checkpoints refer to them by their bare names."""
         self.classes |= {kind.__name__: kind for kind in classes}
 
     @property
     def resuming(self) -> bool:
-        """Whether the frame of a loop further in is still waiting: that loop was under way."""
+        """Whether the frame of an inner loop is still to be restored."""
         return bool(self._waiting)
 
     @contextmanager
     def frame(self, name: str, fresh: Callable[[], Frame]) -> Iterator[Frame]:
-        """Open the variables of a loop: as they were, on the way back into it, or `fresh` ones."""
+        """Open the variables of a loop: restored ones in a resumed run, or `fresh` ones."""
         if self._waiting:
             stored, node = self._waiting.pop(0)
             if stored != name:
                 raise ValueError(
-                    f"the checkpoint was in {stored!r} where this run is in {name!r}: it does not "
-                    f"fit this version of boolweave; remove it from {self._path} to begin again"
+                    f"expected a checkpoint of {name!r}, got one of {stored!r}, which does not fit "
+                    f"this version of boolweave; remove it from {self._path} to begin again"
                 )
             value = self._value(node, self.checks.get(name))
         else:
@@ -195,7 +195,7 @@ class Recorder:
                 check(value)
         except (OSError, MemoryError):
             raise
-        except Exception as error:  # what was written by others fails anywhere
+        except Exception as error:  # foreign data can fail anywhere
             what = " ".join(str(error).split())[:200]
             raise ValueError(
                 f"the checkpoint in {self._path} does not fit this version of boolweave "
@@ -206,9 +206,9 @@ class Recorder:
         return value
 
     def save_if_due(self) -> None:
-        """Save if the interval has passed; the innermost loop must be able to go on from its frame.
+        """Save if the interval has passed; the innermost loop must be able to resume its frame.
 
-        Where that fails, as on a full disk, the run goes on and tries again later.
+        If that fails, for example on a full disk, the run continues and tries again later.
         """
         if self._files is None or time.monotonic() < self._due:
             return
@@ -216,8 +216,8 @@ class Recorder:
             self.save()
         except (OSError, MemoryError) as error:
             warnings.warn(
-                f"the checkpoint in {self._path} could not be written ({error}); the run goes on, "
-                "and tries again later. Make room there, or be prepared to begin again after a "
+                f"the checkpoint in {self._path} could not be written ({error}); the run continues "
+                "and tries again later. Make room there, or expect to begin again after a "
                 "crash.",
                 CheckpointWarning,
                 stacklevel=2,
@@ -250,7 +250,7 @@ class Recorder:
             self._due = now + max(self._checkpoint.interval, least)
 
     def finish(self) -> None:
-        """Remove the checkpoints: the run is at its end."""
+        """Remove the checkpoints at the end of the run."""
         if self._files is None:
             return
         try:
@@ -259,30 +259,30 @@ class Recorder:
         except OSError as error:  # no reason to lose the result
             warnings.warn(
                 f"the checkpoints in {self._path} could not be removed ({error}); the run is "
-                "finished and does not need them: remove them before another run is kept there",
+                "finished and does not need them; remove them before you use this place again",
                 CheckpointWarning,
                 stacklevel=2,
             )
 
     def _load(self, files: Directory) -> list[tuple[str, Node]]:
-        """Read the frames of the newest checkpoint that is whole; none if there is none."""
+        """Read the frames of the newest intact checkpoint, if there is one."""
         numbers = files.numbers()
         for number in reversed(numbers):
             try:
                 header, arrays = _read(files, number)
             except (FileNotFoundError, PermissionError):
                 raise
-            except Exception:  # damage shows anywhere: in zip, the arrays' headers, the JSON
+            except Exception:  # damage can show up anywhere: in zip, headers of arrays, JSON
                 warnings.warn(
-                    f"{files.name(number)} is damaged; trying the checkpoint before it",
+                    f"{files.name(number)} is damaged; trying the previous checkpoint",
                     stacklevel=4,
                 )
                 continue
             if header["version"] > VERSION:
                 raise ValueError(
-                    f"{files.name(number)} was written by a newer boolweave (checkpoint version "
-                    f"{header['version']}, this one reads up to {VERSION}); upgrade boolweave, or "
-                    "remove it to begin again"
+                    f"{files.name(number)} was written by a newer version of boolweave (checkpoint "
+                    f"version {header['version']}; this one reads up to {VERSION}); upgrade "
+                    "boolweave, or remove it to begin again"
                 )
             self._check_identity(files.name(number), header["identity"])
             self._reader = _Reader(self._given, header["objects"], arrays)
@@ -299,7 +299,7 @@ class Recorder:
                 old = stored.get(key, "missing")
                 what = "other data" if key == "data" else f"{key}={old}, not {here}"
                 raise ValueError(
-                    f"{name} is a checkpoint of another problem ({what}); give another place for "
+                    f"{name} is a checkpoint of another problem ({what}); set another place with "
                     "checkpoint=, or remove it to begin again"
                 )
 
@@ -318,19 +318,19 @@ def _text(value: Any) -> str:
 
 
 class _Writer:
-    """Turns frames into JSON nodes and arrays; what is shared is written once."""
+    """Conversion of frames to JSON nodes and arrays; shared objects are written once."""
 
     def __init__(self, given: dict[str, object], classes: dict[str, type]) -> None:
         self.arrays: dict[str, NDArray[Any] | np.generic] = {}
         self.objects: list[tuple[str, dict[str, Node]]] = []
         self._classes = classes
-        self._alive: list[object] = []  # an id tells objects apart only as long as they live
+        self._alive: list[object] = []  # an id is unique only as long as its object lives
         self._nodes: dict[int, Node] = {id(value): {"given": name} for name, value in given.items()}
 
     def node(self, value: object) -> Node:
         if value is None or type(value) in (bool, int, float):
             return value
-        if isinstance(value, str):  # of an enumeration its text
+        if isinstance(value, str):  # an enumeration is written as its text
             return str(value)
         if isinstance(value, list | tuple):
             return {type(value).__name__: [self.node(item) for item in value]}
@@ -358,7 +358,7 @@ class _Writer:
 
 
 class _Reader:
-    """Turns JSON nodes and arrays into frames again; makes objects of registered classes only."""
+    """Conversion of JSON nodes and arrays to frames; creates only objects of registered classes."""
 
     def __init__(
         self,
@@ -375,7 +375,7 @@ class _Reader:
         self._loaded: dict[str, NDArray[Any]] = {}
 
     def value(self, node: Node) -> Any:
-        """Make what a node stands for; the arrays of lists go to the store."""
+        """Make the object of a node; the arrays of lists go to the store."""
         if not isinstance(node, dict):
             return node
         ((kind, content),) = node.items()
@@ -410,7 +410,7 @@ class _Reader:
 def _read(files: Directory, number: int) -> tuple[dict[str, Any], dict[str, LazyArray]]:
     """Read the header and the arrays; large ones are only checked, and read again when needed.
 
-    So no more than one of them is in memory before it is known where it is to be kept.
+    So at most one of them is in memory before it is known where they will be kept.
     """
 
     def again(name: str) -> NDArray[Any]:
@@ -437,7 +437,7 @@ def _read(files: Directory, number: int) -> tuple[dict[str, Any], dict[str, Lazy
 
 
 def _check_header(header: dict[str, Any]) -> None:
-    """Raise ValueError unless frames and objects look as `_Writer` makes them."""
+    """Raise ValueError unless frames and objects have the form that `_Writer` gives them."""
     named = [*header["frames"], *header["objects"]]
     if not all(type(pair) is list and len(pair) == 2 and type(pair[0]) is str for pair in named):
         raise ValueError("frames and objects must have names")

@@ -1,6 +1,6 @@
 """The files of checkpoints: numbered, in a directory or under a URL.
 
-Whatever goes wrong there is an OSError.
+All errors of these files are OSErrors.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Directory:
 
     def write(self, number: int, arrays: Arrays) -> None:
         """Write a checkpoint, whole or not at all."""
-        os.makedirs(self._path, exist_ok=True)  # somebody may have tidied up
+        os.makedirs(self._path, exist_ok=True)  # somebody may have removed it
         with atomic.replacing(self.name(number)) as file:
             write_arrays(file, arrays)
 
@@ -77,7 +77,7 @@ class Remote(Directory):
         except ImportError:
             raise ImportError(
                 f"checkpoint={url!r} is a URL, which needs fsspec: pip install "
-                "'boolweave[distributed]', or give a local directory"
+                "'boolweave[distributed]', or use a local directory"
             ) from None
         self._files, path = fsspec.core.url_to_fs(url)
         self._path = path.rstrip("/")
@@ -115,7 +115,7 @@ class Remote(Directory):
 
 @contextmanager
 def _os_errors() -> Iterator[None]:
-    """Turn the errors that a remote file system has of its own into OSErrors."""
+    """Turn the errors of a remote file system into OSErrors."""
     try:
         yield
     except OSError:

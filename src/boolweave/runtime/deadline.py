@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class Deadline:
-    """Interrupts a run, as Ctrl-C does, after the first iteration that ends too late.
+    """A time limit that interrupts a run, like Ctrl-C, after the first late iteration.
 
-    So the run ends with its best answer, and there is one: an iteration has been done.
+    The run then ends with its best answer, which exists, because an iteration has been done.
 
     Attributes
     ----------
     passed : bool
-        Whether it interrupted the run; a run that Ctrl-C interrupted was not too late.
+        Whether the time limit interrupted the run, and not Ctrl-C.
 
     Examples
     --------

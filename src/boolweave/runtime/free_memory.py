@@ -1,4 +1,4 @@
-"""How much memory is free, and sizes in words."""
+"""The amount of free memory, and sizes in words."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def in_words(n_bytes: float) -> str:
 
 
 def free_memory() -> int | None:
-    """Bytes that this process can still take without swapping; None where nobody knows.
+    """Number of bytes that this process can still use without swapping; None if unknown.
 
-    On Linux: what the system has, or what the control group of the process has left if that is
-    less, as in a container.
+    On Linux, this is the free memory of the system, or the rest of the control group of the process
+    if that is less, as in a container.
     """
     limits = [*_system(), *_control_groups()]
     return min(limits, default=None)
@@ -35,7 +35,7 @@ def _system(meminfo: Path = Path("/proc/meminfo")) -> Iterator[int]:
 def _control_groups(
     membership: Path = Path("/proc/self/cgroup"), mount: Path = Path("/sys/fs/cgroup")
 ) -> Iterator[int]:
-    """What is left in the groups of this process, for both versions of control groups."""
+    """The remaining memory of the groups of this process, for both versions of control groups."""
     for line in _lines(membership):
         _, controllers, path = line.split(":", 2)
         if controllers == "":
@@ -53,7 +53,7 @@ def _control_groups(
 
 
 def _reclaimable(group: Path) -> int:
-    """Files that were read and are kept in memory as long as nobody else needs it."""
+    """Cached files, whose memory is released when it is needed."""
     for line in _lines(group / "memory.stat"):
         name, _, value = line.partition(" ")
         if name in {"inactive_file", "total_inactive_file"}:

@@ -1,4 +1,4 @@
-"""Progress of a run on a terminal; nothing anywhere else."""
+"""Progress of a run, shown only on a terminal."""
 
 from __future__ import annotations
 
@@ -8,43 +8,43 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-# Told after each iteration: its number, the residual, the log-posterior.
+# Called after each iteration with its number, the residual and the log-posterior.
 OnIteration = Callable[[int, float, float], None]
 
-# Told before each rank of a search for one: the rank, the best so far and the likely last one.
+# Called before each rank of a search with the rank, the best rank so far and the likely last one.
 OnRank = Callable[[int, int | None, int], None]
 
-# Told after each round of a search: its number, the least error so far, the number of factors, and
-# the share of the most work that is done, if there is such a limit.
+# Called after each round of a search with its number, the smallest error so far, the number of
+# factors, and the fraction of the maximum work that is done, if there is such a limit.
 OnRound = Callable[[int, float, int, float | None], None]
 
-# Seconds after which enough is done to tell how long the rest will take.
+# Seconds after which the remaining time can be estimated.
 SOONEST = 2.0
 
 
 def on_rank_of(on_iteration: object) -> OnRank:
-    """What is told of ranks, if whoever is told of iterations wants to know."""
+    """The callback for ranks of the object that is called after iterations, if it has one."""
     found = getattr(on_iteration, "on_rank", None)
     return found if callable(found) else lambda rank, best, last: None
 
 
 @contextmanager
 def progress(total: int | None, verbose: int | bool = True) -> Iterator[RunProgress | None]:
-    """Show what a run does, its log-posterior and the time left of all of it on standard error.
+    """Show the progress of a run, its log-posterior and the time left on standard error.
 
     Parameters
     ----------
     total : int or None
-        Most iterations of all starts together; None where it is not known.
+        Maximum number of iterations of all starts together; None if it is not known.
     verbose : int or bool
-        Nothing is shown where this is 0, nor where standard error is not a terminal.
+        Nothing is shown if this is 0, or if standard error is not a terminal.
 
     Yields
     ------
     callback or None
-        To be called with iteration, residual and log-posterior; None where nothing is shown. An
-        iteration that is not after the last one begins a new start. Its `on_rank` is to be called
-        before each rank of a search for one.
+        A function of iteration, residual and log-posterior; None if nothing is shown. An iteration
+        whose number is not larger than the last one begins a new start. Its `on_rank` is to be
+        called before each rank of a search over ranks.
 
     Examples
     --------
@@ -73,12 +73,14 @@ def progress(total: int | None, verbose: int | bool = True) -> Iterator[RunProgr
 
 
 class RunProgress:
-    """Tells a bar of rich how far a run is, through all its starts or all its ranks."""
+    """The progress of a run in a rich progress bar, over all its starts or all its ranks."""
 
     def __init__(self, bar: Any, total: int | None) -> None:
         self._bar, self._total, self._began = bar, total, time.monotonic()
         self._start, self._last, self._done = 1, 0, 0
-        self._ranks: tuple[float, float] | None = None  # the part of the ranks done, and of all
+        self._ranks: tuple[float, float] | None = (
+            None  # the work of the ranks done, and of all ranks
+        )
         self._task = bar.add_task(
             "start 1", total=total, iteration=0, residual=float("inf"), score=float("nan"), left=""
         )
@@ -99,7 +101,7 @@ class RunProgress:
         self._bar.update(self._task, **at)
 
     def on_rank(self, rank: int, best: int | None, last: int) -> None:
-        """Show which rank is tried; a rank takes time in proportion to itself."""
+        """Show which rank is tried; the time of a rank is proportional to the rank."""
         done, whole = rank * (rank - 1) / 2, last * (last + 1) / 2 + (best or 1)
         self._ranks = done, whole
         words = f"{rank} factor{'' if rank == 1 else 's'}"
@@ -111,7 +113,7 @@ class RunProgress:
 
 
 def time_left(began: float, share: float, how: str) -> str:
-    """The time left in words, once enough is done to tell; `began` is by the monotonic clock.
+    """The time left in words, once it can be estimated; `began` is a time of the monotonic clock.
 
     Examples
     --------
@@ -131,20 +133,20 @@ def time_left(began: float, share: float, how: str) -> str:
 
 @contextmanager
 def search_progress(max_time: float | None, verbose: int | bool = True) -> Iterator[OnRound | None]:
-    """Show the round of a search, its least error so far and the time left on standard error.
+    """Show the round of a search, its smallest error so far and the time left on standard error.
 
     Parameters
     ----------
     max_time : float or None
         Seconds after which the search ends.
     verbose : int or bool
-        Nothing is shown where this is 0, nor where standard error is not a terminal.
+        Nothing is shown if this is 0, or if standard error is not a terminal.
 
     Yields
     ------
     callback or None
-        To be called with the number of a round, the least error so far, the number of factors and
-        the share of the most work that is done; None where nothing is shown.
+        A function of the number of a round, the smallest error so far, the number of factors and
+        the fraction of the maximum work that is done; None if nothing is shown.
 
     Examples
     --------
@@ -172,7 +174,7 @@ def search_progress(max_time: float | None, verbose: int | bool = True) -> Itera
 
         def on_round(number: int, error: float, factors: int, share: float | None = None) -> None:
             many = f"{factors} factor{'' if factors == 1 else 's'}"
-            words = f"{many}, round {number}, least error so far {error:,.10g}"
+            words = f"{many}, round {number}, smallest error so far {error:,.10g}"
             left = time_left(began, share or 0.0, "at most ")
             line.update(task, description=words, left=left)
 
@@ -186,12 +188,12 @@ def task_progress(verbose: int | bool = True) -> Iterator[Callable[[str], None]]
     Parameters
     ----------
     verbose : int or bool
-        Nothing is shown where this is 0, nor where standard error is not a terminal.
+        Nothing is shown if this is 0, or if standard error is not a terminal.
 
     Yields
     ------
     callback
-        To be called with a line of text about what was done last.
+        A function of a line of text about the last step.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""Keeps large arrays in memory, or in files of which one block at a time is in memory.
+"""Storage of large arrays in memory, or in files of which one block at a time is in memory.
 
-A file is mapped into memory. The pages of a block are given back when the block is done, and those
-of the next block are read ahead meanwhile, so that a pass over all blocks reads and writes the file
-from front to back and keeps two blocks of it in memory. (With a plain mapping, every page that was
-touched stays in memory.) The file has no name: it is gone when its arrays are, however the process
+A file is mapped into memory. The pages of a block are released when the block is done, and those of
+the next block are read ahead meanwhile, so that a pass over all blocks reads and writes the file
+sequentially and keeps two blocks of it in memory. (With a plain mapping, every page that was
+touched stays in memory.) The file has no name: it disappears with its arrays, however the process
 ends.
 """
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-# Items of a chunk of an array.
+# Number of items of a chunk of an array.
 CHUNK = 1 << 18
 
-# Bytes that the system may have yet to write, where its cache is to forget them.
+# Maximum number of bytes that the system has not yet written, if they must leave its cache.
 WRITTEN_LATER = 1 << 28
 
 _PAGE = mmap.ALLOCATIONGRANULARITY
@@ -56,15 +56,15 @@ class LazyArray:
 
 
 class Memory:
-    """Keeps arrays in memory.
+    """A store of arrays in memory.
 
     Parameters
     ----------
     n_blocks : int, default=1
-        The least number of blocks that the rows are cut into.
+        Minimum number of blocks into which the rows are divided.
     """
 
-    # The number of blocks that may be worked on at once.
+    # The number of blocks that may be processed at once.
     most_threads = 1 << 30
 
     def __init__(self, n_blocks: int = 1) -> None:
@@ -80,12 +80,12 @@ class Memory:
 
 
 class Files(Memory):
-    """Keeps arrays in files without a name, in the directory for temporary files.
+    """A store of arrays in files without a name, in the directory for temporary files.
 
     Parameters
     ----------
     n_blocks : int
-        The least number of blocks that the rows are cut into.
+        Minimum number of blocks into which the rows are divided.
     cached : bool, default=True
         Whether the system may keep the files in its page cache. Otherwise pages leave the cache as
         soon as they are on the disk.
@@ -93,7 +93,7 @@ class Files(Memory):
 
     most_threads = 8
 
-    # Arrays with fewer bytes in all stay in memory.
+    # Arrays with fewer bytes in total stay in memory.
     LEAST = 1 << 20
 
     def __init__(self, n_blocks: int, *, cached: bool = True) -> None:
@@ -112,7 +112,7 @@ class Files(Memory):
         ]
 
     def load(self, arrays: Sequence[LazyArray]) -> list[Array]:
-        """Read arrays into a file if they are large, with one at a time in memory."""
+        """Read arrays into a file if they are large, keeping one at a time in memory."""
         alike = len({array.dtype for array in arrays}) == 1
         if not alike or sum(array.n_bytes for array in arrays) < self.LEAST:
             return super().load(arrays)
@@ -128,7 +128,7 @@ class _Mapping(mmap.mmap):
 
     file: BinaryIO
     cached: bool
-    dropped: int  # bytes since the last time that it waited
+    dropped: int  # number of bytes since it last waited
 
     @classmethod
     def of_size(cls, n_bytes: int, cached: bool) -> _Mapping:
@@ -140,7 +140,7 @@ class _Mapping(mmap.mmap):
             raise OSError(
                 error.errno,
                 f"no room for {n_bytes / 2**30:.3g} GiB of messages ({error.strerror}); set TMPDIR "
-                "to a directory on a disk that has it",
+                "to a directory on a larger disk",
                 tempfile.gettempdir(),
             ) from None
         mapping = cls(file.fileno(), n_bytes)
@@ -151,7 +151,7 @@ class _Mapping(mmap.mmap):
     def drop(self, start: int, length: int) -> None:
         """Remove a part of the file from the system's page cache.
 
-        Pages that are not on the disk yet stay, and the call starts writing them. When there are
+        Pages that are not on the disk yet stay, and the call starts writing them. If there are
         many of those, it waits until they are written and removes them, too.
         """
         if self.cached or not hasattr(os, "posix_fadvise"):
@@ -166,7 +166,7 @@ class _Mapping(mmap.mmap):
 
 
 def _allocate(file: BinaryIO, n_bytes: int) -> None:
-    """Reserve the room on the disk: a mapped file that cannot grow later ends the process."""
+    """Reserve space on the disk, because a mapped file that cannot grow would kill the process."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(file.fileno(), 0, n_bytes)
     else:
@@ -179,9 +179,9 @@ def _allocate(file: BinaryIO, n_bytes: int) -> None:
 def iterate_blocks(
     items: Iterable[Item], arrays_of: Callable[[Item], Iterable[Array]]
 ) -> Iterator[Item]:
-    """Yield the items; read the arrays of the next item ahead and give back those of the last.
+    """Yield the items; read the arrays of the next item ahead and release those of the last.
 
-    Where the arrays are in memory it only yields the items.
+    If the arrays are in memory, this only yields the items.
     """
     waiting = list(items)
     if not any(is_in_file(array) for item in waiting for array in arrays_of(item)):
@@ -197,9 +197,9 @@ def iterate_blocks(
 
 
 def iterate_chunks(array: Array, overlap: int = 0, size: int = CHUNK) -> Iterator[Array]:
-    """Yield consecutive parts; each begins with the last `overlap` items of the one before.
+    """Yield consecutive parts; each begins with the last `overlap` items of the previous one.
 
-    No part is empty, or only what overlaps, unless the array is as short as that.
+    Every part has new items, unless the array has no more than `overlap` items.
     """
     starts = range(0, max(len(array) - overlap, min(len(array), 1)), size)
     chunks = [array[start : start + size + overlap] for start in starts]
@@ -207,7 +207,7 @@ def iterate_chunks(array: Array, overlap: int = 0, size: int = CHUNK) -> Iterato
 
 
 def release_pages(array: Array) -> None:
-    """Give the memory of an array back if it is part of a file; it is read again when needed."""
+    """Release the memory of an array if it is part of a file; it is read again when needed."""
     _advise(array, "MADV_DONTNEED")
 
 
@@ -229,7 +229,7 @@ def is_in_file(array: Array) -> bool:
 
 
 def _mapping_of(array: object) -> mmap.mmap | None:
-    """Find the mapping that an array is part of, if its pages can be given back without loss."""
+    """Find the mapping of which an array is part, if its pages can be released without loss."""
     while isinstance(array, np.ndarray):
         if isinstance(array, np.memmap):  # changes of a private one are in memory only
             return None if array.mode == "c" else array._mmap  # type: ignore[attr-defined, no-any-return]
@@ -241,7 +241,7 @@ def _mapping_of(array: object) -> mmap.mmap | None:
 
 
 def check_disk(n_bytes: int) -> None:
-    """Raise if the directory for temporary files lacks this room; warn if it is in memory."""
+    """Raise if the directory for temporary files is too small; warn if it is in memory."""
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free
     if n_bytes > free:

@@ -17,13 +17,13 @@ def effective_jobs(n_jobs: int | None) -> int:
     if n_jobs is None:
         return 1
     if n_jobs == 0:
-        raise ValueError("n_jobs must not be 0: use None or 1 for one thread, -1 for all cores")
+        raise ValueError("n_jobs must not be 0; use None or 1 for one thread, -1 for all cores")
     return n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
 
 
 @contextmanager
 def threads(n_jobs: int | None) -> Iterator[ThreadPoolExecutor | None]:
-    """Open a pool of threads, or None where one thread is enough."""
+    """Open a pool of threads, or None if one thread is enough."""
     n_threads = effective_jobs(n_jobs)
     if n_threads == 1:
         yield None
@@ -40,6 +40,6 @@ def run_all(
 
 
 def pool_of(n_jobs: int | None) -> ThreadPoolExecutor | None:
-    """A pool of threads that lives as long as it is held, or None where one thread is enough."""
+    """A pool of threads that lives as long as its object, or None if one thread is enough."""
     n_threads = effective_jobs(n_jobs)
     return ThreadPoolExecutor(n_threads, thread_name_prefix="boolweave") if n_threads > 1 else None

@@ -257,7 +257,7 @@ def test_checksums_and_versions(saved):
     assert "'checksum' is missing" in unreadable(saved)
     saved.write_bytes(content)
     rewrite(saved, say("version", value=saving.VERSION + 1))
-    assert "newer boolweave" in unreadable(saved)
+    assert "newer version of boolweave" in unreadable(saved)
     rewrite(saved, say("version", value=0))
     assert "not a boolweave model" in unreadable(saved)
 
