@@ -135,7 +135,7 @@ def verdict(table: list[dict]) -> str:
     ):
         by = {(r["congress"], r["method"]): r[column] for r in table if r["observed"] == 0.05}
         congresses = sorted({congress for congress, method in by if method == ours})
-        if not congresses:
+        if not all((congress, "GLRM hinge") in by for congress in congresses) or not congresses:
             continue
         parts = []
         for peer in (*ONE_BY_ONE, "GLRM hinge"):
@@ -144,7 +144,7 @@ def verdict(table: list[dict]) -> str:
             name = "the best of the four" if peer == "GLRM hinge" else peer.split(", ")[1]
             parts.append(f"{half} at {name} ({min(ratios):.2f} to {max(ratios):.2f})")
         words.append(f"{ours}, {how}, in {', '.join(parts)} of {len(congresses)}")
-    return "5% seen, at most half of hinge GLRM's error: " + "; ".join(words)
+    return "5% seen, at most half of hinge GLRM's error: " + ("; ".join(words) or "not compared")
 
 
 def draw(run, table: list[dict]) -> None:
