@@ -8,7 +8,8 @@ Every script writes, into experiments/results/quick or .../full, or where --outp
     name.png     the picture
     name.txt     one line: what it shows
 
-With --minutes a script stops after so long and writes what it has; the next call goes on.
+With --minutes a script stops after so long and writes what it has; the next call goes on. With
+--only it runs some of the methods, and keeps the lines of name.csv that the others have there.
 """
 
 from __future__ import annotations
@@ -51,6 +52,15 @@ class Run:
     def path(self, suffix: str) -> Path:
         return self.output / f"{self.name}.{suffix}"
 
+    def chosen(self, methods: Sequence[str]) -> list[str]:
+        """The methods that --only names, in the order of the script; all of them without it."""
+        only = self.options.only or methods
+        unknown = sorted(set(only) - set(methods))
+        if unknown:
+            names = "; ".join(methods)
+            sys.exit(f"--only: no method is named {', '.join(unknown)}; choose from: {names}")
+        return [method for method in methods if method in only]
+
 
 def start(
     file: str, doc: str, more: Callable[[argparse.ArgumentParser], None] | None = None
@@ -65,6 +75,7 @@ def start(
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--fresh", action="store_true", help="forget earlier runs")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after so long")
+    parser.add_argument("--only", nargs="+", metavar="METHOD", help="run some of the methods only")
     if more is not None:
         more(parser)
     options = parser.parse_args()
@@ -146,6 +157,27 @@ def write_csv(run: Run, rows: Sequence[dict]) -> None:
         writer.writeheader()
         for row in rows:
             writer.writerow({k: f"{v:.5g}" if isinstance(v, float) else v for k, v in row.items()})
+
+
+def with_earlier(run: Run, rows: Sequence[dict], methods: Sequence[str]) -> list[dict]:
+    """Add the lines that methods left out by --only have in name.csv, in the order of `methods`."""
+    if not run.options.only or not run.path("csv").exists():
+        return list(rows)
+    with run.path("csv").open(encoding="utf-8", newline="") as file:
+        lines = [{k: _number(v) for k, v in line.items()} for line in csv.DictReader(file)]
+    anew = {row["method"] for row in rows}
+    every = [*rows, *(line for line in lines if line["method"] not in anew)]
+    order = {method: i for i, method in enumerate(methods)}
+    return sorted(every, key=lambda row: order.get(row["method"], len(order)))
+
+
+def _number(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def say(run: Run, line: str, extent: str = "") -> None:

@@ -72,6 +72,25 @@ def test_stops_in_time_and_goes_on(tmp_path):
     assert on.stdout.endswith("(tiny)\n")
 
 
+def test_only_some_methods_keep_the_lines_of_the_others(tmp_path):
+    """A method that is run alone joins those on file, whose numbers stay as they are."""
+    assert run("senate", tmp_path, "--only", "max-sum").returncode == 0
+    path = tmp_path / "senate.csv"
+    first = path.read_text().splitlines()
+    path.write_text("\n".join(first).replace(first[1].split(",")[3], "0.12345") + "\n")
+    assert run("senate", tmp_path, "--only", "GLRM hinge").returncode == 0
+    with path.open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert lines[0]["method"] == "max-sum" and lines[0]["error"] == "0.12345"
+    assert [line["method"] for line in lines[1:2]] == ["GLRM hinge"]
+    assert sum(line["method"].startswith("GLRM hinge, strength") for line in lines) == 4
+
+
+def test_only_names_methods_that_exist(tmp_path):
+    done = run("senate", tmp_path, "--only", "magic")
+    assert done.returncode != 0 and "no method is named magic; choose from: max-sum" in done.stderr
+
+
 def test_movielens_needs_its_data(tmp_path):
     done = run("movielens", tmp_path, "--data", tmp_path / "nowhere")
     assert done.returncode != 0 and "MovieLens" in done.stderr
