@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from boolweave.completion.chain import Structure
 from boolweave.completion.choice.blending import blend
-from boolweave.completion.choice.selection import make_folds
+from boolweave.completion.choice.selection import Candidate, Fold, Selection, Wanted, make_folds
 from boolweave.completion.growing import joined
 from boolweave.completion.table import Table
 from boolweave.completion.tasks import OutOfTime, Runner
@@ -54,15 +55,18 @@ def test_counts_of_other_entries():
 
 def test_blend_is_the_least_log_loss():
     rng = np.random.default_rng(0)
-    truth = rng.normal(size=4000) * 2
+    truth = rng.normal(size=4000) * 2 + 0.5
     values = (rng.random(4000) < sigmoid(truth)).astype(np.uint8)
     good, noise = truth + rng.normal(size=4000), rng.normal(size=4000)
     weights = blend(np.column_stack([good, noise]), values)
     assert 0.6 < weights[1] < 0.95 and 0 <= weights[2] < 0.1 and abs(weights[0]) < 0.15
 
+    typical = np.array([good.mean(), noise.mean()])
+
     def loss(w):
         v = w[0] + w[1] * good + w[2] * noise
-        prior = (w[0] / 0.3) ** 2 + ((w[1] - 0.5) / 0.3) ** 2 + ((w[2] - 0.5) / 0.3) ** 2
+        shift = w[0] + w[1:] @ typical - typical.mean()
+        prior = (shift / 0.03) ** 2 + ((w[1] - 0.5) / 0.1) ** 2 + ((w[2] - 0.5) / 0.1) ** 2
         return np.sum(np.logaddexp(0, v) - values * v) + prior / 2
 
     for step in np.eye(3) * 0.02:
@@ -74,6 +78,51 @@ def test_blend_is_the_least_log_loss():
 def test_few_entries_hardly_move_the_blend():
     weights = blend(np.array([[2.0], [-2.0]]), np.array([0, 1], np.uint8))
     np.testing.assert_allclose(weights, [0, 1], atol=0.35)
+
+
+def chosen_of(values, wanted=None, **odds):
+    """What is chosen of models that gave these log-odds of held-out entries."""
+    table, nowhere = table_of(5, 5), np.zeros(len(values), np.intp)
+    fold = Fold(table, nowhere, nowhere, values, np.ones(len(values)))
+    wanted = Wanted(wanted, None, None, None)
+    search = Selection([fold], wanted, 1, np.random.default_rng(0), map, lambda text: None)
+    for name, of_model in odds.items():
+        kind = name.rstrip("0123456789")
+        structure = Structure(int(name[len(kind) :] or 0))
+        search.tried.append(Candidate(name, kind, structure, of_model, 0.0))
+    return [candidate.name for candidate in search._blended().chosen]
+
+
+def test_the_simplest_that_is_not_surely_worse():
+    rng = np.random.default_rng(2)
+    first, second = rng.normal(size=(2, 2000))
+    values = (rng.random(2000) < sigmoid(first + second)).astype(np.uint8)
+    noise = rng.normal(size=2000)
+    residual = (values - sigmoid(0.7 * first)) * 2.0
+    lucky = 0.7 * first + 0.04 * residual * (rng.random(2000) < 0.02)  # better by less than 2 nats
+    offsets = 0.7 * first
+    assert chosen_of(values, directions0=offsets, directions8=lucky) == ["directions0"]
+    assert chosen_of(values, 8, directions0=offsets, directions8=lucky) == ["directions8"]
+    better = first + 0.6 * second
+    assert chosen_of(values, directions0=offsets, directions8=better) == ["directions8"]
+    both = chosen_of(values, directions0=offsets, layers=0.7 * second)
+    assert both == ["directions0", "layers"]
+    alike = chosen_of(values, directions0=offsets, layers=offsets + 0.01 * noise)
+    assert alike == ["directions0"]
+    plain = chosen_of(values, directions0=offsets, plain=first + second, layers=0.5 * second)
+    assert plain == ["plain"]
+
+
+def test_a_gain_that_is_mostly_luck_is_no_reason():
+    """Ahead by 8 nats, but by less than 1.5 standard errors of the difference."""
+    values = np.array([1, 0] * 500, np.uint8)
+    sides = np.where(values == 1, 1.0, -1.0)
+    offsets = np.zeros(1000)
+    won = np.arange(1000) < 530
+    guess = np.where(won, 0.3, -0.3) * sides  # right 530 times of 1000
+    assert chosen_of(values, directions0=offsets, directions8=guess) == ["directions0"]
+    sure = np.where(np.arange(1000) < 580, 0.3, -0.3) * sides
+    assert chosen_of(values, directions0=offsets, directions8=sure) == ["directions8"]
 
 
 @dataclass(frozen=True)
@@ -139,7 +188,6 @@ def test_memory_is_known_beforehand(monkeypatch):
     import tracemalloc
 
     from boolweave.completion import fitting
-    from boolweave.completion.choice.selection import Wanted
     from boolweave.completion.runs import MemberTask, make_members
 
     table, wanted = table_of(300, 200), Wanted(4, 2, 4, None)
@@ -160,9 +208,6 @@ def test_memory_is_known_beforehand(monkeypatch):
 
 def test_the_mean_of_many_chains_gets_the_weight_that_it_deserves():
     """A regression on the mean of three noisy chains is too flat for the mean of sixteen."""
-    from boolweave.completion.chain import Structure
-    from boolweave.completion.choice.selection import Candidate
-
     rng = np.random.default_rng(0)
     truth = rng.normal(size=50_000) * 1.5
     values = (rng.random(len(truth)) < sigmoid(truth)).astype(np.uint8)

@@ -70,16 +70,23 @@ class Side:
         variance = np.full(n_directions + 1, FIRST_VARIANCE)
         return cls(lines, variance, np.zeros((n_features, n_directions + 1)), lines.copy())
 
-    def copy(self) -> Side:
-        """An independent copy."""
-        return Side(*(part.copy() for part in vars(self).values()))
+    def take(self, some: NDArray[np.intp]) -> Side:
+        """Some of the lines, with the same coefficients and variances."""
+        own = self.variance.copy(), self.coefficients.copy()
+        return Side(self.lines[some], *own, self.centers[some])
 
-    def learn(
-        self, features: Features, filled: NDArray[np.bool_], constant: bool,
-        random: np.random.Generator,
-    ) -> None:  # fmt: skip
-        """Draw coefficients and variances, given the lines that have entries."""
-        known, lines = features.here[filled], self.lines[filled]
+    def among(
+        self, some: NDArray[np.intp], features: Features, random: np.random.Generator
+    ) -> Side:
+        """These lines in their places among all, whose features are given; others as the prior."""
+        centers = features.here @ self.coefficients
+        lines = centers + random.normal(size=centers.shape) * np.sqrt(self.variance)
+        lines[some], centers[some] = self.lines, self.centers
+        return Side(lines, self.variance.copy(), self.coefficients.copy(), centers)
+
+    def learn(self, features: Features, constant: bool, random: np.random.Generator) -> None:
+        """Draw coefficients and variances, given the lines."""
+        known, lines = features.here, self.lines
         last = lines.shape[1] - 1
         for d in range(last + 1):
             # the constant and the number of entries are for the offset alone
@@ -157,9 +164,9 @@ class Structure:
 
 @dataclass(eq=False)
 class Chain:
-    """The present draw."""
+    """The present draw, of the lines that have entries: of the others there is nothing to learn."""
 
-    table: Table
+    whole: Table
     structure: Structure
     random: np.random.Generator
     rows: Side
@@ -170,10 +177,11 @@ class Chain:
     @classmethod
     def start(cls, table: Table, structure: Structure, random: np.random.Generator) -> Chain:
         """Begin with random directions."""
+        filled = table.filled.table
         rows, columns = (
             Side.random(n, features.n_features, structure.n_directions, random)
             for n, features in zip(
-                table.shape, (table.row_features, table.column_features), strict=True
+                filled.shape, (filled.row_features, filled.column_features), strict=True
             )
         )
         return cls(table, structure, random, rows, columns, first_cuts(table))
@@ -183,14 +191,21 @@ class Chain:
         cls, table: Table, structure: Structure, draw: Draw, random: np.random.Generator
     ) -> Chain:
         """Begin with a draw of another chain, on a table of the same shape, without layers."""
-        return cls(
-            table, structure, random, draw.rows.copy(), draw.columns.copy(), draw.cuts.copy()
-        )
+        filled = table.filled
+        rows, columns = draw.rows.take(filled.rows), draw.columns.take(filled.columns)
+        return cls(table, structure, random, rows, columns, draw.cuts.copy())
 
     @property
+    def table(self) -> Table:
+        """The table of the lines that have entries."""
+        return self.whole.filled.table
+
     def draw(self) -> Draw:
-        """A copy of the present draw."""
-        return Draw(self.rows.copy(), self.columns.copy(), self.cuts.copy())
+        """The present draw of all lines; of those without entries a draw from the prior."""
+        whole, filled = self.whole, self.whole.filled
+        rows = self.rows.among(filled.rows, whole.row_features, self.random)
+        columns = self.columns.among(filled.columns, whole.column_features, self.random)
+        return Draw(rows, columns, self.cuts.copy())
 
     def sweep(self) -> None:
         """Draw all rows, all columns, and then what is above them."""
@@ -207,9 +222,8 @@ class Chain:
             )  # fmt: skip
         if len(self.cuts) > len(BINARY_CUTS):
             self._move_cuts()
-        for i, lines in enumerate((table.by_row, table.by_column)):
-            filled = np.diff(lines.indptr) > 0
-            sides[i].learn(features[i], filled, i == 0, self.random)
+        for i, side in enumerate(sides):
+            side.learn(features[i], i == 0, self.random)
 
     def _move_cuts(self) -> None:
         """Newton's step of the thresholds between levels; the one that is 0 stays."""
@@ -316,25 +330,35 @@ class _Mean:
         self.n += 1
 
     def member(self, chain: Chain) -> Member:
-        """The means of what was counted."""
+        """The means of what was counted; lines without entries have those of the prior."""
         means = [total / self.n for total in self.sums]
+        whole, places = chain.whole, chain.whole.filled[1:]
         sides: list[Doubles] = []
-        for i, features in enumerate((chain.table.row_features, chain.table.column_features)):
+        for i, features in enumerate((whole.row_features, whole.column_features)):
             lines, squares, coefficients, variance = means[4 * i : 4 * i + 4]
-            indptr = (chain.table.by_row, chain.table.by_column)[i].indptr
-            empty = np.diff(indptr) == 0
-            spread = np.maximum(squares - lines**2, 0.0)
-            lines[empty] = features.elsewhere[empty] @ coefficients
-            spread[empty] = variance
-            sides += [lines, spread]
+            mean = features.elsewhere @ coefficients
+            spread = np.tile(variance, (len(mean), 1))
+            mean[places[i]] = lines
+            spread[places[i]] = np.maximum(squares - lines**2, 0.0)
+            sides += [mean, spread]
         layers = []
         for i, layer in enumerate(chain.layers):
-            rows, columns = means[8 + 2 * i : 10 + 2 * i]
-            layers.append(
-                LayerFactors(rows.astype(np.float32), columns.T.astype(np.float32), layer.strength)
+            rows, columns = (
+                _among(means[8 + 2 * i + axis], places[axis], layer.priors()[axis], n)
+                for axis, n in enumerate(whole.shape)
             )
+            layers.append(LayerFactors(rows, np.ascontiguousarray(columns.T), layer.strength))
         compact = [part.astype(np.float32) for part in sides]
         return Member(
             compact[0], compact[1], compact[2], compact[3], tuple(layers), means[-1],
             (means[2], means[3], means[6], means[7]),
         )  # fmt: skip
+
+
+def _among(
+    some: Doubles, places: NDArray[np.intp], rest: NDArray[np.float32], n: int
+) -> NDArray[np.float32]:
+    """Some lines (some, K) in their places among n, where the rest are all alike, (K,)."""
+    everything = np.tile(rest, (n, 1))
+    everything[places] = some
+    return everything

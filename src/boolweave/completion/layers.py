@@ -165,6 +165,11 @@ class BooleanLayer:
             self.problem, row_prior=odds[0][None, :], column_prior=odds[1][:, None]
         )
 
+    def priors(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """P(x = 1) and P(y = 1), each (K,), of lines without entries."""
+        rows, columns = self.problem.row_prior[0], self.problem.column_prior[:, 0]
+        return sigmoid(rows).astype(np.float32), sigmoid(columns).astype(np.float32)
+
     def probabilities(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """P(x = 1), (M, K), and P(y = 1), (N, K)."""
         sums = messages_of(self.state).sums

@@ -60,7 +60,7 @@ def try_directions(trial: Trial) -> Tried:
     n_stretches = min(_longer(TRIAL_STRETCHES, trial.table), MOST_STRETCHES)
     members = [chain.stretch(STRETCH) for _ in range(n_stretches)]
     chances = [probabilities(member, trial.rows, trial.columns, trial.cut) for member in members]
-    return Tried(np.mean(chances, axis=0)[None], chain.draw)
+    return Tried(np.mean(chances, axis=0)[None], chain.draw())
 
 
 def try_layers(trial: Trial) -> Tried:
@@ -68,13 +68,13 @@ def try_layers(trial: Trial) -> Tried:
     chain, burn_in = _begin(trial.table, trial.structure, trial.seed, trial.start)
     for _ in range(burn_in):
         chain.sweep()
-    entries = LayerEntries(trial.table)
+    entries = LayerEntries(chain.table)
     chances = []
     for n_layers in range(1, trial.structure.n_layers + 1):
         chain.grow(entries, n_layers)
         member = chain.stretch(STRETCH // 2)
         chances.append(probabilities(member, trial.rows, trial.columns, trial.cut))
-    return Tried(np.array(chances), chain.draw)
+    return Tried(np.array(chances), chain.draw())
 
 
 @dataclass(frozen=True, eq=False)

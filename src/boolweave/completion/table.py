@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -37,6 +37,10 @@ class Features:
     def n_features(self) -> int:
         """Number of features F, the constant and the number of entries among them."""
         return self.here.shape[1]
+
+    def take(self, lines: NDArray[np.intp]) -> Features:
+        """The features of some lines."""
+        return Features(self.here[lines], self.elsewhere[lines])
 
 
 def make_features(
@@ -118,6 +122,24 @@ class Table:
         rows = seen.rows_of_entries()[place].astype(np.int32)
         return Lines(indptr, rows, self.levels[place], place)
 
+    @cached_property
+    def filled(self) -> Filled:
+        """The lines that have entries, as a table of their own."""
+        seen = self.observations
+        counts = (np.diff(seen.indptr), np.bincount(seen.indices, minlength=seen.n_columns))
+        rows, columns = (np.flatnonzero(of_lines) for of_lines in counts)
+        if (len(rows), len(columns)) == seen.shape:
+            return Filled(self, rows, columns)
+        place = np.zeros(seen.n_columns, dtype=seen.indices.dtype)
+        place[columns] = np.arange(len(columns))
+        indptr = np.concatenate([[0], np.cumsum(counts[0][rows])])
+        fewer = type(seen)((len(rows), len(columns)), indptr, place[seen.indices], seen.values)
+        features = self.row_features.take(rows), self.column_features.take(columns)
+        own = replace(
+            self, observations=fewer, row_features=features[0], column_features=features[1]
+        )
+        return Filled(own, rows, columns)
+
     def without_weight_zero(self) -> Table:
         """The table without entries that count for nothing."""
         if self.weights is None or self.weights.all():
@@ -137,3 +159,11 @@ class Table:
         extra = [f.here[:, 2:] for f in (self.row_features, self.column_features)]
         weights = None if self.weights is None else self.weights[kept]
         return Table.of(fewer, self.levels[kept], weights, extra[0], extra[1], self.n_levels)
+
+
+class Filled(NamedTuple):
+    """The table of the lines that have entries, and where these lines are in the whole table."""
+
+    table: Table
+    rows: NDArray[np.intp]  # (rows with entries,)
+    columns: NDArray[np.intp]  # (columns with entries,)

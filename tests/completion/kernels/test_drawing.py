@@ -122,14 +122,17 @@ def test_cuts_of_the_lines_do_not_matter():
     np.testing.assert_array_equal(whole.center, parts.center)
 
 
-def test_a_line_without_entries_stays():
-    lines = Lines(
-        np.array([0, 0]), np.zeros(0, np.int32), np.zeros(0, np.uint8), np.zeros(0, np.int64)
-    )
-    own = Draws(np.full((1, 2), 7.0), np.full((1, 2), 7.0))
-    prior = Prior(np.zeros((1, 2)), np.ones(2))
-    draw_lines(lines, link_of(BINARY), None, None, prior, own, np.zeros((1, 2)), 0, 0, 1)
-    assert (own.draw == 7).all()
+def test_lines_without_entries_are_drawn_from_the_prior():
+    n = 20_000
+    none = np.zeros(0, np.int64)
+    lines = Lines(np.zeros(n + 1, np.int64), none.astype(np.int32), none.astype(np.uint8), none)
+    own = Draws(np.full((n, 2), 7.0), np.full((n, 2), 7.0))
+    prior = Prior(np.tile([1.0, -2.0], (n, 1)), np.array([0.25, 4.0]))
+    draw_lines(lines, link_of(BINARY), None, None, prior, own, np.zeros((1, 2)), 0, 0, n)
+    np.testing.assert_allclose(own.center, prior.mean, atol=1e-9)
+    # tolerances of some five standard errors
+    np.testing.assert_allclose(own.draw.mean(axis=0), [1.0, -2.0], atol=0.07)
+    np.testing.assert_allclose(own.draw.var(axis=0), [0.25, 4.0], rtol=0.05)
 
 
 def test_entry_means():

@@ -2,12 +2,12 @@
 
 Folds of the entries are held out in turns. Chains with several numbers of directions predict them;
 then chains with Boolean layers, whose strength is walked up and down; then the plain Boolean model.
-The log-odds of the best of each kind are blended, and a kind that the blend can do without is left
-out.
+The log-odds of the best of each kind are blended, or of as few of them as are not surely worse.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -56,8 +56,10 @@ HELD_OUT, ENOUGH, FEW = 0.1, 5000, 10_000
 FEW_FOLDS, VERY_FEW, VERY_FEW_FOLDS = 7, 1000, 4
 LEAST_ENTRIES = 20
 
-# A kind of model must lower the total log-loss of the held-out entries by this much.
-LEAST_GAIN = 2.0
+# A model that is less simple must lower the total log-loss of the held-out entries by this much,
+# and by so many standard errors of the difference: that is how far the luckiest of ten equally good
+# models is ahead of what it is worth, on average.
+LEAST_GAIN, LEAST_ERRORS = 2.0, 1.5
 
 Map = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 
@@ -92,7 +94,7 @@ class Candidate:
         """
         variance = float(self.odds.var())
         least = variance - self.spread / self.n_starts  # of the mean of infinitely many
-        if self.n_starts >= n_members or least < variance / 2:
+        if self.n_starts >= n_members or least <= variance / 2:
             return 1.0
 
         def slope(n_chains: int) -> float:
@@ -302,44 +304,61 @@ class Selection:
         losses = np.logaddexp(0, odds) - self.values * odds
         return float(np.average(losses, weights=self.weights))
 
-    def _loss_of(self, candidates: list[Candidate]) -> float:
+    def _odds_of(self, candidates: list[Candidate]) -> Doubles:
+        """Log-odds of the blend."""
         odds = np.column_stack([candidate.odds for candidate in candidates])
-        weights = blend(odds, self.values, self.weights)
-        return self._loss(weights[0] + odds @ weights[1:])
+        weights = self._weights_of(candidates)
+        return np.asarray(weights[0] + odds @ weights[1:])
+
+    def _weights_of(self, candidates: list[Candidate]) -> Doubles:
+        odds = np.column_stack([candidate.odds for candidate in candidates])
+        return blend(odds, self.values, self.weights)
+
+    def _loss_of(self, candidates: list[Candidate]) -> float:
+        return self._loss(self._odds_of(candidates))
+
+    def _is_better(self, candidates: list[Candidate], fewer: list[Candidate]) -> bool:
+        """Whether a blend gains enough on another one for the difference not to be luck."""
+        odds, other = self._odds_of(candidates), self._odds_of(fewer)
+        gains = np.logaddexp(0, other) - np.logaddexp(0, odds) + self.values * (odds - other)
+        gains *= self.weights
+        error = float(gains.std()) * math.sqrt(len(gains))
+        return float(gains.sum()) >= max(LEAST_GAIN, LEAST_ERRORS * error)
 
     def _best(self, kind: str) -> Candidate:
-        """The best by itself; of layers the best in a blend."""
+        """The best by itself, or offsets alone if it is not surely better; of layers in a blend."""
         rest = self._best_without("layers") if kind == "layers" else []
         of_kind = [candidate for candidate in self.tried if candidate.kind == kind]
-        return min(of_kind, key=lambda candidate: self._loss_of([*rest, candidate]))
+        best = min(of_kind, key=lambda candidate: self._loss_of([*rest, candidate]))
+        if kind == "directions" and self.wanted.n_directions is None:
+            offsets = next(c for c in of_kind if c.structure.n_directions == 0)
+            return best if self._is_better([best], [offsets]) else offsets
+        return best
 
     def _best_without(self, kind: str) -> list[Candidate]:
         kinds = dict.fromkeys(candidate.kind for candidate in self.tried)
         return [self._best(other) for other in kinds if other not in (kind, "layers")]
 
     def _blended(self) -> Choice:
-        """The best of each kind, less those that the blend does not need."""
+        """Blend the best of each kind, or as few of them as are not surely worse."""
         kinds = dict.fromkeys(candidate.kind for candidate in self.tried)
-        chosen = [self._best(kind) for kind in kinds]
-        total = float(self.weights.sum())
-        while len(chosen) > 1:
-            loss = self._loss_of(chosen)
-            without = [
-                self._loss_of([other for other in chosen if other is not candidate])
-                for candidate in chosen
-            ]
-            least = int(np.argmin(without))
-            odds = np.column_stack([candidate.odds for candidate in chosen])
-            weights = blend(odds, self.values, self.weights)
-            if (without[least] - loss) * total >= LEAST_GAIN and weights[1 + least] >= LEAST_WEIGHT:
-                break
-            del chosen[least]
-        odds = np.column_stack([candidate.odds for candidate in chosen])
-        weights = blend(odds, self.values, self.weights)
+        bests = [self._best(kind) for kind in kinds]
+        every = [
+            list(some)
+            for size in range(1, len(bests) + 1)
+            for some in itertools.combinations(bests, size)
+            if size == 1 or self._weights_of(list(some))[1:].min() >= LEAST_WEIGHT
+        ]
+        best = min(every, key=self._loss_of)
+        chosen = next(some for some in every if some is best or not self._is_better(best, some))
+        weights = self._weights_of(chosen)
         table = self._table(chosen, weights)
         n_members = max(1, self.wanted.n_members // len(chosen))
-        steeper = [candidate.steeper(n_members) for candidate in chosen]
-        return Choice(chosen, weights * [1.0, *steeper], table)
+        for i, candidate in enumerate(chosen):  # steeper about the mean log-odds, which stay
+            more = weights[1 + i] * (candidate.steeper(n_members) - 1)
+            weights[1 + i] += more
+            weights[0] -= more * np.average(candidate.odds, weights=self.weights)
+        return Choice(chosen, weights, table)
 
     def _table(self, chosen: list[Candidate], weights: Doubles) -> list[dict[str, Any]]:
         """What was tried, best first, and the blend."""

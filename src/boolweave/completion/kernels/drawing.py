@@ -26,6 +26,12 @@ from boolweave.runtime.types import Floats, Integers
 
 ROOT_TAU = 1.0 / math.sqrt(2.0 * math.pi)
 
+# What the compiler may do to sums: other orders, and inverses instead of divisions.
+REORDER = {"contract", "reassoc", "nsz", "arcp"}
+
+# What is done for each line is inlined: for lines of few entries the calls, which count references
+# to every array that they pass, took more than half of the time.
+
 
 class Lines(NamedTuple):
     """The entries of the rows, or of the columns, one after another."""
@@ -73,7 +79,7 @@ class Prior(NamedTuple):
     variance: Floats  # (D,)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"})
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy", fastmath=REORDER)
 def lower_root(precision: Floats, target: Floats) -> None:
     """Replace A = precision (its lower half) by its lower root R, and h = target by R⁻¹h."""
     n = target.shape[0]
@@ -89,7 +95,7 @@ def lower_root(precision: Floats, target: Floats) -> None:
         target[i] = s / precision[i, i]
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"})
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy", fastmath=REORDER)
 def _regress(
     precision: Floats, target: Floats, line: int, own: Draws, proposal: Floats, state: Any
 ) -> Any:
@@ -111,7 +117,7 @@ def _regress(
     return state
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _log_proposal(root: Floats, at: Floats, center: Floats) -> float:
     """−½ (at − center)ᵀ A (at − center), with the lower root of A."""
     total = 0.0
@@ -142,7 +148,7 @@ def _scratch(n: int, most: int) -> _Scratch:
     )
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"})
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy", fastmath=REORDER)
 def _gather(
     lines: Lines, mixed: Mixed | None, binary: bool, begin: int, end: int, other: Floats,
     to: _Scratch,
@@ -163,7 +169,7 @@ def _gather(
         to.scale[e] = scale * (2.0 * lines.level[begin + e] - 1.0) if binary else scale
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"})
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy", fastmath=REORDER)
 def _set_means(at: Floats, of: _Scratch, n_entries: int) -> None:
     """mean (entries,) = at · known."""
     last = at.shape[0] - 1
@@ -174,7 +180,7 @@ def _set_means(at: Floats, of: _Scratch, n_entries: int) -> None:
             of.mean[e] += at[i] * of.known[i, e]
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"})
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy", fastmath=REORDER)
 def _log_posterior(
     lines: Lines, link: Link, weights: Floats | None, prior: Prior, line: int, at: Floats,
     of: _Scratch,
@@ -226,7 +232,7 @@ def level_slopes(low: float, high: float) -> tuple[float, float]:
     return slope, min(max(slope * slope + bend / chance, 0.0), 1.0)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"})
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy", fastmath=REORDER)
 def _set_slopes(
     lines: Lines, link: Link, weights: Floats | None, begin: int, end: int, of: _Scratch
 ) -> None:
@@ -251,7 +257,7 @@ def _set_slopes(
         of.pull[e] = weight * mean + slope
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"})
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy", fastmath=REORDER)
 def _add_up(
     prior: Prior, line: int, n_entries: int, of: _Scratch, precision: Floats, target: Floats
 ) -> None:
@@ -272,7 +278,7 @@ def _add_up(
         precision[i, i] += 1.0 / prior.variance[i]
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz", "arcp"})
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=REORDER)
 def draw_lines(
     lines: Lines, link: Link, mixed: Mixed | None, weights: Floats | None, prior: Prior,
     own: Draws, other: Floats, seed: int, first: int, last: int,
@@ -301,8 +307,6 @@ def draw_lines(
     entries = _scratch(n, most)
     for line in range(first, last):
         begin, end = lines.indptr[line], lines.indptr[line + 1]
-        if begin == end:
-            continue
         _gather(lines, mixed, binary, begin, end, other, entries)
         _set_means(own.center[line], entries, end - begin)
         _set_slopes(lines, link, weights, begin, end, entries)
