@@ -108,7 +108,7 @@ def timed_iterations(table: Any, K: int, n: int) -> dict[str, Any]:
     backend = SparseBackend(seen, True, N_JOBS)
     channel = Channel(one_given_zero=0.001, one_given_one=0.9)
     problem = backend.problem(Model(K, channel, 0.05, 0.05))
-    field = first_beliefs(seen, backend.by_column[0], K, np.random.default_rng(0))
+    field = first_beliefs(seen, backend.ones_by_column, K, np.random.default_rng(0))
     state = backend.start(problem, field)
     seconds, of_cores = [], []
     for i in range(n + 2):  # the first two compile, and are not counted

@@ -104,7 +104,7 @@ def test_a_block_of_more_entries_than_the_limit(tmp_path, monkeypatch):
         (block,) = problem.blocks
         assert block.dense and block.n_entries == seen.n_observed
         # whatever messages: all bytes 0, so that files have holes
-        shapes = integers._shapes(problem)
+        shapes = integers._shapes(problem, "max-sum")
         (to_row,), (to_column,) = (store.zeros(shapes, np.uint8) for _ in range(2))
         sums = integer_sums.no_sums(problem, "max-sum")
         (side,), (still,) = sums.rows, sums.resting

@@ -125,7 +125,9 @@ class IntegerBlock:
         return lanes.reshape(-1, LANES)
 
     def from_lanes(self, packed: Array) -> Array:
-        """Messages of groups (groups, K, 16) by entry, (entries, K)."""
+        """Messages of groups (groups, K, 16), or by entry already, by entry: (entries, K)."""
+        if packed.ndim == 2:
+            return packed[: self.n_entries]
         n_factors = packed.shape[1]
         flat = packed.transpose(0, 2, 1)
         if not self.dense:

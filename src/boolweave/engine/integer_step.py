@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from boolweave.engine.backend import State
+from boolweave.engine.backend import Beliefs, State
 from boolweave.engine.integer_blocks import NARROW, Code, IntegerBlock, entries_of
 from boolweave.engine.integer_sums import (
     IntegerMessages,
@@ -26,8 +26,9 @@ from boolweave.engine.kernels import groups, variables
 from boolweave.engine.kernels import integer_max_sum as kernels
 from boolweave.engine.kernels import integer_sum_product as sum_product_kernels
 from boolweave.engine.kernels.max_sum import Messages as KernelMessages
+from boolweave.engine.kernels.zeros import ones as ones_kernels
 from boolweave.runtime.storage import iterate_blocks, release_pages
-from boolweave.runtime.types import Array, Integers
+from boolweave.runtime.types import Array, Floats, Integers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -49,8 +50,9 @@ def step(
     damping: float,
     run: Callable[[Callable[[list[int]], Updated]], Iterable[Updated]],
     reduce: Callable[[Integers], Integers],
+    out: Beliefs | None = None,
 ) -> None:
-    """Do one iteration; the state is replaced by the next.
+    """Do one iteration; the state is replaced by the next, whose beliefs are written to `out`.
 
     `run` maps a function over groups of blocks, each with column sums of its own; integer sums do
     not depend on the grouping. `reduce` adds the changes of column sums up over all parts of the
@@ -70,7 +72,7 @@ def step(
         problem.model.product == "xor", state.semiring, code, damping,
         int((sums.n_steps + 1) * GOLDEN % 1.0 * kernels.DAMPING_STEPS),
         scale_of(code, state.semiring), sums.columns,
-        problem.quantised_row_prior, field, problem.per_entry,
+        problem.quantised_row_prior, field, problem.per_entry, None if out is None else out.rows,
     )  # fmt: skip
 
     def one_group(numbers: list[int]) -> Updated:
@@ -85,8 +87,9 @@ def step(
     scratch = variables.scratch_for(problem.n_components)
     field_of_columns = None if field is None else field.of_columns().T
     of_columns = requantise(
-        sums.columns, problem.quantised_column_prior, iteration.scale, scratch, field_of_columns
-    )
+        sums.columns, problem.quantised_column_prior, iteration.scale, scratch, field_of_columns,
+        None if out is None else out.columns.T,
+    )  # fmt: skip
     state.n_changed = n_changed, of_columns
     sums.n_changes += sum(state.n_changed)
     if state.semiring == "max-sum":
@@ -129,6 +132,7 @@ class Iteration:
     row_prior: Prior
     field: Field | None  # as it is after the step
     per_entry: tuple[sum_product_kernels.PerEntry, ...] | None = None  # by block
+    row_beliefs: Floats | None = None  # (M, K), where to write them
 
 
 def update(
@@ -148,6 +152,7 @@ def update(
     decoding = variables.scratch_for(n_factors)
     if max_sum:
         damping, scratch = kernels.damping_of(iteration.damping), kernels.scratch_for(n_factors)
+        of_ones = ones_kernels.scratch_for(n_factors)
     else:
         steps = kernels.damping_of(iteration.damping).steps
         by = sum_product_kernels.Damping(steps, iteration.phase)
@@ -166,7 +171,10 @@ def update(
             xor, block.for_kernels, rows.for_kernels(), columns.of(block),
             KernelMessages(to_row, to_column), sums.resting[i],
         )  # fmt: skip
-        if max_sum:
+        if max_sum and messages.to_row[i].ndim == 2:  # ones alone, entry by entry
+            bound = int(iteration.code.bounds[1])
+            moved = ones_kernels.max_sum_of_ones(*arguments[1:], bound, damping, of_ones)
+        elif max_sum:
             moved = kernels.max_sum(*arguments, iteration.code.bounds, damping, scratch)
         else:
             own = None if iteration.per_entry is None else iteration.per_entry[i]
@@ -176,7 +184,8 @@ def update(
         change = max(change, float(moved))
         of_field = None if iteration.field is None else iteration.field.of_rows(block.rows)
         prior = iteration.row_prior.of(block.rows)
-        n_changed += requantise(rows, prior, iteration.scale, decoding, of_field)
+        out = None if iteration.row_beliefs is None else iteration.row_beliefs[block.rows]
+        n_changed += requantise(rows, prior, iteration.scale, decoding, of_field, out)
     return change, n_changed, columns.changes()
 
 

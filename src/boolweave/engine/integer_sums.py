@@ -92,6 +92,11 @@ class IntegerProblem(Problem):
     most_in_column: int  # no column of the whole matrix has more entries than this
     # By block, where evidence differs from entry to entry; sum-product only
     per_entry: tuple[sum_product_kernels.PerEntry, ...] | None = None
+    by_entry: bool = False  # whether max-sum messages are (entries + 1, K), in sparse blocks
+
+    def lie_together(self, block: IntegerBlock) -> bool:
+        """Whether the max-sum messages of an entry of a block lie together: all are ones."""
+        return self.by_entry and not block.dense
 
     @cached_property
     def quantised_row_prior(self) -> Prior:
@@ -120,7 +125,10 @@ class IntegerProblem(Problem):
 
 @dataclass(eq=False)
 class IntegerMessages(Messages):
-    """Messages as small integers, one (groups, K, 16) array per block, and their sums."""
+    """Messages as small integers, and their sums.
+
+    One array for each block, (groups, K, 16), or (entries + 1, K): see `IntegerProblem.by_entry`.
+    """
 
     to_row: list[Integers]
     to_column: list[Integers]
@@ -245,6 +253,7 @@ class Prior:
     def __init__(self, odds: Floats, n_factors: int) -> None:
         self.odds, self.n_factors = odds, n_factors
         self.by_row = len(odds) != 1
+        self.pattern: Floats = odds
         if not self.by_row:
             one = np.broadcast_to(odds[0], n_factors)
             self.pattern = np.tile(one, LANES)
@@ -266,27 +275,25 @@ def requantise(
     scale: variables.Scale,
     scratch: tuple[Array, ...],
     field: Floats | None = None,
+    out: Floats | None = None,
 ) -> int:
     """Turn the sums of variables into beliefs, quantise these and decode bits; count changed bits.
 
-    field (n, K) is added to the priors.
+    field (n, K) is added to the priors. The beliefs are also written to `out`, (n, K).
     """
-    by_row = prior.by_row or field is not None
-    if by_row:
+    pattern = prior.pattern
+    if prior.by_row:
         pattern = np.zeros(len(side.sums), dtype=np.float32)
         side.table(pattern)[...] = prior.odds
-        if field is not None:
-            side.table(pattern)[...] += field
-    else:
-        pattern = prior.pattern
     scratch[0][:] = 0
+    kept = None if out is None else _flat_and_behind(out)
     n_changed = variables.quantise_and_decode(
-        side.for_kernels(),
-        side.words,
-        pattern,
-        scale,
-        scratch,
-    )
+        side.for_kernels(), side.words, pattern, scale, scratch,
+        None if field is None else _flat_and_behind(field), kept,
+    )  # fmt: skip
+    if out is not None and kept is not None:
+        behind = len(out) // LANES * LANES
+        out[behind:] = kept[1][: (len(out) - behind) * side.n_factors].reshape(-1, side.n_factors)
     if prior.by_row:
         hard = np.float32(HARD_BELIEF)
         side.totals[:] = variables.prior_totals(side.words, prior.odds, hard)
@@ -294,3 +301,13 @@ def requantise(
         n_ones = scratch[0].reshape(LANES, -1).sum(axis=0)
         side.totals[:] = prior.steps @ n_ones
     return int(n_changed)
+
+
+def _flat_and_behind(table: Floats) -> tuple[Floats, Floats]:
+    """A table (n, K), flat, and room for 16 rows with those behind the last whole 16."""
+    n, n_factors = table.shape
+    table = np.ascontiguousarray(table, dtype=np.float32)
+    behind = np.zeros(LANES * n_factors, dtype=np.float32)
+    rest = table[n // LANES * LANES :]
+    behind[: rest.size] = rest.reshape(-1)
+    return table.reshape(-1), behind

@@ -55,10 +55,14 @@ if TYPE_CHECKING:
 
     from boolweave.data.observations import Observations
     from boolweave.data.observed import ObservedEntries
+    from boolweave.engine.backend import Semiring
     from boolweave.runtime.types import Array, Floats, Integers
 
 # Messages that are converted at a time; they are 32-bit floats meanwhile.
 CONVERTED = 1 << 16
+
+# With so many factors, and ones alone, the messages of an entry lie together: see `kernels.ones`.
+BY_ENTRY = 32
 
 # Beliefs that are added up at a time.
 AT_ONCE = 1 << 15
@@ -111,7 +115,14 @@ class IntegerBackend:
 
     def problem(self, model: Model) -> IntegerProblem:
         """Pose the problem of the observations and a model."""
-        return integer_problem(self.observations, model, self.blocks, self.most_in_column)
+        seen = self.observations
+        by_entry = (
+            model.product == "or"
+            and model.n_components >= BY_ENTRY
+            and seen.n_ones == seen.n_observed
+        )
+        problem = integer_problem(seen, model, self.blocks, self.most_in_column)
+        return replace(problem, by_entry=by_entry)
 
     # ------------------------------------------------------------ messages
 
@@ -126,10 +137,11 @@ class IntegerBackend:
         return State(messages, field=field)
 
     def _no_messages(self, problem: IntegerProblem) -> list[Integers]:
-        messages = self.store.zeros(_shapes(problem), np.uint8)
+        messages = self.store.zeros(_shapes(problem, "max-sum"), np.uint8)
         blocks = zip(problem.blocks, messages, strict=True)
         for block, array in iterate_blocks(blocks, lambda part: (part[0].codes, part[1])):
-            array[...] = problem.stored_zeros(block)[:, None, :]
+            if not problem.lie_together(block):
+                array[...] = problem.stored_zeros(block)[:, None, :]
         return messages
 
     def to_sum_product(self, problem: IntegerProblem, state: State) -> State:
@@ -145,9 +157,13 @@ class IntegerBackend:
     def _converted(self, problem: IntegerProblem, packed: list[Integers]) -> list[Integers]:
         """Max-sum messages as sum-product ones, in 16 bits."""
         scale = np.float32(problem.code.unit * sum_product_kernels.LOG_ODDS_STEPS)
-        converted = self.store.zeros(_shapes(problem), np.int16)
+        converted = self.store.zeros(_shapes(problem, "sum-product"), np.int16)
         blocks = zip(problem.blocks, packed, converted, strict=True)
         for block, array, out in iterate_blocks(blocks, lambda part: (part[0].codes, *part[1:])):
+            if problem.lie_together(block):
+                for k in range(problem.n_components):
+                    out[:, k] = block.to_lanes(np.rint(array[: block.n_entries, k] * scale))
+                continue
             zeros = problem.stored_zeros(block)[:, None, :].astype(np.float32)
             step = max(1, CONVERTED // max(1, out[:1].size))
             for start in range(0, len(out), step):
@@ -209,21 +225,27 @@ class IntegerBackend:
         if not isinstance(state.messages, IntegerMessages):
             raise ValueError("expected messages that are integers")
         kind = np.int16 if state.semiring == "sum-product" else np.uint8
-        like = [no_array(shape, kind) for shape in _shapes(problem)]
+        like = [no_array(shape, kind) for shape in _shapes(problem, state.semiring)]
         check_like(like, state.messages.to_row)
         check_like(like, state.messages.to_column)
         check_like(no_sums(problem, state.semiring), state.messages.sums)
 
     # ------------------------------------------------------------ one iteration
 
-    def step(self, problem: IntegerProblem, state: State, damping: float) -> None:
-        """Do one iteration over all entries; the messages of the state are replaced."""
+    def step(
+        self, problem: IntegerProblem, state: State, damping: float, out: Beliefs | None = None
+    ) -> None:
+        """Do one iteration over all entries; the messages of the state are replaced.
+
+        The beliefs afterwards are written to `out`; its columns are the transpose of (N, K).
+        """
         n_groups = min(effective_jobs(self.n_jobs), self.store.most_threads, len(problem.blocks))
         n_groups = max(1, n_groups)
         groups = [list(range(g, len(problem.blocks), n_groups)) for g in range(n_groups)]
         step(
-            problem, state, damping, lambda update: run_all(self.pool, update, groups), self.reduce
-        )
+            problem, state, damping, lambda update: run_all(self.pool, update, groups), self.reduce,
+            out,
+        )  # fmt: skip
 
     # ------------------------------------------------------------ beliefs
 
@@ -333,6 +355,12 @@ def mean_evidence(problem: IntegerProblem, observations: ObservedEntries) -> flo
     return float(of_zero + (of_one - of_zero) * observations.share_of_ones)
 
 
-def _shapes(problem: IntegerProblem) -> list[tuple[int, int, int]]:
-    """The shapes of the messages of every block."""
-    return [(block.n_groups, problem.n_components, LANES) for block in problem.blocks]
+def _shapes(problem: IntegerProblem, semiring: Semiring) -> list[tuple[int, ...]]:
+    """Shapes of the messages of every block; a vector may reach beyond the last entry."""
+    K = problem.n_components
+    return [
+        (block.n_entries + 1, K)
+        if semiring == "max-sum" and problem.lie_together(block)
+        else (block.n_groups, K, LANES)
+        for block in problem.blocks
+    ]

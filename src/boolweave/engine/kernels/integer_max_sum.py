@@ -72,7 +72,7 @@ _i16 = np.int16
 
 
 class Damping(NamedTuple):
-    """A damping in 128ths, and how a damped change is rounded: see `_damped`."""
+    """A damping in 128ths, and how a damped change is rounded: see `damped`."""
 
     steps: int | Vector
     up: int | Vector
@@ -85,7 +85,7 @@ def scratch_for(n_factors: int) -> tuple[Array, ...]:
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _damped(gap: Vector, steps: Vector, up: Vector, down: int | None) -> Vector:
+def damped(gap: Vector, steps: Vector, up: Vector, down: int | None) -> Vector:
     """A damped step over a gap, in 128ths, rounded: `up` of them are added to what is above 0.
 
     `down` is None, or what is added to `up` below 0: with little damping messages would stop far
@@ -128,7 +128,7 @@ def _send(
     """
     low = minimum(cavity, splat(_i16(0)))
     gap = maximum(claim + low, low - cavity) - old
-    change = _damped(gap, damping.steps, damping.up, damping.down)
+    change = damped(gap, damping.steps, damping.up, damping.down)
     store(messages, at, as_uint8(as_int16(load(messages, at)) + change))
     store(changes, i, change)
     return maximum(change, splat(_i16(0)) - change)

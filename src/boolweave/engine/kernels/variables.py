@@ -75,13 +75,18 @@ def _count_bits(word: Any) -> Any:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def quantise_and_decode(
-    variables: Variables, words: Array, prior: Floats, scale: Scale, scratch: tuple[Array, ...]
-) -> np.int64:
+    variables: Variables, words: Array, prior: Floats, scale: Scale, scratch: tuple[Array, ...],
+    field: tuple[Floats, Floats] | None = None, out: tuple[Floats, Floats] | None = None,
+) -> np.int64:  # fmt: skip
     """Turn the sums of rows or columns into beliefs, quantise them and decode bits.
 
     prior: log-odds of all of them, or of 16 where all are alike; flat float32. Updated: beliefs,
     and which rows or columns they changed for; words (n, ⌈K/64⌉) uint64, the bits. Added to the
     first of `scratch`, (16 · K,) int32: how many are 1. Returns how many bits changed.
+
+    field, float32: log-odds to be added to the priors, (n · K,), and once more of the rows behind
+    the last whole 16, (16 · K,). out: where to write the beliefs, in log-odds, of the same shapes;
+    no vector reaches beyond the end of the first then.
 
     16 rows are K vectors; what changed, and what is 1, are masks of 16 bits one after another, from
     which those of a row are cut.
@@ -91,6 +96,10 @@ def quantise_and_decode(
     prior_stride = n_factors if prior.shape[0] == variables.sums.shape[0] else 0
     log_odds, sums, beliefs = pointer(prior), pointer(variables.sums), pointer(variables.beliefs)
     counts, changed_masks, ones_masks = pointer(scratch)
+    if field is not None:
+        more, more_behind = pointer(field)
+    if out is not None:
+        kept, kept_behind = pointer(out)
     changed, ones = scratch[1].view(np.uint16), scratch[2].view(np.uint16)
     lowest = splat(_f32(-3e38))
     none, one = splat(_i32(0)), splat(_i32(1))
@@ -101,7 +110,16 @@ def quantise_and_decode(
             at = first * n_factors + v * LANES
             # The maximum does nothing, but keeps product and sum from being rounded as one.
             total = maximum(as_float32(load(sums, at)) * splat(scale.unit), lowest)
-            odds = load(log_odds, first * prior_stride + v * LANES) + total
+            before = load(log_odds, first * prior_stride + v * LANES)
+            if field is not None and n_here == LANES:
+                before = before + load(more, at)
+            elif field is not None:
+                before = before + load(more_behind, v * LANES)
+            odds = before + total
+            if out is not None and n_here == LANES:
+                store(kept, at, odds)
+            elif out is not None:
+                store(kept_behind, v * LANES, odds)
             value = minimum(
                 maximum(odds * splat(scale.per_odds), splat(-scale.limit)), splat(scale.limit)
             )

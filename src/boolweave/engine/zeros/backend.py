@@ -15,7 +15,6 @@ from weakref import ref
 
 import numpy as np
 
-from boolweave.data.ones import Cells
 from boolweave.engine.backend import (
     AnyBackend,
     Beliefs,
@@ -29,7 +28,15 @@ from boolweave.engine.backend import (
 from boolweave.engine.floats import FloatBackend
 from boolweave.engine.integers import IntegerBackend
 from boolweave.engine.kernels.max_sum import Sides
-from boolweave.engine.zeros.collective import FINE, STEPS, Scale, Side, quantised, renew_sums
+from boolweave.engine.zeros.collective import (
+    FINE,
+    STEPS,
+    Scale,
+    Side,
+    Sums,
+    quantised,
+    renew_sums,
+)
 from boolweave.engine.zeros.listed import Listed, most_listed
 from boolweave.engine.zeros.tiles import Tiles
 from boolweave.engine.zeros.wide import wide_start
@@ -38,7 +45,7 @@ from boolweave.runtime.threads import pool_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from boolweave.data.ones import SparseObservations
+    from boolweave.data.ones import Cells, SparseObservations
     from boolweave.engine.backend import Semiring
     from boolweave.engine.field import Field
     from boolweave.model.model import Model
@@ -82,9 +89,8 @@ class SparseMessages(Messages):
     listed: Listed
 
     def __post_init__(self) -> None:
-        # what follows from these: the list by columns; all that zeros and a field add to beliefs;
-        # and the beliefs in a problem
-        self.listed_by_column: Cells | None = None
+        # what follows from these: all that zeros and a field add to beliefs, and the beliefs in a
+        # problem
         self.field: tuple[Field | None, ZeroField] | None = None
         self.current: tuple[ref[SparseProblem], Beliefs] | None = None
         # arrays that may be written to
@@ -139,14 +145,17 @@ class SparseBackend:
         self.ones: AnyBackend = (
             IntegerBackend(ones, n_jobs, store) if integers else FloatBackend(ones, n_jobs)
         )
-        n_columns = observations.n_columns
-        n_lines = observations.n_rows + n_columns + observations.n_ones
+        n_lines = sum(observations.shape) + observations.n_ones
         self.pool = pool_of(n_jobs) if n_lines >= WORTH_THREADS else None
         # cells that are no collective zeros: the ones, and what is missing
-        self.by_row = [observations.ones, observations.holes]
-        self.by_column = [cells.by_columns(n_columns) for cells in self.by_row]
+        self.listed = [observations.ones, observations.holes]
         # what was scored last: problem, messages, iteration; and how many zeros were covered
         self._scored: tuple[ref[Problem], ref[Messages], int, int] | None = None
+
+    @cached_property
+    def ones_by_column(self) -> Cells:
+        """The ones by columns."""
+        return self.observations.ones.by_columns(self.observations.n_columns)
 
     def problem(self, model: Model) -> SparseProblem:
         """Pose the problem of the observations and a model."""
@@ -193,12 +202,12 @@ class SparseBackend:
 
     def to_sum_product(self, problem: SparseProblem, state: State) -> State:
         """Convert the messages of max-sum, for sum-product to go on from them."""
-        before = messages_of(state)
+        before, K = messages_of(state), problem.n_components
         inner = self.ones.to_sum_product(problem.of_ones, self._inner(state))
         assert inner.messages is not None
         after = SparseMessages(
             inner.messages, before.rows, before.columns,
-            np.zeros_like(before.row_steps), np.zeros_like(before.column_steps),
+            quantised(len(before.rows), K), quantised(len(before.columns), K),
             before.listed.to_sum_product(),
         )  # fmt: skip
         return replace(state, messages=after, semiring="sum-product")
@@ -288,9 +297,14 @@ class SparseBackend:
             self.pool,
         )  # fmt: skip
         inner = self._inner(state, replace(now, after=after))
-        self.ones.step(problem.of_ones, inner, damping)
-        messages.field, messages.current, messages.spare = (left, after), None, now
-        messages.room = before
+        if isinstance(self.ones, IntegerBackend):
+            room = messages.room or _beliefs_like(before)
+            self.ones.step(problem.of_ones, inner, damping, room)
+            messages.current = ref(problem), room
+        else:
+            self.ones.step(problem.of_ones, inner, damping)
+            messages.current = None
+        messages.field, messages.spare, messages.room = (left, after), now, before
         state.field = left
         state.n_changed = inner.n_changed
         state.residual = max(inner.residual, moved, damping * change)
@@ -308,20 +322,12 @@ class SparseBackend:
         of λ, in sum-product in log-odds.
         """
         messages, scale, pool = messages_of(state), problem.scale(state.semiring), self.pool
-        listed = messages.listed.cells
-        if messages.listed_by_column is None:
-            messages.listed_by_column = listed.by_columns(problem.shape[1])
-        by_column = [*self.by_column, messages.listed_by_column]
-        rows, change = Side.of(scale, before.rows, messages.row_steps, [*self.by_row, listed], pool)
-        columns, more = Side.of(scale, before.columns.T, messages.column_steps, by_column, pool)
-
-        def after_rows(some: slice) -> None:
-            field = None if left is None else left.of_rows(some)
-            _add_field(messages.rows[some], field, after.rows[some])
-
-        renew_sums(scale, rows, columns, damping, messages.rows, pool, after_rows)
-        renew_sums(scale, columns, rows, damping, messages.columns, pool)
-        _add_field(messages.columns.T, None if left is None else left.of_columns(), after.columns)
+        rows, change = Side.of(scale, before.rows, messages.row_steps, pool)
+        columns, more = Side.of(scale, before.columns.T, messages.column_steps, pool)
+        sums = Sums(messages.rows, messages.columns, after.rows, after.columns.T)
+        renew_sums(
+            scale, rows, columns, [*self.listed, messages.listed.cells], damping, sums, pool, left
+        )
         return max(change, more) / (STEPS if state.semiring == "max-sum" else FINE)
 
     def _refresh(self, problem: SparseProblem, state: State, before: Beliefs) -> None:
@@ -337,7 +343,7 @@ class SparseBackend:
         sums = Sides(messages.rows, messages.columns.T)
         messages.listed.add_to(sums, semiring)
         listed.add_to(sums, semiring, -1)
-        messages.listed, messages.listed_by_column = listed, None
+        messages.listed = listed
 
     # ------------------------------------------------------------ as the back end of ones sees it
 
@@ -365,6 +371,11 @@ def messages_of(state: State) -> SparseMessages:
     """The messages of a state of this back end."""
     assert isinstance(state.messages, SparseMessages)
     return state.messages
+
+
+def _beliefs_like(beliefs: Beliefs) -> Beliefs:
+    """Arrays like those of beliefs."""
+    return Beliefs(np.empty_like(beliefs.rows), np.empty_like(beliefs.columns.T).T)
 
 
 def _room(messages: SparseMessages) -> ZeroField:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from boolweave.data.ones import Cells
     from boolweave.engine.backend import Semiring
+    from boolweave.engine.field import Field
     from boolweave.runtime.types import Array, Floats
 
 # Max-sum: steps of λ; what is beyond ±λ counts as ±λ.
@@ -47,7 +48,7 @@ N_TOLD = 33
 PARTS = float(1 << 24)
 
 # Rows that one thread takes at a time.
-ROWS = 1024
+ROWS = 512
 
 
 @dataclass(frozen=True)
@@ -123,12 +124,15 @@ class Scale:
         sent = [self.sent[t : t + self.n_levels] for t in self._told_at]
         return np.stack(sent, axis=1).astype(np.float64)
 
-    def table(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
-        """−F(t) at some t, from how often each belief occurs, (K, levels): (K, values + 1)."""
+    def table(self, counts: NDArray[np.int64]) -> Array:
+        """−F(t) at some t, from how often each belief occurs, (K, levels): (K, values).
+
+        In max-sum these are whole numbers at t = 0 … STEPS.
+        """
         if self.semiring == "max-sum":
-            table = _clipped_sums(counts).astype(np.float64)
-        else:  # whole numbers below 2⁵³: exact as floats, whose products are many times faster
-            table = counts.astype(np.float64) @ self._sent_at
+            return _clipped_sums(counts)
+        # whole numbers below 2⁵³: exact as floats, whose products are many times faster
+        table = counts.astype(np.float64) @ self._sent_at
         return np.concatenate([table, table[:, -1:]], axis=1)
 
 
@@ -148,21 +152,22 @@ def _clipped_sums(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def quantised(n: int, n_factors: int) -> NDArray[np.int16]:
     """Room for the beliefs of n rows or columns, (n, stride): K in whole vectors."""
-    return np.zeros((n, -(-n_factors // LANES) * LANES), dtype=np.int16)
+    room = np.zeros((n, -(-n_factors // LANES) * LANES), dtype=np.int16)
+    room[:, n_factors:] = np.iinfo(np.int16).min
+    return room
 
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """Rows or columns: their beliefs in steps, and cells that are no collective zeros."""
+    """Rows or columns: their beliefs in steps."""
 
     steps: NDArray[np.int16]  # (n, stride)
-    listed: Sequence[Cells]  # by rows or by columns, as the side is
     counts: NDArray[np.int64]  # (K, levels), how often each belief occurs
-    alive: kernels.Alive  # beliefs above the lowest
+    positive: kernels.Positive  # beliefs above 0; of max-sum only
 
     @classmethod
     def of(
-        cls, scale: Scale, beliefs: Floats, steps: NDArray[np.int16], listed: Sequence[Cells],
+        cls, scale: Scale, beliefs: Floats, steps: NDArray[np.int16],
         pool: ThreadPoolExecutor | None,
     ) -> tuple[Side, int]:  # fmt: skip
         """Make the side of beliefs (n, K), written to `steps` over those before.
@@ -178,9 +183,9 @@ class Side:
         def quantise(first: int) -> tuple[NDArray[np.int64], float]:
             some = slice(first, min(n, first + piece))
             counts = np.zeros((n_factors, scale.n_levels), dtype=np.int64)
-            alive = starts[some.start + 1 : some.stop + 1]
+            positive = starts[some.start + 1 : some.stop + 1]
             change = kernels.quantise(
-                beliefs[some], per_odds, low, high, steps[some], counts, alive
+                beliefs[some], per_odds, low, high, steps[some], counts, positive
             )
             return counts, change
 
@@ -189,68 +194,114 @@ class Side:
             counts += some_counts
             change = max(change, some_change)
         counts[:, 0] = n - counts.sum(axis=1)
-        alive = _no_alive(starts)
+        room = 0
         if scale.semiring == "max-sum":
             np.cumsum(starts, out=starts)
             room = int(starts[-1])
-            alive = kernels.Alive(starts, np.empty(room, np.int32), np.empty(room, np.int16))
+        positive = kernels.Positive(starts, np.empty(room, np.int32))
 
-            def list_alive(first: int) -> None:
-                some = slice(first, min(n, first + piece))
-                kernels.list_alive(steps[some], int(low), n_factors, first, alive)
+        def list_positive(first: int) -> None:
+            some = slice(first, min(n, first + piece))
+            kernels.list_positive(steps[some], first, positive)
 
-            _each(pool, list_alive, range(0, n, piece))
-        return cls(steps, listed, counts, alive), int(change)
+        if room:
+            _each(pool, list_positive, range(0, n, piece))
+        return cls(steps, counts, positive), int(change)
 
 
-def _no_alive(starts: NDArray[np.int64]) -> kernels.Alive:
-    return kernels.Alive(starts, np.empty(0, np.int32), np.empty(0, np.int16))
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """What zeros send to rows and columns, and what all but messages add to beliefs afterwards."""
+
+    rows: Floats  # (M, K)
+    columns: Floats  # (N, K)
+    after_rows: Floats
+    after_columns: Floats
 
 
 def renew_sums(
-    scale: Scale, own: Side, others: Side, damping: float, sums: Floats,
-    pool: ThreadPoolExecutor | None, after: Callable[[slice], None] = lambda rows: None,
+    scale: Scale, rows: Side, columns: Side, listed: Sequence[Cells], damping: float, sums: Sums,
+    pool: ThreadPoolExecutor | None = None, field: Field | None = None,
 ) -> None:  # fmt: skip
-    """Damp what zeros send to all variables of a side, sums (n, K), towards what they send now.
+    """Damp what zeros send to all rows and columns towards what they send now.
 
-    `after` is called with every run of rows whose sums are new.
+    `listed` are the cells that are no collective zeros, each of them once. What the `field` and the
+    sums are together is written to the arrays for afterwards.
     """
-    n, n_factors = sums.shape
-    table = scale.table(others.counts)
-    at, part = scale.between
-    low, unit = scale.limits[0], scale.unit
+    (n_rows, n_factors), n_columns = sums.rows.shape, len(sums.columns)
+    # What listed cells would send to columns; a thread takes an array that no other has.
+    arrays: list[Array] = []
+    kind = _kind_of_sums(scale, max(n_rows, n_columns))
+    table = scale.table(columns.counts)
 
     def some(start: int) -> None:
-        rows = slice(start, min(n, start + ROWS))
-        listed = _sums_of_listed(scale, own, others, rows, n_factors)
-        kernels.damp_towards(
-            own.steps[rows], low, at, part, table, listed, damping, unit, sums[rows]
-        )
-        after(rows)
-
-    _each(pool, some, range(0, n, ROWS))
-
-
-def _sums_of_listed(scale: Scale, own: Side, others: Side, rows: slice, n_factors: int) -> Array:
-    """−Σ h over the listed cells of some rows, in units, (rows, K)."""
-    steps, low = own.steps[rows], scale.limits[0]
-    if scale.semiring == "max-sum":
-        sums = np.zeros(steps.shape, dtype=np.int32)
-        scratch = np.zeros(2 * steps.shape[1], dtype=np.int16)
-        for cells in own.listed:
+        own = slice(start, min(n_rows, start + ROWS))
+        to_columns = _one_of(arrays, lambda: np.zeros((n_columns, n_factors), kind))
+        to_rows = np.zeros((own.stop - own.start, n_factors), dtype=kind)
+        for cells in listed:
             if len(cells):
-                indptr = cells.indptr[rows.start : rows.stop + 1]
-                kernels.add_clipped(
-                    indptr, cells.columns, steps, others.steps, others.alive, STEPS, sums, scratch
-                )
-        return sums
-    totals = np.zeros((len(steps), n_factors), dtype=np.int64)
-    for cells in own.listed:
-        indptr = cells.indptr[rows.start : rows.stop + 1]
-        kernels.add_looked_up(
-            indptr, cells.columns, steps, others.steps, low, scale.told, scale.sent, totals
+                _add_listed(scale, rows, columns, cells, own, to_rows, to_columns)
+        arrays.append(to_columns)
+        first = None if field is None else field.of_rows(own)
+        _damp(
+            scale, rows, own, table, to_rows, damping, first, sums.rows[own], sums.after_rows[own]
+        )
+
+    _each(pool, some, range(0, n_rows, ROWS))
+    to_columns = sum(arrays, np.zeros((n_columns, n_factors), kind))
+    first = None if field is None else np.ascontiguousarray(field.of_columns().T)
+    everything, table = slice(0, n_columns), scale.table(rows.counts)
+    _damp(
+        scale, columns, everything, table, to_columns, damping, first, sums.columns,
+        sums.after_columns,
+    )  # fmt: skip
+
+
+def _kind_of_sums(scale: Scale, n_cells: int) -> type[np.signedinteger]:
+    """The integers that can hold what all listed cells of a row or column send."""
+    narrow = scale.semiring == "max-sum" and n_cells * STEPS < 2**31
+    return np.int32 if narrow else np.int64
+
+
+def _one_of(arrays: list[Array], make: Callable[[], Array]) -> Array:
+    """An array that no other thread has taken, or a new one."""
+    try:
+        return arrays.pop()
+    except IndexError:
+        return make()
+
+
+def _add_listed(
+    scale: Scale, rows: Side, columns: Side, cells: Cells, own: slice, to_rows: Array,
+    to_columns: Array,
+) -> None:  # fmt: skip
+    """Add −h of the listed cells of some rows, in units, to what goes to rows and to columns."""
+    indptr, steps = cells.indptr[own.start : own.stop + 1], rows.steps[own]
+    if scale.semiring == "max-sum":
+        kernels.add_clipped(
+            indptr, cells.columns, own.start, steps, rows.positive, columns.steps,
+            columns.positive, STEPS, to_rows, to_columns,
         )  # fmt: skip
-    return totals
+    else:
+        kernels.add_looked_up(
+            indptr, cells.columns, steps, columns.steps, scale.limits[0], scale.told, scale.sent,
+            to_rows, to_columns,
+        )  # fmt: skip
+
+
+def _damp(
+    scale: Scale, side: Side, own: slice, table: Array, listed: Array, damping: float,
+    field: Floats | None, sums: Floats, after: Floats,
+) -> None:  # fmt: skip
+    """Damp the sums of some rows or columns; `listed` is what listed cells would send to them."""
+    first = table[:, 0].astype(np.float64)
+    if scale.semiring == "max-sum":
+        kernels.add_beyond_first(own.start, side.positive, table, listed)
+    else:
+        totals, (at, part) = np.empty(listed.shape), scale.between
+        kernels.add_between(side.steps[own], scale.limits[0], at, part, table, listed, totals)
+        listed = totals
+    kernels.damp_towards(listed, first, damping, scale.unit, field, sums, after)
 
 
 def _each(pool: ThreadPoolExecutor | None, function: Callable[[int], None], items: range) -> None:

@@ -34,9 +34,9 @@ def wide_start(
     """First beliefs of the factors that are wanted, from more of them."""
     n_factors, model = problem.n_components, problem.model
     if n_factors == 1 or not _same_for_all_factors(problem):
-        return first_beliefs(backend.observations, backend.by_column[0], n_factors, random)
+        return first_beliefs(backend.observations, backend.ones_by_column, n_factors, random)
     wide = backend.problem(replace(model, n_components=int(np.ceil(WIDTH * n_factors))))
-    field = first_beliefs(backend.observations, backend.by_column[0], wide.n_components, random)
+    field = first_beliefs(backend.observations, backend.ones_by_column, wide.n_components, random)
     state = backend.start(wide, field)
     for _ in range(ITERATIONS):
         backend.step(wide, state, DAMPING)

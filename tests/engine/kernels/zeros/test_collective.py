@@ -5,20 +5,26 @@ import pytest
 from matrices import codes_at_random, sparse_of
 from reference import sums_of_zeros
 
-from boolweave.engine.zeros.collective import Scale, Side, quantised, renew_sums
+from boolweave.engine.field import Field
+from boolweave.engine.zeros import collective
+from boolweave.engine.zeros.collective import Scale, Side, Sums, quantised, renew_sums
 from boolweave.runtime.threads import pool_of
 
 
-def sides_of(seen, rows, columns, scale):
+def sides_of(rows, columns, scale):
     """Rows and columns as `renew_sums` takes them, of beliefs (M, K) and (K, N)."""
-    found = []
-    for beliefs, listed in (
-        (rows, [seen.ones, seen.holes]),
-        (columns.T, [cells.by_columns(seen.n_columns) for cells in (seen.ones, seen.holes)]),
-    ):
-        steps, given = quantised(*beliefs.shape), beliefs.astype(np.float32)
-        found.append(Side.of(scale, given, steps, listed, None)[0])
-    return found
+    given = [np.ascontiguousarray(beliefs, dtype=np.float32) for beliefs in (rows, columns.T)]
+    return [Side.of(scale, beliefs, quantised(*beliefs.shape), None)[0] for beliefs in given]
+
+
+def renewed(seen, rows, columns, scale, first=0.0, damping=1.0, n_jobs=1, field=None):
+    """What zeros send to rows and columns, and that with a field."""
+    shapes = [beliefs.shape for beliefs in (rows, columns.T)]
+    sums = Sums(*(np.full(shape, first, dtype="f4") for shape in (*shapes, *shapes)))
+    sides = sides_of(rows, columns, scale)
+    listed = [seen.ones, seen.holes]
+    renew_sums(scale, *sides, listed, damping, sums, pool_of(n_jobs), field)
+    return sums
 
 
 @pytest.mark.parametrize("semiring", ["max-sum", "sum-product"])
@@ -31,52 +37,59 @@ def test_sums_are_those_of_all_zeros(semiring, shape, K):
     # whole steps: rounding is no part of this comparison
     rows = np.rint(random.normal(0, 3, (shape[0], K)) * scale.per_odds) / scale.per_odds
     columns = np.rint(random.normal(0, 3, (K, shape[1])) * scale.per_odds) / scale.per_odds
-    of_rows, of_columns = sides_of(seen, rows, columns, scale)
-    to_rows, to_columns = np.ones((shape[0], K), "f4"), np.ones((shape[1], K), "f4")
-    renew_sums(scale, of_rows, of_columns, 1.0, to_rows, None)
-    renew_sums(scale, of_columns, of_rows, 1.0, to_columns, None)
+    found = renewed(seen, rows, columns, scale, first=1.0)
     expected = sums_of_zeros(rows, columns, table == 0, 2.3, semiring)
     # max-sum is exact; in sum-product t is rounded to 1/32 and F taken for linear in between
     tolerance = (
         {"rtol": 1e-5, "atol": 1e-4} if semiring == "max-sum" else {"rtol": 0.01, "atol": 0.1}
     )
-    np.testing.assert_allclose(to_rows, expected[0], **tolerance)
-    np.testing.assert_allclose(to_columns.T, expected[1], **tolerance)
+    np.testing.assert_allclose(found.rows, expected[0], **tolerance)
+    np.testing.assert_allclose(found.columns.T, expected[1], **tolerance)
 
 
 def test_long_rows_do_not_overflow():
     """A row with more ones than sums of 16 bits could hold."""
     n = 3000
-    seen = sparse_of(np.ones((2, n)))
-    scale = Scale(4.0, "max-sum")
-    of_rows, of_columns = sides_of(seen, np.full((2, 3), 9.0), np.full((3, n), 9.0), scale)
-    sums = np.zeros((2, 3), "f4")
-    renew_sums(scale, of_rows, of_columns, 1.0, sums, None)
-    np.testing.assert_allclose(sums, 0, atol=1e-3)  # no zeros: what all cells send is taken back
+    seen, scale = sparse_of(np.ones((2, n))), Scale(4.0, "max-sum")
+    found = renewed(seen, np.full((2, 3), 9.0), np.full((3, n), 9.0), scale)
+    np.testing.assert_allclose(found.rows, 0, atol=1e-3)  # no zeros: all is taken back
+    np.testing.assert_allclose(found.columns, 0, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("semiring", "n", "kind"),
+    [("max-sum", 10**7, np.int32), ("max-sum", 10**8, np.int64), ("sum-product", 10, np.int64)],
+)
+def test_sums_of_listed_cells_have_room(semiring, n, kind):
+    assert collective._kind_of_sums(Scale(2.0, semiring), n) is kind
 
 
 @pytest.mark.parametrize("semiring", ["max-sum", "sum-product"])
-def test_damping_and_threads(semiring, monkeypatch):
+def test_damping_threads_and_field(semiring, monkeypatch):
     monkeypatch.setattr("boolweave.engine.zeros.collective.ROWS", 16)
     random = np.random.default_rng(0)
-    table = codes_at_random((70, 50), random)
+    seen = sparse_of(codes_at_random((70, 50), random))
     scale = Scale(3.0, semiring)
     beliefs = random.normal(0, 3, (70, 4)), random.normal(0, 3, (4, 50))
-    sides = sides_of(sparse_of(table), *beliefs, scale)
-    found = []
-    for damping, n_jobs in ((1.0, 1), (0.3, 1), (0.3, 3)):
-        sums = np.full((70, 4), -7.0, dtype="f4")
-        renew_sums(scale, *sides, damping, sums, pool_of(n_jobs))
-        found.append(sums)
-    np.testing.assert_allclose(found[1], 0.7 * -7 + 0.3 * found[0], rtol=1e-5)
-    np.testing.assert_array_equal(found[1], found[2])
+    field = Field.random((70, 50), 4, (1.0, 2.0), 0.01, random)
+    whole = renewed(seen, *beliefs, scale)
+    part = renewed(seen, *beliefs, scale, -7.0, 0.3)
+    in_threads = renewed(seen, *beliefs, scale, -7.0, 0.3, 3, field)
+    for side in ("rows", "columns"):
+        damped = getattr(part, side)
+        np.testing.assert_allclose(damped, 0.7 * -7 + 0.3 * getattr(whole, side), rtol=1e-5)
+        np.testing.assert_array_equal(damped, getattr(in_threads, side))
+        np.testing.assert_array_equal(damped, getattr(part, f"after_{side}"))
+    rows, columns = field.of_rows(slice(None)), field.of_columns().T
+    np.testing.assert_array_equal(in_threads.after_rows, part.rows + rows)
+    np.testing.assert_array_equal(in_threads.after_columns, part.columns + columns)
 
 
 def test_change_counts_what_is_told_to_zeros():
     steps, scale = quantised(1, 2), Scale(12.7, "max-sum")  # ten steps for 1 of log-odds
-    assert Side.of(scale, np.array([[-5.0, 3.0]], "f4"), steps, [], None)[1] == 30
+    assert Side.of(scale, np.array([[-5.0, 3.0]], "f4"), steps, None)[1] == 30
     assert steps[0, :2].tolist() == [-50, 30]
-    assert Side.of(scale, np.array([[-9.0, 2.0]], "f4"), steps, [], None)[1] == 10
+    assert Side.of(scale, np.array([[-9.0, 2.0]], "f4"), steps, None)[1] == 10
 
 
 @pytest.mark.parametrize("semiring", ["max-sum", "sum-product"])
@@ -84,30 +97,27 @@ def test_beliefs_are_counted_and_listed(semiring, monkeypatch):
     monkeypatch.setattr("boolweave.engine.zeros.collective.ROWS", 8)
     scale = Scale(2.0, semiring)
     beliefs = np.random.default_rng(0).normal(-3, 12, (40, 5)).astype("f4")
-    side, _ = Side.of(scale, beliefs, quantised(40, 5), [], pool_of(2))
+    side, _ = Side.of(scale, beliefs, quantised(40, 5), pool_of(2))
     low, high = scale.limits
     values = np.clip(np.rint(beliefs * np.float32(scale.per_odds)), low, high).astype(int)
     expected = [np.bincount(v - low, minlength=scale.n_levels) for v in values.T]
     np.testing.assert_array_equal(side.counts, expected)
     if semiring == "max-sum":
-        rows, factors = np.nonzero(values > low)
-        np.testing.assert_array_equal(np.repeat(range(40), np.diff(side.alive.starts)), rows)
-        np.testing.assert_array_equal(side.alive.factors, factors)
-        np.testing.assert_array_equal(side.alive.values, values[rows, factors])
+        rows, factors = np.nonzero(values > 0)
+        np.testing.assert_array_equal(np.repeat(range(40), np.diff(side.positive.starts)), rows)
+        np.testing.assert_array_equal(side.positive.packed >> 8, factors)
+        np.testing.assert_array_equal(side.positive.packed & 255, values[rows, factors])
 
 
 def test_few_and_many_beliefs_add_the_same():
-    """Beliefs above the lowest are taken one by one, or all in vectors."""
+    """Only beliefs above 0 are looked at, be they few or many."""
     random = np.random.default_rng(3)
     table = codes_at_random((30, 40), random)
-    scale, found = Scale(3.0, "max-sum"), []
-    for shift in (-4.0, 2.0):  # hardly any is above the lowest; nearly all are
+    scale = Scale(3.0, "max-sum")
+    for shift in (-4.0, 0.0, 4.0):
         rows, columns = random.normal(shift, 2, (30, 20)), random.normal(shift, 2, (20, 40))
         rows, columns = (np.rint(b * scale.per_odds) / scale.per_odds for b in (rows, columns))
-        of_rows, of_columns = sides_of(sparse_of(table), rows, columns, scale)
-        found.append(len(of_columns.alive.values) / columns.size)
-        sums = np.zeros((30, 20), "f4")
-        renew_sums(scale, of_rows, of_columns, 1.0, sums, None)
-        expected = sums_of_zeros(rows, columns, table == 0, 3.0, "max-sum")[0]
-        np.testing.assert_allclose(sums, expected, rtol=1e-5, atol=1e-4)
-    assert found[0] < 12 / 20 < found[1]
+        found = renewed(sparse_of(table), rows, columns, scale)
+        expected = sums_of_zeros(rows, columns, table == 0, 3.0, "max-sum")
+        np.testing.assert_allclose(found.rows, expected[0], rtol=1e-5, atol=1e-4)
+        np.testing.assert_allclose(found.columns.T, expected[1], rtol=1e-5, atol=1e-4)

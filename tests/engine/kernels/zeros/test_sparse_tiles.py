@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from matrices import codes_at_random, or_product, sparse_of
 
 from boolweave.engine.prediction import counts
-from boolweave.engine.zeros.tiles import Tiles
+from boolweave.engine.zeros.tiles import NEGLIGIBLE, Tiles
 from boolweave.model.odds import sigmoid
 
 
@@ -33,7 +33,8 @@ def test_counts(M, N, K, seed):
     assert tiles.n_cells() == z.sum()
     assert tiles.counts(seen).tolist() == counted(table, z)
     assert counts(rows, columns, seen, "or", False).tolist() == counted(table, z)
-    likely = 1 - np.prod(1 - sigmoid(rows).T[:, :, None] * sigmoid(columns)[:, None, :], axis=0)
+    terms = sigmoid(rows).T[:, :, None] * sigmoid(columns)[:, None, :]
+    likely = 1 - np.prod(1 - np.where(terms < NEGLIGIBLE, 0, terms), axis=0)
     assert counts(rows, columns, seen, "or", True).tolist() == counted(table, likely > 0.5)
 
 

@@ -1,188 +1,192 @@
 """What all zeros of a row send at once, in whole steps.
 
-Beliefs are whole numbers of steps, (n, stride) int16, a stride being a multiple of 16. What a zero
-sends to a row, given the belief of its column and what the row has told it, is a function of the
-sum of the two: see `boolweave.engine.zeros.collective`. Here it is added up over listed cells,
-which are no such zeros, and beliefs are counted, from which the sum over all cells follows.
+Beliefs are whole numbers of steps, (n, stride) int16, a stride being a multiple of 16; what is
+beyond the last factor is below every belief. What a zero sends to a row, given the belief of its
+column and what the row has told it, is a function of the sum of the two: see
+`boolweave.engine.zeros.collective`. Here it is added up over listed cells, which are no such zeros,
+and beliefs are counted, from which the sum over all cells follows.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from boolweave.engine.kernels.jit import njit
-from boolweave.engine.kernels.vectors import (
-    LANES,
-    load,
-    maximum,
-    minimum,
-    pointer,
-    splat,
-    store,
-    widened,
-)
+from boolweave.engine.kernels.vectors import LANES, load, mask_bits, pointer, splat
 from boolweave.runtime.types import Array, Floats, Integers
-
-# Entries whose sums of 16 bits are added up before they go to sums of 32 bits: 255 · 128 < 2¹⁵.
-RUN = 128
 
 _i16 = np.int16
 _i64 = np.int64
+_u32 = np.uint32
 
 
-class Alive(NamedTuple):
-    """Beliefs above the lowest, by row or column: only these let a zero send something."""
+class Positive(NamedTuple):
+    """Beliefs above 0, by row or column: without one of these a zero in max-sum sends nothing."""
 
     starts: Integers  # (n + 1,) int64
-    factors: Integers  # (beliefs,) int32
-    values: Integers  # (beliefs,) int16, in steps
+    packed: Integers  # (beliefs,) int32: factor · 256 + belief in steps, one cache line for both
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def quantise(
     beliefs: Floats, per_odds: np.float32, low: np.float32, high: np.float32, out: Integers,
-    counts: Integers, alive: Integers,
-) -> float:  # fmt: skip
+    counts: Integers, positive: Integers,
+) -> int:  # fmt: skip
     """Turn beliefs (n, K) into whole steps within [low, high]; out (n, stride) int16.
 
     Added to counts[k, v], (K, levels) int64: how many beliefs of factor k are low + v, v above 0.
-    alive (n,) int64: how many beliefs of each are above the lowest. Returns the largest change of
-    what was there, as far as it is above 0: what the variable tells zeros.
+    positive (n,) int64: how many beliefs of each are above 0. Returns the largest change of what
+    was there, as far as it is above 0: what the variable tells zeros.
     """
     n, K = beliefs.shape
-    change, lowest = 0, _i16(low)
+    stride = out.shape[1]
+    steps = pointer(out.reshape(-1))
+    change, lowest = _i16(0), splat(_i16(low))
     for i in range(n):
         for k in range(K):
-            value = _i16(np.rint(min(max(beliefs[i, k] * per_odds, low), high)))
-            change = max(change, abs(max(value, _i16(0)) - max(out[i, k], _i16(0))))
+            odds = beliefs[i, k] * per_odds
+            odds = low if odds < low else odds
+            odds = high if odds > high else odds
+            value = _i16(np.rint(odds))
+            before = out[i, k]
+            told = value if value > 0 else _i16(0)
+            told_before = before if before > 0 else _i16(0)
+            moved = told - told_before if told > told_before else told_before - told
+            change = moved if moved > change else change
             out[i, k] = value
-        n_alive = _i64(0)
-        for k in range(K):
-            n_alive += _i64(out[i, k] > lowest)
-        alive[i] = n_alive
-        if n_alive:
-            for k in range(K):
-                if out[i, k] > lowest:
-                    counts[k, out[i, k] - lowest] += 1
+        n_positive = _i64(0)
+        for first in range(0, stride, LANES):
+            values = load(steps, i * stride + first)
+            above = mask_bits(values > lowest)
+            if above:
+                for j in range(LANES):
+                    if (above >> j) & 1:
+                        value = out[i, first + j]
+                        counts[first + j, value - _i16(low)] += 1
+                        n_positive += _i64(value > 0)
+        positive[i] = n_positive
     return change
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def list_alive(beliefs: Integers, low: int, n_factors: int, first: int, out: Alive) -> None:
-    """Write the beliefs (n, stride) above the lowest to `out`: those of row first and of the next.
+def list_positive(beliefs: Integers, first_row: int, out: Positive) -> None:
+    """Write the beliefs (n, stride) above 0 to `out`: those of row first_row and of the next.
 
     The starts are there already.
     """
+    stride = beliefs.shape[1]
+    steps, none = pointer(beliefs.reshape(-1)), splat(_i16(0))
     for i in range(beliefs.shape[0]):
-        at = out.starts[first + i]
-        if at == out.starts[first + i + 1]:
+        at = out.starts[first_row + i]
+        if at == out.starts[first_row + i + 1]:
             continue
-        for k in range(n_factors):
-            if beliefs[i, k] > low:
-                out.factors[at] = k
-                out.values[at] = beliefs[i, k]
-                at += 1
+        for first in range(0, stride, LANES):
+            above = mask_bits(load(steps, i * stride + first) > none)
+            if above:
+                for j in range(LANES):
+                    if (above >> j) & 1:
+                        out.packed[at] = (first + j) * 256 + beliefs[i, first + j]
+                        at += 1
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def add_clipped(
-    indptr: Integers, columns: Integers, own: Integers, others: Integers, alive: Alive, bound: int,
-    sums: Array, scratch: Array,
+    indptr: Integers, columns: Integers, first_row: int, rows: Integers, of_rows: Positive,
+    others: Integers, of_columns: Positive, bound: int, to_rows: Array, to_columns: Array,
 ) -> None:  # fmt: skip
-    """sums[m, k] += Σ over the listed columns n of row m of clip(others[n, k] + (own[m, k])₊).
+    """Add what the listed cells of some rows would send to both sides if they were zeros.
 
-    Values are clipped to 0 … bound; bound is 255 at most, and −bound the lowest of the others, who
-    add nothing then: `alive` has the rest. Where these are few beside the vectors of all, they are
-    taken one by one. indptr (rows + 1,), columns (cells,); own (rows, stride), others (N, stride)
-    int16; sums (rows, stride) int32; scratch (2 · stride,) int16.
+    to_rows[m, k] += Σₙ clip(others[n, k] + (rows[m, k])₊), and to_columns[n, k] likewise with both
+    exchanged; values are clipped to 0 … bound. Both are 0 unless one of the two beliefs is above 0,
+    so that only these are looked at. The rows are those from `first_row` on, (rows, stride); others
+    (N, stride); indptr (rows + 1,), columns (cells,); to_rows (rows, K), to_columns (N, K).
     """
-    stride = own.shape[1]
-    zero, top = splat(_i16(0)), splat(_i16(bound))
-    x, y, total, told = pointer((own.reshape(-1), others.reshape(-1), sums.reshape(-1), scratch))
     for m in range(indptr.shape[0] - 1):
-        start, stop = indptr[m], indptr[m + 1]
-        if start == stop:
-            continue
-        for k in range(0, stride, LANES):
-            store(told, k, maximum(load(x, m * stride + k), zero))
-            store(told, stride + k, zero)
-        n_added = 0
-        for i in range(start, stop):
-            n = _i64(columns[i])
-            first, last = alive.starts[n], alive.starts[n + 1]
-            if 8 * (last - first + 2) <= stride:
-                for j in range(first, last):
-                    k = alive.factors[j]
-                    total[m * stride + k] += max(0, min(alive.values[j] + told[k], bound))
-                continue
-            at = n * stride
-            for k in range(0, stride, LANES):
-                sent = minimum(maximum(load(y, at + k) + load(told, k), zero), top)
-                store(told, stride + k, load(told, stride + k) + sent)
-            n_added += 1
-            if n_added == RUN:
-                _flush(told, stride, total, m * stride, sums)
-                n_added = 0
-        if n_added:
-            _flush(told, stride, total, m * stride, sums)
-
-
-@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _flush(told: Any, stride: int, total: Any, first: int, sums: Array) -> None:
-    """Add the second half of `told` to totals from `first` on, and make it 0."""
-    for k in range(0, stride, LANES):
-        at = first + k
-        store(total, at, load(total, at) + widened(load(told, stride + k), sums))
-        store(told, stride + k, splat(_i16(0)))
+        begin, end = of_rows.starts[first_row + m], of_rows.starts[first_row + m + 1]
+        for i in range(indptr[m], indptr[m + 1]):
+            n = _u32(columns[i])
+            for j in range(begin, end):
+                k, x = _u32(of_rows.packed[j] >> 8), of_rows.packed[j] & 255
+                y = others[n, k]
+                sent = min(x + y, bound)
+                if sent > 0:
+                    to_rows[m, k] += sent
+                to_columns[n, k] += sent if y > 0 else x
+            for j in range(of_columns.starts[n], of_columns.starts[n + 1]):
+                k, y = _u32(of_columns.packed[j] >> 8), of_columns.packed[j] & 255
+                x = rows[m, k]
+                if x <= 0:
+                    to_rows[m, k] += y
+                    if x + y > 0:  # hardly ever, and the place is far away
+                        to_columns[n, k] += x + y
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def add_looked_up(
-    indptr: Integers, columns: Integers, own: Integers, others: Integers, low: int, told: Integers,
-    sent: Integers, sums: Integers,
+    indptr: Integers, columns: Integers, rows: Integers, others: Integers, low: int, told: Integers,
+    sent: Integers, to_rows: Integers, to_columns: Integers,
 ) -> None:  # fmt: skip
-    """sums[m, k] += Σ over the listed columns n of row m of sent[others[n, k] + told[own[m, k]]].
+    """As `add_clipped`, to_rows[m, k] += Σₙ sent[others[n, k] + told[rows[m, k]]].
 
-    As `add_clipped`; told and sent, int64, are tables whose index is a belief less the lowest one,
-    `low`; sent has room for the sum. sums (rows, K) int64.
+    told and sent, int64, are tables whose index is a belief less the lowest one, `low`; sent has
+    room for the sum.
     """
-    n_factors = sums.shape[1]
+    n_factors = to_rows.shape[1]
     shift = np.empty(n_factors, _i64)
     for m in range(indptr.shape[0] - 1):
         if indptr[m] == indptr[m + 1]:
             continue
         for k in range(n_factors):
-            shift[k] = told[own[m, k] - low] - low
+            shift[k] = told[rows[m, k] - low] - low
         for i in range(indptr[m], indptr[m + 1]):
             n = _i64(columns[i])
             for k in range(n_factors):
-                sums[m, k] += sent[others[n, k] + shift[k]]
+                to_rows[m, k] += sent[others[n, k] + shift[k]]
+                to_columns[n, k] += sent[rows[m, k] + told[others[n, k] - low] - low]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def add_beyond_first(first_row: int, positive: Positive, table: Integers, out: Array) -> None:
+    """out[m, k] −= table[k, t] − table[k, 0] for the beliefs t above 0 of some rows, (rows, K)."""
+    for m in range(out.shape[0]):
+        for j in range(positive.starts[first_row + m], positive.starts[first_row + m + 1]):
+            k, t = positive.packed[j] >> 8, positive.packed[j] & 255
+            out[m, k] -= table[k, t] - table[k, 0]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def add_between(
+    own: Integers, low: int, at: Integers, part: Floats, table: Floats, listed: Integers,
+    out: Floats,
+) -> None:  # fmt: skip
+    """out[m, k] = listed[m, k] − (F − table[k, 0]), F being table[k] between two of its values.
+
+    These are the one at[v] and the next, v being own[m, k] − low; part[v] is how far: 0 at the
+    first, 1 at the second. own (n, stride); table (K, values); listed, out (n, K).
+    """
+    for m in range(out.shape[0]):
+        for k in range(out.shape[1]):
+            v = own[m, k] - low
+            i = at[v]
+            total = table[k, i] + part[v] * (table[k, i + 1] - table[k, i])
+            out[m, k] = listed[m, k] - (total - table[k, 0])
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def damp_towards(
-    own: Integers, low: int, at: Integers, part: Floats, table: Floats, listed: Integers,
-    damping: float, unit: float, out: Floats,
+    listed: Array, first: Floats, damping: float, unit: float, field: Floats | None, out: Floats,
+    after: Floats,
 ) -> None:  # fmt: skip
-    """out[m, k] ← (1 − damping)·out[m, k] + damping·unit·(listed[m, k] − F).
+    """out[m, k] ← (1 − damping)·out[m, k] + damping·unit·(listed[m, k] − first[k]).
 
-    F is table[k] between two of its values, the one at[v] and the next, v being own[m, k] − low;
-    part[v] is how far: 0 at the first, 1 at the second. own (n, stride); table (K, values); listed
-    (n, K or more); out (n, K).
+    after[m, k] = out[m, k] + field[m, k]. first (K,); all others (n, K).
     """
-    n, K = out.shape
-    totals, first = np.empty(K), table[:, 0].copy()
-    silent = low  # beliefs up to this tell zeros nothing, and these are most
-    while silent - low + 1 < at.shape[0] and at[silent - low + 1] == 0 == part[silent - low + 1]:
-        silent += 1
-    for m in range(n):
-        for k in range(K):
-            totals[k] = first[k]
-        for k in range(K):
-            if own[m, k] > silent:
-                v = own[m, k] - low
-                i = at[v]
-                totals[k] = table[k, i] + part[v] * (table[k, i + 1] - table[k, i])
-        for k in range(K):
-            sent = unit * (listed[m, k] - totals[k])
-            out[m, k] = (1.0 - damping) * out[m, k] + damping * sent
+    kept, share = 1.0 - damping, damping * unit
+    for m in range(out.shape[0]):
+        for k in range(out.shape[1]):
+            out[m, k] = kept * out[m, k] + share * (listed[m, k] - first[k])
+        for k in range(out.shape[1]):
+            if field is None:
+                after[m, k] = out[m, k]
+            else:
+                after[m, k] = out[m, k] + field[m, k]

@@ -1,0 +1,177 @@
+"""Max-sum over ones alone, entry by entry: a vector holds 16 factors of one entry.
+
+The kernel for entries of any kind has 16 entries in a vector and one factor after another: beliefs
+are transposed on their way in and out. With many factors that is most of the work. Here the
+messages of an entry lie together, (entries, K), and so do the beliefs of its row and column. All
+numbers are those of `integer_max_sum`; what is added up is the same to the last bit.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from boolweave.engine.kernels.groups import GROUPS, Block, Variables, arrays_apart, rests
+from boolweave.engine.kernels.integer_max_sum import Damping, damped
+from boolweave.engine.kernels.jit import njit
+from boolweave.engine.kernels.max_sum import Messages
+from boolweave.engine.kernels.vectors import (
+    LANES,
+    Vector,
+    as_int16,
+    as_uint8,
+    largest,
+    load,
+    mask_bits,
+    maximum,
+    minimum,
+    pointer,
+    prefetch,
+    splat,
+    store,
+    where,
+    widened,
+)
+from boolweave.runtime.types import Array, Integers
+
+# Below every belief and every cavity, but not near the end of 16 bits.
+_NEVER = -8000
+
+# Entries of a row whose changes of 255 at most are added up in 16 bits.
+_RUN = 128
+
+# Bytes of a cache line; entries whose messages, and whose columns, are asked for before their turn.
+_LINE = 64
+_AHEAD = 8
+_COLUMNS_AHEAD = 2
+
+_i16 = np.int16
+_i64 = np.int64
+_u16 = np.uint16
+
+
+def scratch_for(n_factors: int) -> Array:
+    """Room for five rows of K numbers in whole vectors."""
+    return arrays_apart([(5 * _padded(n_factors), np.int16)])[0]
+
+
+def _padded(n_factors: int) -> int:
+    return -(-n_factors // LANES) * LANES
+
+
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def _two_best(best: Vector, second: Vector) -> tuple[Any, Any]:
+    """The largest two numbers, from the largest and the second largest of every lane."""
+    first = largest(best)
+    where_first = best == splat(first)
+    lanes = mask_bits(where_first)
+    if lanes & _u16(lanes - _u16(1)):  # more than one lane has it
+        return first, first
+    return first, largest(where(where_first, second, best))
+
+
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def _moved(
+    claim: Vector, cavity: Vector, messages: Any, at: int, damping: Damping, real: Any
+) -> Vector:
+    """Damped update of 16 messages towards (claim + cavity)₊ − (cavity)₊; claim ≥ 0.
+
+    `real` says which lanes are factors: the others stay as they are. Returns the changes.
+    """
+    zero = splat(_i16(0))
+    old = as_int16(load(messages, at))
+    gap = maximum(claim + minimum(cavity, zero), zero) - old
+    change = where(real, damped(gap, damping.steps, damping.up, damping.down), zero)
+    store(messages, at, as_uint8(old + change))
+    return change
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def max_sum_of_ones(
+    block: Block, rows: Variables, columns: Variables, messages: Messages, resting: Array,
+    bound: int, damping: Damping, scratch: Integers,
+) -> float:  # fmt: skip
+    """One iteration of max-sum, OR, over one sparse block of rows whose entries are all ones.
+
+    bound: L in units. messages ((entries + 1) · K,) uint8, K ≥ 16; the rest is as in
+    `integer_max_sum.max_sum`. Returns the largest change as a share of L.
+    """
+    n_factors, n_entries = rows.stride, block.codes.shape[0]
+    size = -(-n_factors // LANES) * LANES
+    x, a, b, both, moved = 0, size, 2 * size, 3 * size, 4 * size  # in `scratch`
+    of_rows, of_columns = pointer(rows), pointer(columns)
+    sent, own = pointer(messages), pointer(scratch)
+    zero, never = splat(_i16(0)), splat(_i16(_NEVER))
+    by = Damping(splat(_i16(damping.steps)), splat(_i16(damping.up)), damping.down)
+    last = size - LANES  # the last vector may have fewer factors than lanes
+    for k in range(LANES):
+        own[k] = _i16(last + k < n_factors)
+    is_factor, every = load(own, 0) > zero, zero == zero
+    overall, row = _i16(0), _i64(0)
+    for c in range(resting.shape[0]):
+        start, stop = c * GROUPS * LANES, min(n_entries, (c + 1) * GROUPS * LANES)
+        while block.indptr[row + 1] <= start:
+            row += 1
+        if resting[c] and rests(block, rows, columns, c * GROUPS, (c + 1) * GROUPS, row):
+            continue
+        change, n_added, end = zero, 0, start
+        for i in range(start, stop):
+            if i == end:  # the first entry of a row
+                while block.indptr[row + 1] <= i:
+                    row += 1
+                end = min(stop, block.indptr[row + 1])
+                for k in range(0, size, LANES):
+                    store(own, x + k, load(of_rows.beliefs, row * n_factors + k))
+                    store(own, moved + k, zero)
+                store(own, x + last, where(is_factor, load(own, x + last), never))
+            at, of_column = i * n_factors, _i64(block.columns[i]) * columns.stride
+            if i + _COLUMNS_AHEAD < n_entries:
+                ahead = _i64(block.columns[i + _COLUMNS_AHEAD]) * columns.stride
+                for k in range(0, n_factors, LANES):
+                    prefetch(of_columns.beliefs, ahead + k)
+                    prefetch(of_columns.sums, ahead + k)
+            for k in range(0, n_factors, _LINE):
+                prefetch(sent.to_row, at + _AHEAD * n_factors + k)
+                prefetch(sent.to_column, at + _AHEAD * n_factors + k)
+            best = splat(_i16(4 * _NEVER))
+            second = best
+            for k in range(0, size, LANES):
+                to_row = load(own, x + k) - as_int16(load(sent.to_row, at + k))
+                to_column = load(of_columns.beliefs, of_column + k) - as_int16(
+                    load(sent.to_column, at + k)
+                )
+                term = minimum(to_row + to_column, minimum(to_row, to_column))
+                second = maximum(second, minimum(best, term))
+                best = maximum(best, term)
+                store(own, a + k, to_row)
+                store(own, b + k, to_column)
+                store(own, both + k, term)
+            first, next_to = _two_best(best, second)
+            # What the others claim of a term: that no other is 1.
+            if_best = splat(_i16(min(max(-next_to, 0), bound)))
+            if_not = splat(_i16(min(max(-first, 0), bound)))
+            top = splat(first)
+            for k in range(0, size, LANES):
+                claim = where(load(own, both + k) == top, if_best, if_not)
+                real = is_factor if k == last else every
+                to_row = _moved(claim, load(own, b + k), sent.to_row, at + k, by, real)
+                store(own, moved + k, load(own, moved + k) + to_row)
+                to_column = _moved(claim, load(own, a + k), sent.to_column, at + k, by, real)
+                place = of_column + k
+                total = load(of_columns.sums, place) + widened(to_column, columns.sums)
+                store(of_columns.sums, place, total)
+                sizes = maximum(
+                    maximum(to_row, zero - to_row), maximum(to_column, zero - to_column)
+                )
+                change = maximum(change, sizes)
+            n_added += 1
+            if i + 1 == end or n_added == _RUN:
+                for k in range(0, size, LANES):
+                    place = row * n_factors + k
+                    total = load(of_rows.sums, place) + widened(load(own, moved + k), rows.sums)
+                    store(of_rows.sums, place, total)
+                    store(own, moved + k, zero)
+                n_added = 0
+        moved_by = largest(change)
+        resting[c] = moved_by == 0
+        overall = max(overall, moved_by)
+    return overall / bound
