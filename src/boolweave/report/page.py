@@ -24,6 +24,7 @@ from boolweave.report import completion, contents, cover, running, words
 from boolweave.report.entries import doubtful, holes
 from boolweave.report.lines import Lines
 from boolweave.runtime.atomic import replacing
+from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,6 +97,7 @@ def render_report(
 
     `exploring` is what the slider of a page needs that a server shows.
     """
+    need("jinja2", "a report")
     import jinja2
     from markupsafe import Markup
 
