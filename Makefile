@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo quick test lint format bench quality figures docs clean
+.PHONY: help demo quick test lint plain format bench quality figures docs dist clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -65,6 +65,9 @@ figures: .venv/bench.stamp  ## the paper's figures and tables: minutes; QUICK=0 
 
 docs: .venv/docs.stamp  ## the documentation, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+dist: .venv/dev.stamp  ## wheel and sdist, built twice and compared, into dist/
+	$(BIN)/python scripts/build_dist.py
 
 clean:  ## remove everything that was made, .venv included
 	rm -rf .venv .bench site dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache \

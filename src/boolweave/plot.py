@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from boolweave.engine.ordering import factor_order, tile_order
+from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -86,6 +87,7 @@ def plot_tiles(
     >>> figure = plot_tiles({"identity": X @ Y}, X, Y)
     >>> figure.savefig("identity.png")
     """
+    need("matplotlib", "a picture")
     from matplotlib.colors import ListedColormap, to_rgb
     from matplotlib.figure import Figure
 
@@ -158,6 +160,7 @@ def plot_scores(
 
     The values of `below` are drawn in the same way below the scores.
     """
+    need("matplotlib", "a picture")
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
@@ -227,6 +230,7 @@ def plot_members(sides: Mapping[str, tuple[NDArray[np.float64], Sequence[str]]])
     >>> [text.get_text() for text in figure.axes[0].get_yticklabels()]
     ['Ann', 'Bo']
     """
+    need("matplotlib", "a picture")
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.figure import Figure
 
@@ -262,6 +266,7 @@ def plot_run(values: NDArray[np.float64], y_label: str, x_label: str) -> Figure:
     >>> plot_run(np.array([3.0, 2.0]), "error", "round").axes[0].get_xlabel()
     'round'
     """
+    need("matplotlib", "a picture")
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
@@ -294,6 +299,7 @@ def plot_bars(
     >>> figure.axes[0].get_xlabel()
     'log-loss'
     """
+    need("matplotlib", "a picture")
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 0.3 * len(names) + 1.2), layout="constrained", dpi=150)

@@ -1,4 +1,4 @@
-"""Every command as a process, on good files and bad ones."""
+"""Every command, on good files and bad ones."""
 
 import json
 import os
@@ -9,6 +9,8 @@ import sys
 import numpy as np
 import polars as pl
 import pytest
+from commands import run_here as run
+from commands import run_process
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from terminals import interrupt_when_shown
@@ -32,22 +34,15 @@ COMMANDS = (
 QUICK = ("-k", "2", "--method", "max-sum", "--jobs", "1")
 
 
-def run(*arguments, cwd, stdin=None):
-    return subprocess.run(
-        [sys.executable, "-m", "boolweave", *map(str, arguments)],
-        cwd=cwd, input=stdin, capture_output=True, timeout=240,
-    )  # fmt: skip
-
-
 def answer(*arguments, cwd, stdin=None):
     done = run(*arguments, cwd=cwd, stdin=stdin)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode()
 
 
-def refused(*arguments, cwd, stdin=None):
+def refused(*arguments, cwd, stdin=None, how=run):
     before = sorted(path.name for path in cwd.iterdir())
-    done = run(*arguments, cwd=cwd, stdin=stdin)
+    done = how(*arguments, cwd=cwd, stdin=stdin)
     text = done.stderr.decode()
     assert done.returncode == 2, text
     assert done.stdout == b""
@@ -62,7 +57,7 @@ def shop(tmp_path_factory):
     """A folder with a table, a model of it, its factors and its report, made by one command."""
     folder = tmp_path_factory.mktemp("shop")
     (folder / "likes.csv").write_text(LIKES)
-    done = run(
+    done = run_process(
         "factorize", "likes.csv", *QUICK, "--model", "likes.npz", "--report", "likes.html",
         "-o", "factors.csv", cwd=folder,
     )  # fmt: skip
@@ -119,6 +114,24 @@ def test_complete_in_every_form(shop):
     assert chance.filter(pl.col("row") == "Fay")["gin"].item() > 0.5
     both = answer("complete", "likes.csv", *QUICK, "--fill", "both", "--format", "tsv", cwd=shop)
     assert both.splitlines()[0] == "row\tcolumn\tvalue\tprobability"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["complete", "likes.csv", *QUICK],
+        ["predict", "likes.npz", "--row", "Ann", "--column", "tea", "--json"],
+        ["recommend", "likes.npz", "Fay"],
+        ["info", "-"],
+        ["explain", "likes.npz", "Ann", "te"],
+    ],
+)
+def test_the_same_as_in_a_process(shop, arguments):
+    """What the tests call and what the shell calls print the same bytes and end the same way."""
+    here, there = (how(*arguments, cwd=shop, stdin=LIKES.encode()) for how in (run, run_process))
+    assert (here.returncode, here.stdout, here.stderr) == (
+        there.returncode, there.stdout, there.stderr,
+    )  # fmt: skip
 
 
 def test_held_out_entries_are_judged(shop):
@@ -210,14 +223,14 @@ def test_group_test_and_decode(tmp_path):
 
 def test_every_command_shows_an_example():
     for command in COMMANDS:
-        done = run(command, "--help", cwd=None)
+        done = run(command, "--help")
         assert done.returncode == 0
         assert f"Example: boolweave {command}" in " ".join(done.stdout.decode().split())
 
 
 def test_help_is_quick_and_shell_completion_is_there():
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = run("--help", cwd=None)
+    done = run_process("--help")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert all(command in done.stdout.decode() for command in COMMANDS)
     assert b"--install-completion" in done.stdout
@@ -363,6 +376,6 @@ def test_ctrl_c_writes_the_best_so_far(tmp_path):
 
 
 def test_nothing_but_words_in_a_pipe(shop):
-    done = run("factorize", "likes.csv", *QUICK, cwd=shop)
+    done = run_process("factorize", "likes.csv", *QUICK, cwd=shop)
     assert b"\x1b" not in done.stderr and b"iteration" not in done.stderr
     assert done.stdout.startswith(b"factor,axis,label,probability\n")

@@ -8,7 +8,8 @@ import time
 import numpy as np
 import polars as pl
 import pytest
-from test_cli import answer, refused, run
+from commands import run_process
+from test_cli import answer, refused
 
 from boolweave import io
 from boolweave.datasets import make_boolean
@@ -138,7 +139,7 @@ def test_a_local_cluster(frame, tmp_path):
     pytest.importorskip("distributed")
     paths = write_parts(frame, tmp_path / "big", 2)
     here = answer("factorize", *paths, *QUICK, "--json", "-q", cwd=tmp_path)
-    done = run("factorize", *paths, *QUICK, "--json", "--local-cluster", "2", cwd=tmp_path)
+    done = run_process("factorize", *paths, *QUICK, "--json", "--local-cluster", "2", cwd=tmp_path)
     assert done.returncode == 0, done.stderr.decode()
     assert json.loads(done.stdout) == json.loads(here)
     assert "dashboard: http://" in done.stderr.decode()
@@ -153,13 +154,15 @@ def test_a_scheduler(frame, tmp_path):
         n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None
     ) as cluster:
         given = ("--scheduler", cluster.scheduler_address)
-        done = run("complete", "all.parquet", *QUICK, *given, cwd=tmp_path)
+        done = run_process("complete", "all.parquet", *QUICK, *given, cwd=tmp_path)
         assert done.returncode == 0 and done.stdout.decode() == here
         assert "dashboard: " in done.stderr.decode()
         cluster.scale(0)
         while cluster.scheduler.workers:
             time.sleep(0.1)
-        assert "has no workers" in refused("complete", "all.parquet", *given, cwd=tmp_path)
+        assert "has no workers" in refused(
+            "complete", "all.parquet", *given, cwd=tmp_path, how=run_process
+        )
 
 
 def test_no_scheduler(frame, tmp_path):
@@ -167,12 +170,16 @@ def test_no_scheduler(frame, tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-    text = refused("complete", "all.parquet", "--scheduler", address, cwd=tmp_path)
+
+    def refused_there(*options):
+        return refused("complete", "all.parquet", *options, cwd=tmp_path, how=run_process)
+
+    text = refused_there("--scheduler", address)
     assert f"--scheduler: no answer from {address}" in text
-    text = refused("complete", "all.parquet", "--scheduler", "nonsense://x", cwd=tmp_path)
+    text = refused_there("--scheduler", "nonsense://x")
     assert "--scheduler: no answer from nonsense://x" in text
     both = ("--scheduler", address, "--local-cluster", "2")
-    assert "cannot be combined" in refused("complete", "all.parquet", *both, cwd=tmp_path)
+    assert "cannot be combined" in refused_there(*both)
 
 
 def test_no_dask(monkeypatch):

@@ -1,13 +1,13 @@
-"""`complete` and what the other commands make of its model, as processes."""
+"""`complete` and what the other commands make of its model."""
 
 import json
 import re
-import subprocess
-import sys
+from functools import partial
 
 import numpy as np
 import polars as pl
 import pytest
+from commands import run_here
 
 import boolweave
 from boolweave.cli.options import Completing, Fitting
@@ -17,11 +17,7 @@ from boolweave.io.dialect import MARK
 QUICK = ("--members", 2, "--layers", 1, "-k", 2, "--jobs", 1)
 
 
-def run(*arguments, cwd):
-    return subprocess.run(
-        [sys.executable, "-m", "boolweave", *map(str, arguments)],
-        cwd=cwd, capture_output=True, timeout=240, text=True,
-    )  # fmt: skip
+run = partial(run_here, text=True)
 
 
 def answer(*arguments, cwd):

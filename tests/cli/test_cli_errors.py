@@ -10,6 +10,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+from commands import run_here
 from terminals import interrupt_when_shown
 
 import boolweave
@@ -19,10 +20,7 @@ FEW = ("-k", "2", "--max-time", "1", "--jobs", "1")
 
 
 def run(*arguments, cwd, code=0):
-    done = subprocess.run(
-        [sys.executable, "-m", "boolweave", *map(str, arguments)],
-        cwd=cwd, capture_output=True, timeout=240, text=True,
-    )  # fmt: skip
+    done = run_here(*arguments, cwd=cwd, text=True)
     assert done.returncode == code, done.stderr
     return done
 

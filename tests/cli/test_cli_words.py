@@ -4,7 +4,6 @@ import inspect
 import json
 import re
 import shlex
-import subprocess
 import sys
 import typing
 from dataclasses import fields
@@ -12,6 +11,7 @@ from dataclasses import fields
 import numpy as np
 import polars as pl
 import pytest
+from commands import run_here
 
 import boolweave
 from boolweave import BooleanMatrixFactorization, Channel
@@ -30,10 +30,7 @@ QUICK = ("-k", "2", "--method", "max-sum", "--jobs", "1")
 
 
 def run(*arguments, cwd):
-    done = subprocess.run(
-        [sys.executable, "-m", "boolweave", *map(str, arguments)],
-        cwd=cwd, capture_output=True, timeout=240, text=True,
-    )  # fmt: skip
+    done = run_here(*arguments, cwd=cwd, text=True)
     assert done.returncode == 0, done.stderr
     return done
 

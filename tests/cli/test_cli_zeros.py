@@ -1,11 +1,10 @@
 """Transactions and pairs whose zeros are not listed, from the command line."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from commands import run_here
 from typer.testing import CliRunner
 
 from boolweave import load
@@ -32,11 +31,6 @@ def run(*words):
     return CliRunner().invoke(app, list(map(str, words)))
 
 
-def as_process(*words):
-    given = [sys.executable, "-m", "boolweave", *map(str, words)]
-    return subprocess.run(given, capture_output=True, text=True, timeout=120, check=False)
-
-
 @pytest.mark.parametrize("name", ["baskets.fimi", "pairs.csv"])
 def test_read_without_zeros(baskets, name, monkeypatch):
     folder, _ = baskets
@@ -55,9 +49,9 @@ def test_read_without_zeros(baskets, name, monkeypatch):
 def test_factorize_info_and_the_model(baskets, tmp_path):
     folder, bought = baskets
     model, page = tmp_path / "model.npz", tmp_path / "report.html"
-    found = as_process(
+    found = run_here(
         "factorize", folder / "baskets.fimi", "-k", 3, "--zeros", "collective", "--json",
-        "--model", model, "--report", page,
+        "--model", model, "--report", page, text=True,
     )  # fmt: skip
     assert found.returncode == 0, found.stderr
     answer = json.loads(found.stdout)
@@ -90,6 +84,6 @@ def test_what_is_refused(baskets, words, problem):
 
 def test_one_clear_error(baskets):
     words = ("-k", 2, "--zeros", "collective", "--product", "xor")
-    found = as_process("factorize", baskets[0] / "baskets.fimi", *words)
+    found = run_here("factorize", baskets[0] / "baskets.fimi", *words, text=True)
     assert found.returncode == 2
     assert "--product xor" in found.stderr and "Traceback" not in found.stderr

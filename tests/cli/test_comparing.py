@@ -1,11 +1,10 @@
-"""`boolweave compare` by time, as a process."""
+"""`boolweave compare` by time."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from commands import run_here
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +23,7 @@ def shop(tmp_path_factory):
 
 def run(folder, *options):
     command = ["compare", "likes.csv", "--only", "majority", *map(str, options)]
-    return subprocess.run(
-        [sys.executable, "-m", "boolweave", *command], cwd=folder, capture_output=True, text=True
-    )
+    return run_here(*command, cwd=folder, text=True)
 
 
 def test_the_last_of_each_row(shop):

@@ -23,6 +23,7 @@ from boolweave.data.labels import pairs
 from boolweave.data.observations import Observations, Split
 from boolweave.data.splits import entry_positions
 from boolweave.io.files import shortened
+from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -239,6 +240,7 @@ class Comparison:
 
     def plot(self, title: str = "") -> Figure:
         """Draw accuracy, log-loss and time of every method, best first (needs matplotlib)."""
+        need("matplotlib", "a picture")
         from matplotlib.figure import Figure
 
         names = sorted(self.folds, key=lambda name: self.mean(name, "log_loss"), reverse=True)

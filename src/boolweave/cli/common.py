@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from boolweave.cli.options import Completing, Fitting, ReadingOptions
 from boolweave.cli.output import talk
 from boolweave.cli.process import without_panic_reports
+from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
     from boolweave.cli.options import Cluster
@@ -168,10 +169,9 @@ def client_of(where: Cluster, quiet: bool) -> Iterator[Client | None]:
     if where.scheduler is not None and where.local_cluster is not None:
         raise ValueError("--scheduler and --local-cluster cannot be combined: give one of them")
     option = "--scheduler" if where.scheduler is not None else "--local-cluster"
-    try:
-        from distributed import Client, LocalCluster
-    except ImportError:
-        raise ImportError(f"{option} needs Dask: pip install 'boolweave[distributed]'") from None
+    need("distributed", option)
+    from distributed import Client, LocalCluster
+
     with ExitStack() as stack:
         if where.scheduler is not None:
             try:

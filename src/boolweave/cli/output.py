@@ -6,11 +6,12 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
+
+from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
     import polars as pl
@@ -150,8 +151,7 @@ def check_report(path: Path, option: str) -> None:
 
 def check_report_packages() -> None:
     """Check that the packages a report needs are installed before the work begins."""
-    if find_spec("jinja2") is None:
-        raise ValueError("a report needs jinja2: pip install 'boolweave[report]'")
+    need("jinja2", "a report")
 
 
 def save_picture(figure: Figure, path: Path) -> None:

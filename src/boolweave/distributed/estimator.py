@@ -19,6 +19,7 @@ from boolweave.distributed.backend import ClusterMachine
 from boolweave.distributed.cluster import Cluster, WorkerLost
 from boolweave.distributed.entries import is_dask_array, observed
 from boolweave.estimator import BooleanMatrixFactorization
+from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
     from boolweave.data.observed import ObservedEntries
@@ -129,6 +130,7 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
     def _client(self) -> Any:
         if self.client is not None:
             return self.client
+        need("distributed", "DaskBooleanMatrixFactorization")
         from distributed import get_client
 
         return get_client()

@@ -19,6 +19,7 @@ from boolweave.io.files import FileError, by_value, expecting, listed, magic, te
 from boolweave.io.market import read_market
 from boolweave.io.options import Options
 from boolweave.runtime.archives import Archive, read_array
+from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -220,12 +221,9 @@ def read_fimi(path: Path, name: str, options: Options) -> tuple[Seen, str]:
 def read_picture(path: Path, name: str, options: Options) -> tuple[Seen, str]:
     """Read a 1-bit or grey picture: dark pixels are ones, transparent pixels are missing."""
     options.check_matrix(name, "a picture", "above")
-    try:
-        from PIL import Image
-    except ImportError:
-        raise FileError(
-            name, "reading pictures needs Pillow: pip install 'boolweave[plot]'"
-        ) from None
+    need("PIL", f"{name}: reading a picture")
+    from PIL import Image
+
     # A damaged picture can fail anywhere in Pillow; its warnings are about large pictures.
     with expecting(name, "a PNG picture", Exception), warnings.catch_warnings():
         warnings.simplefilter("ignore")

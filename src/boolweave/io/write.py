@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from boolweave.runtime.atomic import into_stream, replacing
+from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
     import polars as pl
@@ -77,6 +78,7 @@ def write_matrix(
         with replacing(output or Path("-")) as file:
             np.savez_compressed(file, **arrays)
     elif kind == "png":
+        need("PIL", "writing a PNG picture")
         from PIL import Image
 
         dark = [(255 * (1 - piece.astype(np.float64))).round().astype(np.uint8) for piece in pieces]

@@ -24,6 +24,7 @@ from boolweave.report import completion, contents, cover, running, words
 from boolweave.report.entries import doubtful, holes
 from boolweave.report.lines import Lines
 from boolweave.runtime.atomic import replacing
+from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,6 +99,7 @@ def render_report(
 
     `exploring` holds the data of the slider on a page that is shown by a server.
     """
+    need("jinja2", "a report")
     import jinja2
     from markupsafe import Markup
 

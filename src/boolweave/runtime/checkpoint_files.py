@@ -16,6 +16,7 @@ import numpy as np
 
 from boolweave.runtime import atomic
 from boolweave.runtime.archives import write_arrays
+from boolweave.runtime.extras import need
 from boolweave.runtime.types import Array
 
 _NAME = re.compile(r"checkpoint-(\d{6,})\.npz")
@@ -72,13 +73,9 @@ class Remote(Directory):
     """Numbered checkpoints under an fsspec URL."""
 
     def __init__(self, url: str) -> None:
-        try:
-            import fsspec
-        except ImportError:
-            raise ImportError(
-                f"checkpoint={url!r} is a URL, which needs fsspec: pip install "
-                "'boolweave[distributed]', or use a local directory"
-            ) from None
+        need("fsspec", f"checkpoint={url!r} is a URL, which")
+        import fsspec
+
         self._files, path = fsspec.core.url_to_fs(url)
         self._path = path.rstrip("/")
         self._files.makedirs(self._path, exist_ok=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from dataclasses import asdict
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,6 +13,7 @@ import typer
 from boolweave.cli.common import read_input
 from boolweave.cli.options import Fitting, ReadingOptions, Source, Writing
 from boolweave.cli.output import check_output, check_picture, put_table, save_picture, talk
+from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,8 +123,7 @@ def compare(
     kind = check_output(writing)
     if picture is not None:
         check_picture(picture, "--picture")
-        if find_spec("matplotlib") is None:
-            raise ValueError("--picture needs matplotlib: pip install 'boolweave[plot]'")
+        need("matplotlib", "--picture")
     methods = list(METHODS) if only is None else [name.strip() for name in only.split(",")]
     given = fitting.parameters()
     if {"method", "checkpoint"} & set(given):

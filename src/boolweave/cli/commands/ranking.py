@@ -18,6 +18,7 @@ from boolweave.cli.output import (
     save_picture,
     talk,
 )
+from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
     from boolweave.fit.rank import RankSelection
@@ -58,6 +59,7 @@ def rank(
     kind = check_output(writing)
     if plot is not None:
         check_picture(plot, "--plot")
+        need("matplotlib", "--plot")
     chosen = check_factor_options(fitting, "posterior") | {"verbose": 0 if writing.quiet else 1}
     if criterion == "heldout" and chosen["objective"] == "errors":
         raise ValueError(

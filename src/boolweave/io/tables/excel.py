@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -12,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boolweave.io.files import FileError
+from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
     import polars as pl
 
     from boolweave.io.options import Options
 
-INSTALL = "pip install 'boolweave[excel]'"
 # Background colour of the cells that were filled in.
 COLOUR = "#FFE699"
 MOST_ROWS = 1_048_575  # below the header
@@ -37,8 +36,7 @@ def read_sheet(path: Path, name: str, options: Options) -> pl.DataFrame:
     """Read the first sheet as a typed table; by default, its first row is a header."""
     import polars as pl
 
-    if find_spec("fastexcel") is None:
-        raise ImportError(f"{name}: reading a workbook needs fastexcel: {INSTALL}")
+    need("fastexcel", f"{name}: reading a workbook")
     try:
         return pl.read_excel(
             path,
@@ -54,8 +52,7 @@ def read_sheet(path: Path, name: str, options: Options) -> pl.DataFrame:
 
 def check_writer() -> None:
     """Raise an error, before the work begins, if workbooks cannot be written."""
-    if find_spec("xlsxwriter") is None:
-        raise ValueError(f"a workbook needs xlsxwriter: {INSTALL}")
+    need("xlsxwriter", "a workbook")
 
 
 def write_sheet(

@@ -1,0 +1,65 @@
+"""Tries a wheel in empty environments: the core alone, each extra alone, and its types.
+
+    python scripts/try_wheel.py dist/*.whl --python python3.13 --extras core plot --types
+
+Every Python and every extra gets an environment of its own, in which `scripts/smoke.py` runs.
+With --types, `scripts/typed_user.py` must pass ``mypy --strict`` against the wheel, and run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SCRIPTS = Path(__file__).resolve().parent
+CORE = "core"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Try a wheel in empty environments.")
+    parser.add_argument("wheel", type=Path)
+    parser.add_argument("--python", nargs="+", default=[sys.executable])
+    parser.add_argument("--extras", nargs="+", default=[CORE])
+    parser.add_argument("--types", action="store_true")
+    given = parser.parse_args()
+    wheel = given.wheel.resolve(strict=True)
+    for python in given.python:
+        for extra in given.extras:
+            wanted = [] if extra == CORE else [extra]
+            try_in_empty_environment(python, wheel, wanted, [], [["smoke.py", *wanted]])
+        if given.types:
+            checks = [["-m", "mypy", "--strict", "typed_user.py"], ["typed_user.py"]]
+            try_in_empty_environment(python, wheel, [], ["mypy"], checks)
+
+
+def try_in_empty_environment(
+    python: str, wheel: Path, extras: list[str], others: list[str], checks: list[list[str]]
+) -> None:
+    """Install a wheel, and run scripts in a folder without the package."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        run([python, "-m", "venv", folder / "env"], folder)
+        own = folder / "env" / ("Scripts" if os.name == "nt" else "bin") / "python"
+        what = f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
+        pip = ["-m", "pip", "install", "-qq", "--disable-pip-version-check", "--no-input"]
+        run([own, *pip, what, *others], folder)
+        for script in ("smoke.py", "typed_user.py"):
+            (folder / script).write_bytes((SCRIPTS / script).read_bytes())
+        for check in checks:
+            run([own, *check], folder)
+
+
+def run(command: list[str | Path], folder: Path) -> None:
+    """Run a program without the paths of this environment; its failure ends the script."""
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    code = subprocess.run(command, cwd=folder, env=clean, check=False).returncode
+    if code:
+        sys.exit(f"try_wheel.py: exit code {code} of {' '.join(map(str, command))}")
+
+
+if __name__ == "__main__":
+    main()

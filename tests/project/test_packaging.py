@@ -1,0 +1,93 @@
+"""The wheel and the sdist: the same bytes from the same commit, and what is in them."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "scripts" / "build_dist.py"
+CORE = {"numpy", "scipy", "numba", "scikit-learn", "polars", "narwhals", "typer", "rich"}
+EXTRAS = {"plot", "report", "excel", "distributed", "test", "lint", "bench", "docs"}
+
+
+def load_script():
+    spec = importlib.util.spec_from_file_location("build_dist", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """Both archives, built twice in different places; the script compares them."""
+    folder = tmp_path_factory.mktemp("dist")
+    done = subprocess.run(
+        [sys.executable, SCRIPT, folder], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    names = [line.split()[2] for line in done.stdout.splitlines()]
+    assert sorted(path.name for path in folder.iterdir()) == names
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(built):
+    (path,) = built.glob("*.whl")
+    with zipfile.ZipFile(path) as archive:
+        yield archive
+
+
+def test_what_the_wheel_holds(wheel):
+    names = wheel.namelist()
+    roots = {name.split("/")[0] for name in names}
+    assert len(roots) == 2 and "boolweave" in roots  # and what describes it
+    package = {name for name in names if name.startswith("boolweave/")}
+    tracked = {
+        path.relative_to(ROOT / "src").as_posix()
+        for path in (ROOT / "src" / "boolweave").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert package == tracked
+    assert {"boolweave/py.typed", "boolweave/datasets/tables/zoo.npz"} <= package
+    assert any(name.endswith(".html.j2") for name in package)
+
+
+def test_core_dependencies_only_by_default(wheel):
+    (name,) = (name for name in wheel.namelist() if name.endswith("/METADATA"))
+    described = Parser().parsestr(wheel.read(name).decode())
+    needed = described.get_all("Requires-Dist")
+    core = {re.match(r"[\w-]+", line)[0] for line in needed if "extra ==" not in line}
+    assert core == CORE
+    assert set(described.get_all("Provides-Extra")) == EXTRAS
+    assert described["Requires-Python"] == ">=3.11"
+
+
+def test_the_sdist_holds_what_its_checks_read(built):
+    (path,) = built.glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    for folder in ("src/boolweave", "tests", "docs", "benchmarks", "experiments", "scripts"):
+        of_it = {
+            file.relative_to(ROOT).as_posix() for file in (ROOT / folder).rglob("*.py")
+            if "__pycache__" not in file.parts
+        }  # fmt: skip
+        assert of_it <= names
+    assert {"Makefile", "mkdocs.yml", ".ci/run", "docs/index.md", "README.md"} <= names
+    assert not [name for name in names if "__pycache__" in name or name.startswith(".venv")]
+
+
+def test_builds_that_differ_are_refused(monkeypatch, tmp_path):
+    script = load_script()
+    monkeypatch.setattr(sys, "argv", ["build_dist.py", str(tmp_path / "dist")])
+    monkeypatch.setattr(script, "build", lambda tree, target, epoch: {"a.whl": "1"})
+    monkeypatch.setattr(script, "build_elsewhere", lambda folder, epoch: {"a.whl": "2"})
+    with pytest.raises(SystemExit, match=r"the two builds differ:\nsha256 1  a\.whl\nsha256 2"):
+        script.main()
+    assert not (tmp_path / "dist").exists()
