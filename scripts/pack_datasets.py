@@ -6,6 +6,7 @@ Set the environment variable BOOLWEAVE_DATA to a directory that holds the folder
 - votes: house-votes-84.data.txt and house-votes-84.names.txt (UCI)
 - zoo: zoo.data.txt and zoo.names.txt (UCI)
 - paleo: g10s10.txt, g10s10.sites and g10s10.genus (supplement of Puolamäki et al. 2006)
+- movietweetings: ratings.dat, movies.dat and LICENSE (github.com/sidooms/MovieTweetings)
 
 and run ``python scripts/pack_datasets.py``. Every output holds the known entries and their values
 as packed bits and the names as string arrays; equal input gives equal bytes.
@@ -17,6 +18,7 @@ import csv
 import io
 import os
 import re
+import shutil
 import sys
 import zipfile
 from collections import Counter, defaultdict
@@ -33,6 +35,9 @@ YEA, NAY = {"1", "2", "3"}, {"4", "5", "6"}
 PARTIES = {"100": "Democrat", "200": "Republican", "328": "Independent"}
 ZOO_CLASSES = ("mammal", "bird", "reptile", "fish", "amphibian", "insect", "invertebrate")
 MISSING = -1
+MOST_RATED_FILMS = 500
+RATINGS_OF_A_USER = 20  # of these films, at least
+GOOD = 8  # of 10; the mean of all ratings is 7.3
 
 
 def main() -> None:
@@ -46,6 +51,7 @@ def main() -> None:
     pack_votes84(source / "votes")
     pack_zoo(source / "zoo")
     pack_paleo(source / "paleo")
+    pack_movietweetings(source / "movietweetings")
 
 
 def pack_senate(folder: Path, congress: int) -> None:
@@ -161,6 +167,35 @@ def pack_paleo(folder: Path) -> None:
     )
 
 
+def pack_movietweetings(folder: Path) -> None:
+    """Users x films: the films rated most often, and the users who rated many of them."""
+    ratings: dict[tuple[int, str], int] = {}
+    for line in (folder / "ratings.dat").read_text().splitlines():
+        user, film, rating, _ = line.split("::")
+        ratings[int(user), film] = int(rating)
+    count = Counter(film for _, film in ratings)
+    films = sorted(count, key=lambda film: (-count[film], film))[:MOST_RATED_FILMS]
+    chosen = set(films)
+    active = Counter(user for user, film in ratings if film in chosen)
+    users = sorted(user for user, n in active.items() if n >= RATINGS_OF_A_USER)
+    stars = np.full((len(users), len(films)), MISSING, dtype=np.int8)
+    row_of, column_of = ({line: at for at, line in enumerate(lines)} for lines in (users, films))
+    for (user, film), rating in ratings.items():
+        if user in row_of and film in column_of:
+            stars[row_of[user], column_of[film]] = rating
+    lines = (folder / "movies.dat").read_text(encoding="utf-8").splitlines()
+    known = {number: rest for number, *rest in (line.split("::") for line in lines)}
+    write(
+        "movietweetings",
+        np.where(stars == MISSING, MISSING, stars >= GOOD).astype(np.int8),
+        row_labels=[f"user {user}" for user in users],
+        column_labels=unique([known[film][0].strip() for film in films]),
+        column_groups=[known[film][1].strip() for film in films],
+        ratings=stars[stars != MISSING],
+    )
+    shutil.copyfile(folder / "LICENSE", OUTPUT / "movietweetings-LICENSE.txt")
+
+
 def clean(name: str) -> str:
     """Underscores stand for spaces, three of them for a dash."""
     return name.strip().replace("___", " - ").replace("_", " ").strip()
@@ -189,8 +224,9 @@ def write(
     column_labels: list[str],
     row_groups: list[str] | None = None,
     column_groups: list[str] | None = None,
+    ratings: NDArray[np.int8] | None = None,
 ) -> None:
-    """Write one packed file: bits of known entries, bits of their values, names."""
+    """Write one packed file: bits of known entries, bits of their values, names, ratings."""
     for labels, size in ((row_labels, matrix.shape[0]), (column_labels, matrix.shape[1])):
         if len(set(labels)) != size:
             repeated = [label for label, count in Counter(labels).items() if count > 1]
@@ -210,6 +246,8 @@ def write(
             if len(groups) != size:
                 sys.exit(f"{name}: expected {size} {key}, got {len(groups)}")
             arrays[key] = np.array(groups)
+    if ratings is not None:
+        arrays["ratings"] = ratings
     target = OUTPUT / f"{name}.npz"
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for key, array in arrays.items():

@@ -13,6 +13,7 @@ from boolweave import datasets
 from boolweave.datasets import (
     fetch_movielens,
     load_movielens,
+    load_movietweetings,
     load_paleo,
     load_senate,
     load_votes84,
@@ -27,6 +28,7 @@ LOADERS = {
     "votes84": load_votes84,
     "zoo": load_zoo,
     "paleo": load_paleo,
+    "movietweetings": load_movietweetings,
 }
 
 
@@ -147,6 +149,31 @@ def test_paleo():
     assert data.observations.values.mean() == pytest.approx(0.115, abs=0.001)
     assert data.row_groups[0] == "MN 2"
     assert not any("*" in label for label in data.observations.row_labels)
+
+
+def test_movietweetings():
+    data = load_movietweetings()
+    seen = data.observations
+    assert seen.shape == (577, 500)
+    assert seen.n_observed == 17_999
+    np.testing.assert_array_equal(seen.values, data.ratings >= 8)
+    assert set(data.ratings) == set(range(11))
+    dense = seen.to_dense().astype(float)
+    assert (~np.isnan(dense)).sum(axis=1).min() == 20
+    genres = dict(zip(seen.column_labels, data.column_groups, strict=True))
+    assert genres["The Godfather (1972)"] == "Crime|Drama"
+
+
+def test_movietweetings_carries_the_notice_that_its_licence_asks_for():
+    tables = files("boolweave.datasets").joinpath("tables")
+    notice = tables.joinpath("movietweetings-LICENSE.txt").read_text(encoding="utf-8")
+    assert "Copyright (c) 2013 Simon Dooms" in notice
+    assert "this permission notice shall be included" in notice
+
+
+@pytest.mark.parametrize("name", sorted(set(LOADERS) - {"movietweetings"}))
+def test_only_films_have_ratings(name):
+    assert LOADERS[name]().ratings is None
 
 
 @pytest.mark.parametrize("product", ["or", "xor"])

@@ -31,6 +31,11 @@ _PALEO_CITATION = (
     "Chain Monte Carlo Methods. PLOS Computational Biology 2(2): e6. "
     "https://doi.org/10.1371/journal.pcbi.0020006. CC BY 2.5."
 )
+_MOVIETWEETINGS_CITATION = (
+    "Dooms S, De Pessemier T, Martens L (2013). MovieTweetings: a Movie Rating Dataset Collected "
+    "From Twitter. Workshop on Crowdsourcing and Human Computation for Recommender Systems, "
+    "CrowdRec at RecSys 2013. https://github.com/sidooms/MovieTweetings. MIT licence."
+)
 _MOVIELENS_CITATION = (
     "F. Maxwell Harper and Joseph A. Konstan (2015). The MovieLens Datasets: History and Context. "
     "ACM Transactions on Interactive Intelligent Systems 5(4). https://doi.org/10.1145/2827872"
@@ -51,6 +56,8 @@ class Dataset:
         A known grouping of the rows, such as the party of a representative.
     column_groups : ndarray of shape (N,), str, or None
         A known grouping of the columns.
+    ratings : ndarray of shape (n_observed,), int8, or None
+        The rating behind each observed entry, in the order of `observations`.
     """
 
     observations: Observations
@@ -59,6 +66,7 @@ class Dataset:
     citation: str
     row_groups: NDArray[np.str_] | None = None
     column_groups: NDArray[np.str_] | None = None
+    ratings: NDArray[np.int8] | None = None
 
 
 def load_senate(congress: int = 107) -> Dataset:
@@ -165,6 +173,36 @@ def load_paleo() -> Dataset:
     )
 
 
+def load_movietweetings() -> Dataset:
+    """Ratings of films, collected from tweets in 2013, users x films.
+
+    These are the 500 films that were rated most often in the snapshot of 100,000 ratings, and the
+    577 users who rated at least 20 of them. A one is a rating of 8 or more out of 10, a zero a
+    lower one; films that a user did not rate are missing.
+
+    Returns
+    -------
+    Dataset
+        Shape (577, 500), 17,999 entries known; ``column_groups`` of shape (500,) holds the genres
+        of a film, such as "Action|Sci-Fi", and ``ratings`` of shape (17999,) the ratings, 0 to 10.
+
+    Examples
+    --------
+    >>> from boolweave.datasets import load_movietweetings
+    >>> films = load_movietweetings()
+    >>> films.observations.shape, films.observations.n_observed
+    ((577, 500), 17999)
+    >>> print(films.observations.column_labels[0], films.column_groups[0])
+    Man of Steel (2013) Action|Adventure|Fantasy|Sci-Fi
+    """
+    return _load(
+        "movietweetings",
+        "Ratings of films, collected from tweets in 2013: users x films, 1 = rated 8 or more out "
+        "of 10, 0 = rated lower, others missing.",
+        _MOVIETWEETINGS_CITATION,
+    )
+
+
 def load_movielens(path: str | PathLike[str]) -> Dataset:
     r"""Read a MovieLens data set from the user's own copy, users x films.
 
@@ -239,4 +277,5 @@ def _load(name: str, description: str, citation: str) -> Dataset:
         citation=citation,
         row_groups=arrays.get("row_groups"),
         column_groups=arrays.get("column_groups"),
+        ratings=arrays.get("ratings"),
     )
