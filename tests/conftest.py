@@ -1,6 +1,7 @@
-"""Settings of the test session: hypothesis profiles, and no silent skips in CI."""
+"""Settings of the test session: hypothesis profiles, a browser, and no silent skips in CI."""
 
 import os
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -12,6 +13,12 @@ ALLOWED_SKIPS = (
     "needs BOOLWEAVE_DATA",  # real data that is not shipped with the package
     "needs BOOLWEAVE_BIG",  # tens of gigabytes of disk
 )
+
+CHROMIUM = "/usr/bin/chromium"
+FLAGS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
 
 # No deadline: the first example of a test may compile a kernel.
 hypothesis.settings.register_profile("local", deadline=None)
@@ -87,3 +94,15 @@ def zeros_and_ones(monkeypatch):
 
     monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # else a check is skipped
     monkeypatch.setattr(estimator_checks, "_enforce_estimator_tags_X", enforce_and_cut)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A real browser, without a window."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    if not Path(CHROMIUM).exists():
+        pytest.skip("chromium is not installed")
+    with playwright.sync_playwright() as play:
+        chromium = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()

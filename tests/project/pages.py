@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import doctest
+import io
 import os
 import re
 import subprocess
@@ -55,7 +57,7 @@ class Run:
     """Runs the blocks of a page in a directory, Python blocks in one namespace.
 
     A `text` block with a title is a file that the page shows; one after `<!-- output -->` is what
-    the commands before it print.
+    the blocks before it print.
     """
 
     def __init__(self, page: Path, folder: Path, names: dict[str, Any]) -> None:
@@ -86,13 +88,16 @@ class Run:
             parsed = doctest.DocTestParser().get_doctest(
                 block.text, self.names, self.page.name, str(self.page), block.line
             )
-            told: list[str] = []
-            failed, _ = doctest.DocTestRunner().run(parsed, out=told.append, clear_globs=False)
+            report: list[str] = []
+            failed, _ = doctest.DocTestRunner().run(parsed, out=report.append, clear_globs=False)
             self.names.update(parsed.globs)
-            assert not failed, "".join(told)
+            assert not failed, "".join(report)
             return
         # Empty lines in front, so that errors show the line of the page.
-        exec(compile("\n" * (block.line - 1) + block.text, self.page, "exec"), self.names)
+        told = io.StringIO()
+        with contextlib.redirect_stdout(told):
+            exec(compile("\n" * (block.line - 1) + block.text, self.page, "exec"), self.names)
+        self.printed += told.getvalue()
 
     def shell(self, block: Block) -> None:
         script = "\n".join(line.removeprefix("$ ") for line in block.text.splitlines())

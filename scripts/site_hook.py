@@ -1,0 +1,170 @@
+"""What MkDocs does not know by itself: the version, the address of the repository, and the API.
+
+MkDocs calls the functions `on_…` while it builds the site (`hooks` in mkdocs.yml). The API has one
+page for each public class and function. They are written here, from the list below, so that a
+page cannot be forgotten: tests/project/test_docs.py compares the list with what the package offers.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+import boolweave
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Section of the navigation: module from which users import: names.
+API: dict[str, dict[str, list[str]]] = {
+    "Factorization": {
+        "boolweave": ["BooleanMatrixFactorization", "factorize", "select_rank", "load", "Channel"],
+        "boolweave.engine.result": ["Result"],
+        "boolweave.fit.rank": ["RankSelection"],
+        "boolweave.fit.learn": ["UninformativeWarning"],
+        "boolweave.cautions": ["DegenerateDataWarning"],
+    },
+    "Completion": {
+        "boolweave": ["BooleanCompletion", "complete"],
+        "boolweave.functions": ["Completion"],
+        "boolweave.completion.answers.explanation": [
+            "CompletionExplanation", "ExplanationPart", "FactorPart", "Alike",
+        ],
+        "boolweave.completion.ensemble": ["Ensemble", "Family", "PlainBoolean"],
+        "boolweave.completion.chain": ["Structure", "Member"],
+    },
+    "Covers": {"boolweave": ["cover"], "boolweave.covering.result": ["Cover"]},
+    "Observations and tables": {
+        "boolweave": ["Observations", "TableEncoder"],
+        "boolweave.data.ones": ["SparseObservations"],
+        "boolweave.encoding.encoder": ["ColumnsLeftOutWarning"],
+        "boolweave.io": ["read", "Reading"],
+        "boolweave.io.dialect": ["Dialect"],
+    },
+    "Recommendations": {
+        "boolweave.recommend": [
+            "recommend", "Recommendations", "explain", "Explanation", "Reason", "Words",
+        ],
+    },
+    "Reports and pictures": {
+        "boolweave.report": ["write_report"],
+        "boolweave.plot": ["plot_tiles"],
+    },
+    "Splits and searches": {
+        "boolweave.data.splits": ["in_entry_order", "hide_last", "hide_after", "folds_by_time"],
+        "boolweave.model_selection": ["Entries", "EntryKFold", "entry_scorer"],
+    },
+    "Metrics": {"boolweave.metrics": []},
+    "Baselines": {"boolweave.baselines": [], "boolweave.baselines.comparison": ["Verdict"]},
+    "Decoding": {
+        "boolweave.decoding": [],
+        "boolweave.decoding.group_testing": ["Report"],
+        "boolweave.decoding.simulation": ["ErrorSummary"],
+    },
+    "Data sets": {"boolweave.datasets": []},
+    "Long runs and clusters": {
+        "boolweave.distributed": ["DaskBooleanMatrixFactorization"],
+        "boolweave.runtime.checkpoint": ["Checkpoint"],
+    },
+}  # fmt: skip
+
+# A class and a function whose names differ in a capital alone would share a file on some systems.
+CLASHING = {"Agreement"}
+WITH_INHERITED = {"BooleanMatrixFactorization", "BooleanCompletion", "Observations"}
+
+
+def names_in(module: str, names: list[str]) -> list[str]:
+    """The names; of a module without any, all public classes and functions."""
+    offered = importlib.import_module(module)
+    return names or [name for name in offered.__all__ if callable(getattr(offered, name))]
+
+
+def entries() -> dict[str, list[tuple[str, str]]]:
+    """For each section of the API its (module, name)."""
+    return {
+        section: [
+            (module, name) for module, names in parts.items() for name in names_in(module, names)
+        ]
+        for section, parts in API.items()
+    }
+
+
+def page_of(module: str, name: str) -> str:
+    """The address of an object's page: boolweave.metrics.log_loss is api/metrics.log_loss.md."""
+    short = f"{module}.{name}".removeprefix("boolweave.")
+    return f"api/{short}-class.md" if name in CLASHING else f"api/{short}.md"
+
+
+def text_of(module: str, name: str) -> str:
+    """The page of one class or function."""
+    thing = getattr(importlib.import_module(module), name)
+    inherited = "\n      inherited_members: true" if name in WITH_INHERITED else ""
+    return (
+        f"---\ntitle: {name}\n---\n\n`from {module} import {name}`\n\n"
+        f"::: {thing.__module__}.{thing.__qualname__}\n"
+        f"    options:\n      heading_level: 1{inherited}\n"
+    )
+
+
+def index() -> str:
+    """The first page of the API: all names, with the first line of their docstrings."""
+    lines = [
+        "# API", "",
+        "Every public class and function has a page of its own. On the command line, options have "
+        "the names of the parameters.",
+    ]  # fmt: skip
+    for section, things in entries().items():
+        lines += ["", f"## {section}", "", "| name | what it is |", "|---|---|"]
+        for module, name in things:
+            thing = getattr(importlib.import_module(module), name)
+            summary = (inspect.getdoc(thing) or "").partition("\n\n")[0]
+            summary = re.sub(r"``(.*?)``", r"`\1`", " ".join(summary.split())).replace("|", "\\|")
+            link = page_of(module, name).removeprefix("api/")
+            lines.append(f"| [`{name}`]({link}) | {summary} |")
+    return "\n".join(lines) + "\n"
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """The version, the address of the repository if it is known, and the pages of the API."""
+    config.site_name = f"boolweave {boolweave.__version__}"
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    address = re.search(r'^repository-code: "?([^"\s]+)', citation, re.MULTILINE)
+    if address:
+        config.repo_url, config.repo_name = address[1], "repository"
+    config.nav = [part for entry in config.nav or [] for part in filled(entry)]
+    return config
+
+
+def filled(entry: Any) -> list[Any]:
+    """An entry of the navigation; `api/` stands for the pages of the API."""
+    [(title, place)] = entry.items()
+    if place == "api/":
+        pages = [
+            {section: [{name: page_of(module, name)} for module, name in things]}
+            for section, things in entries().items()
+        ]
+        return [{title: [{"Overview": "api/index.md"}, *pages]}]
+    return [entry]
+
+
+def from_root(name: str) -> str:
+    """A page that stands beside the folder docs, with its links as they are seen from inside it."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    return text.replace("](docs/", "](")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the pages of the API, and those that stand beside the folder docs."""
+    for name in ("CONTRIBUTING.md", "CHANGELOG.md"):
+        files.append(File.generated(config, name.lower(), content=from_root(name)))
+    files.append(File.generated(config, "api/index.md", content=index()))
+    for things in entries().values():
+        for module, name in things:
+            text = text_of(module, name)
+            files.append(File.generated(config, page_of(module, name), content=text))
+    return files
