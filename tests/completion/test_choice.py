@@ -200,7 +200,7 @@ def test_memory_is_known_beforehand(monkeypatch):
     needed = fitting.needed_memory(table, wanted, len(members))
     assert 0.3 * needed < peak < 1.2 * needed
     monkeypatch.setattr(fitting, "free_memory", lambda: needed - 1)
-    with pytest.raises(MemoryError, match="set fewer n_members"):
+    with pytest.raises(MemoryError, match="lower n_members"):
         fitting.check_memory(table, wanted, len(members))
     monkeypatch.setattr(fitting, "free_memory", lambda: needed)
     fitting.check_memory(table, wanted, len(members))

@@ -325,7 +325,7 @@ def test_alist_without_padding_and_with_comments(tmp_path):
         ("\n2 3\n", "\n2 4\n", "row 2 must hold 2 different numbers from 1 to 3"),
         ("\n2 3\n", "\n2 2\n", "different"),
         ("\n2 3\n", "\n1 3\n", "row 2 does not agree"),
-        ("\n2 3\n", "\n2 3\n7\n", "left over"),
+        ("\n2 3\n", "\n2 3\n7\n", "more numbers after the last row"),
         (RAGGED, "", "the file ends"),
         (RAGGED, "PNG", "is this an alist file"),
     ],

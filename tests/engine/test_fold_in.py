@@ -162,7 +162,7 @@ def test_errors_name_the_row_also_in_a_later_piece(monkeypatch):
     table = np.zeros((5, 3))
     table[4, 1] = 1
     model = Model(1, Channel(0.0, 0.0), 0.5, np.ones((1, 3)))
-    with pytest.raises(ValueError, match="row 4, column 1 cannot be seen as 1"):
+    with pytest.raises(ValueError, match="row 4, column 1 cannot be observed as 1"):
         fold_in.fold_in(Observations.from_dense(table), decoded(model))
     table[4, 1] = NAN
     model = Model(1, Channel(0.1, 0.9, 0.0, 0.0), 0.5, np.ones((1, 3)))

@@ -146,7 +146,7 @@ def test_more_factors_than_rows_and_columns():
 @pytest.mark.parametrize(
     ("channel", "message"),
     [
-        ({"one_given_zero": 0.0, "one_given_one": 0.0}, "row 0, column 1 cannot be seen as 1"),
+        ({"one_given_zero": 0.0, "one_given_one": 0.0}, "row 0, column 1 cannot be observed as 1"),
         ({"one_given_zero": 1.0, "one_given_one": 1.0}, "row 0, column 0 cannot be observed as 0"),
         (
             {"missing_given_zero": 0.0, "missing_given_one": 0.0},

@@ -205,7 +205,7 @@ def test_bad_parameters(parameters, message):
         ({"row_prior": [[0.5, 2.0]]}, "row_prior must hold probabilities"),
         ({"row_prior": np.full((5, 2), 0.5)}, r"row_prior must .* broadcast to .* = \(6, 2\)"),
         ({"column_prior": np.full((3, 4), 0.5)}, r"column_prior must .* = \(2, 4\)"),
-        ({"noise": Channel(0.0, 0.0)}, "row 0, column 0 cannot be seen as 1"),
+        ({"noise": Channel(0.0, 0.0)}, "row 0, column 0 cannot be observed as 1"),
         ({"noise": Channel([0.1, 0.2])}, "one_given_zero must broadcast to the matrix 6 × 4"),
     ],
 )

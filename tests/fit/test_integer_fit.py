@@ -27,9 +27,9 @@ NOT_POSSIBLE = {
             missing_given_one=0.3,
         )
     },
-    "does not speak for": {"channel": Channel(one_given_zero=0.6, one_given_one=0.4)},
-    "weigh too differently": {"channel": Channel(one_given_zero=0.0001, one_given_one=0.5)},
-    "next to certain": {"channel": Channel.symmetric(1e-6)},
+    "is not evidence for": {"channel": Channel(one_given_zero=0.6, one_given_one=0.4)},
+    "differs too much": {"channel": Channel(one_given_zero=0.0001, one_given_one=0.5)},
+    "almost certain": {"channel": Channel.symmetric(1e-6)},
     "more than 120 factors": {"n_components": 121},
 }
 

@@ -34,7 +34,7 @@ def test_a_truncated_checkpoint(planted, tmp_path):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         assert Recorder(tmp_path, planted.observations, {}).resuming
-    assert f"{second} is damaged; trying the checkpoint before it" in str(caught[0].message)
+    assert f"{second} is damaged; trying the previous checkpoint" in str(caught[0].message)
     for damaged in (b"", b"nothing of the kind", first.read_bytes()[:5000]):
         first.write_bytes(damaged)
         with pytest.raises(ValueError, match=r"every checkpoint in .* is damaged; remove them"):
@@ -325,7 +325,7 @@ def test_a_checkpoint_is_an_ordinary_zip_of_arrays(planted, tmp_path):
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
-    [({"interval": -1}, "seconds from 0 up, got -1"), ({"share": 0}, "above 0 and at most 1")],
+    [({"interval": -1}, "non-negative number, got -1"), ({"share": 0}, "above 0 and at most 1")],
 )
 def test_bad_numbers(wrong, message):
     with pytest.raises(ValueError, match=message):

@@ -1,9 +1,9 @@
-"""Completion: probabilities of entries that were not seen.
+"""Completion: probabilities of unobserved entries.
 
-A row and a column of a table each have an offset, and positions along a few directions; Boolean
-layers move entries further up or down. Chains of draws (`chain`) are averaged over stretches
-(`member`), members over families (`ensemble`); which families, entries held out decide (`choice`).
-Methods for tables that are to be explained, not completed, do not belong here. Start reading in
+Rows and columns of a table have offsets, and positions along a few directions; Boolean layers move
+entries further up or down. Chains of draws (`chain`) are averaged over stretches (`member`), and
+members over families (`ensemble`); held-out entries decide which families are used (`choice`).
+Methods that explain a table rather than complete it do not belong here. Start reading in
 `estimator`, then `fitting`.
 """
 

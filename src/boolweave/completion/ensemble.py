@@ -1,4 +1,4 @@
-"""What a fit ends with: families of members, and how their log-odds are blended.
+"""The result of a fit: families of members, and how their log-odds are blended.
 
 A family is a kind of model (offsets with directions, or offsets with Boolean layers) with some
 members; the plain Boolean model may be one more. The log-odds of a one are an intercept plus the
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Doubles = NDArray[np.float64]
     Positions = NDArray[np.intp]
 
-# Log-odds of a probability are cut here: one certain mistake then costs 13.8.
+# Log-odds of a probability are clipped here: one certain mistake then costs 13.8.
 LARGEST_LOG_ODDS = 13.8
 
 
@@ -43,7 +43,7 @@ class Family:
 
 @dataclass(frozen=True, eq=False)
 class PlainBoolean:
-    """The Boolean product of two factors, seen through one channel for all entries."""
+    """The Boolean product of two factors, observed through one channel for all entries."""
 
     rows: NDArray[np.float32]  # (M, K) P(x = 1)
     columns: NDArray[np.float32]  # (K, N) P(y = 1)
@@ -64,7 +64,7 @@ class PlainBoolean:
 
 @dataclass(frozen=True, eq=False)
 class Ensemble:
-    """All that predictions need."""
+    """Everything that predictions need."""
 
     shape: tuple[int, int]
     families: tuple[Family, ...]
@@ -105,5 +105,5 @@ class Ensemble:
 
 
 def limited_log_odds(probability: Doubles) -> Doubles:
-    """Log-odds of probabilities, cut where nothing can be that certain."""
+    """Log-odds of probabilities, clipped, because nothing can be that certain."""
     return log_odds(probability, LARGEST_LOG_ODDS)

@@ -37,59 +37,60 @@ if TYPE_CHECKING:
     Doubles = NDArray[np.float64]
 
 
-# What `fit` takes beside the table.
+# The parameters of `fit` in addition to the table.
 FIT_PARAMETERS = ("ratings", "sample_weight", "row_features", "column_features")
 
 
 class BooleanCompletion(FittedCompletion):
-    """Probabilities of the entries of a 0/1 table that were not seen.
+    """Probabilities of the unobserved entries of a 0/1 table.
 
     Every row and every column has an offset; rows have positions, and columns slopes, along a few
-    real directions; Boolean layers, found by message passing, move entries further up or down. How
-    many of each, entries held out decide, and so do they whether the plain Boolean model of
-    `BooleanMatrixFactorization` is better. What predicts best is blended and averaged over members.
+    real-valued directions; Boolean layers, found by message passing, move entries further up or
+    down. Held-out entries decide how many of each are used, and whether the plain Boolean model of
+    `BooleanMatrixFactorization` is better. The best models are blended and averaged over members.
 
     Parameters
     ----------
     n_components : int or "auto", default="auto"
-        Boolean factors of a layer, and of the plain Boolean model.
+        Number of Boolean factors of a layer, and of the plain Boolean model.
     n_layers : int or "auto", default="auto"
-        Boolean layers; 0 for none.
+        Number of Boolean layers; 0 means none.
     n_directions : int or "auto", default="auto"
-        Real directions; 0 for none.
+        Number of real-valued directions; 0 means none.
     n_members : int, default=16
-        How many fits are averaged.
+        Number of fits that are averaged.
     absent : {"missing", "zero"}, default="missing"
         How to treat the entries that a sparse matrix does not store.
     n_jobs : int, optional
-        Threads; −1 for all cores. The answer does not depend on it.
+        Number of threads; −1 uses all cores. The answer does not depend on it.
     random_state : int, RandomState or None
-        Which entries are held out, and all draws.
+        Random seed of the held-out entries and of all draws.
     verbose : int, default=0
-        1 shows progress on a terminal.
+        With 1, progress is shown on a terminal.
     max_time : float, optional
-        Seconds after which the fit ends with what it has.
+        Time limit in seconds, after which the fit ends with its result so far.
     client : dask.distributed.Client, optional
-        Runs trials and members on the workers of a cluster.
+        A client whose cluster runs trials and members.
 
     Attributes
     ----------
     selection_ : list of dict
-        What was tried on entries held out: "model", "log_loss", its "standard_error", "accuracy",
-        "weight" in the blend, "seconds". The first line is the blend. Empty where there were too
-        few entries to hold any out.
+        The models that were compared on held-out entries: "model", "log_loss", its
+        "standard_error", "accuracy", "weight" in the blend, and "seconds". The first line is the
+        blend. The list is empty if there were too few entries to hold some out.
     row_bias_, column_bias_ : (M,) and (N,) arrays
         Mean offsets over all members, in standard deviations of the noise of an entry.
     members_ : tuple of Member
         Means and variances of all parameters over stretches of the chains.
     ensemble_ : Ensemble
-        Members with their weights: what predictions are made from.
+        Members with their weights, from which predictions are made.
     observations_ : Observations
-        What the model was fitted to.
+        The data to which the model was fitted.
     interrupted_ : bool
         Whether Ctrl-C ended the fit.
     provenance_ : dict
-        Of a model that the command line made: "command", and "hold_out", the share kept aside.
+        For a model made by the command line: "command", and "hold_out", the fraction of held-out
+        entries.
 
     Examples
     --------
@@ -143,22 +144,23 @@ class BooleanCompletion(FittedCompletion):
     # ------------------------------------------------------------ fitting
 
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
-        """Choose a model by entries held out, and fit it to all.
+        """Choose a model by held-out entries, and fit it to all entries.
 
         Parameters
         ----------
         X : array, table, sparse matrix or Observations, shape (M, N)
-            Zeros and ones; NaN or null where nothing was observed.
+            Zeros and ones; NaN or null for missing entries.
         y : ignored
         **fit_params
             ratings : (n_observed,) array
-                The rating behind each observed entry, by rows and then columns: ones are those from
-                some rating on. Levels say more than bits; predictions are still those of a one.
+                The rating of each observed entry, by rows and then columns; ones must be the
+                entries from some rating on. Ratings are more informative than bits; predictions
+                are still about ones.
             sample_weight : array or sparse matrix, shape (M,) or (M, N)
                 How often a row or an entry counts. An entry of weight 0 counts as missing.
             row_features, column_features : array or table, M or N lines
-                What else is known of rows and columns: numbers, or categories as text. It helps
-                most where a row or column has few entries.
+                Features of rows and columns: numbers, or categories as text. They help most if a
+                row or column has few entries.
 
         Returns
         -------
@@ -167,7 +169,7 @@ class BooleanCompletion(FittedCompletion):
         unknown = sorted(set(fit_params) - set(FIT_PARAMETERS))
         if unknown:
             raise TypeError(
-                f"fit() got an unexpected argument {unknown[0]!r}; beside X and y it takes "
+                f"fit() got an unexpected argument {unknown[0]!r}; it takes only X, y, "
                 f"{', '.join(FIT_PARAMETERS)}"
             )
         ratings, sample_weight, row_features, column_features = map(fit_params.get, FIT_PARAMETERS)
@@ -209,17 +211,17 @@ class BooleanCompletion(FittedCompletion):
         row_features: Any = None,
         column_features: Any = None,
     ) -> Self:
-        """Go on with more entries, rows and columns; the choice of the model stays.
+        """Continue the fit with more entries, rows and columns, without a new choice of the model.
 
         Parameters
         ----------
         X : array, table, sparse matrix or Observations
-            The new entries. With labels on both sides, rows and columns are found by them, and
-            labels that are new are appended; otherwise positions count, and a larger table has new
-            rows and columns at its ends. Where an entry was known already, the new value counts.
+            The new entries. If both tables have labels, rows and columns are matched by them, and
+            new labels are appended; otherwise they are matched by position, and a larger table has
+            new rows and columns at its ends. If an entry was already known, the new value counts.
         y : ignored
         row_features, column_features : array or table, optional
-            For all rows and columns, those of before included; needed again if `fit` had them.
+            Features of all rows and columns, including earlier ones; required if `fit` had them.
 
         Returns
         -------
@@ -230,8 +232,8 @@ class BooleanCompletion(FittedCompletion):
         self._validate_params()
         if self.table_.n_levels > 2 or self.table_.weights is not None:
             raise ValueError(
-                "partial_fit has neither ratings nor weights, which this model was fitted with: "
-                "call fit with all entries"
+                "partial_fit does not support ratings and weights, with which this model was "
+                "fitted; call fit with all entries"
             )
         new = Observations.from_data(X, absent=self.absent)
         seen = joined(self.observations_, new)
@@ -244,8 +246,8 @@ class BooleanCompletion(FittedCompletion):
             n_before, n_now = before.n_features - 2, 0 if encoded is None else encoded.shape[1]
             if n_before != n_now:
                 raise ValueError(
-                    f"{name} must have {n_before} columns, as in fit, but there are {n_now}; give "
-                    "those of all lines, in the same form"
+                    f"{name} must have {n_before} columns, as in fit, but there are {n_now}; pass "
+                    "the features of all lines, in the same form"
                 )
             features.append(encoded)
         table = Table.of(seen, None, None, features[0], features[1])
@@ -255,7 +257,9 @@ class BooleanCompletion(FittedCompletion):
                 self.max_time, say,
             )  # fmt: skip
         self.n_features_in_ = seen.n_columns
-        if self._frame is not None:  # by labels: the names themselves are those of the first table
+        if (
+            self._frame is not None
+        ):  # use labels, because the original names are those of the first table
             self._frame = replace(self._frame, rows=None, columns=None)
         return self._keep(table, Fitted(ensemble, self.selection_, stopped))
 
@@ -282,7 +286,7 @@ class BooleanCompletion(FittedCompletion):
         return Runner(self.n_jobs, self.client)
 
     def _observe(self, X: Any, *, reset: bool) -> Observations:
-        """Convert at the door; check the number and the names of columns as scikit-learn does."""
+        """Convert input; check the number and the names of columns as scikit-learn does."""
         seen = Observations.from_data(X, absent=self.absent)
         for size, (name, side) in zip(
             seen.shape, (("sample", "row"), ("feature", "column")), strict=True
@@ -290,7 +294,7 @@ class BooleanCompletion(FittedCompletion):
             if reset and size < 1:
                 raise ValueError(
                     f"Found array with 0 {name}(s) (shape={seen.shape}) while a minimum of 1 is "
-                    f"required: give a matrix with at least one {side}"
+                    f"required; pass a matrix with at least one {side}"
                 )
         plain = not isinstance(X, Observations) and seen.shape == getattr(X, "shape", None)
         plain = plain and (reset or hasattr(self, "feature_names_in_"))
@@ -300,13 +304,14 @@ class BooleanCompletion(FittedCompletion):
             check_order(seen.column_labels, self.observations_.column_labels)
         return seen
 
-    # ------------------------------------------------------------ using the fit
+    # ------------------------------------------------------------ answers
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Accuracy on the observed entries of X, each predicted from the others of its row.
+        """Compute the accuracy on X, each entry predicted from the others of its row.
 
-        The entries of a row are dealt in turn into five parts. Each part is hidden once and
-        predicted from the rest. `model_selection.Entries` are predicted as those of the fit are.
+        The entries of a row are distributed in turn over five parts. Each part is hidden once and
+        predicted from the rest. `model_selection.Entries` are predicted as entries of the fitted
+        table.
         """
         check_is_fitted(self, "ensemble_")
         if isinstance(X, Entries):
@@ -314,9 +319,10 @@ class BooleanCompletion(FittedCompletion):
         return scoring.accuracy_of_rows(self._folding, self._observe(X, reset=False))
 
     def transform(self, X: Any) -> Doubles:
-        """New rows with their holes filled by probabilities, (rows, N); what was seen stays.
+        """Replace the missing entries of new rows by probabilities, (rows, N).
 
-        Each row gets an offset, positions and bits of its own from its entries; columns stay.
+        Observed entries stay as they are. Each row gets an offset, positions and bits of its own
+        from its entries; columns do not change.
         """
         check_is_fitted(self, "ensemble_")
         seen = self._observe(X, reset=False)
@@ -326,7 +332,7 @@ class BooleanCompletion(FittedCompletion):
         return filled
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Names of the columns that `transform` returns: those of the fit, or column1 and so on."""
+        """Return the names of the columns of `transform`: labels, or column1 and so on."""
         check_is_fitted(self, "ensemble_")
         labels = self.observations_.column_labels
         if labels is None:
@@ -334,10 +340,10 @@ class BooleanCompletion(FittedCompletion):
         return labels.astype(object)
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Doubles:
-        """Fit, and fill the holes of the same rows by probabilities, (M, N).
+        """Fit, and replace the missing entries of the same rows by probabilities, (M, N).
 
-        The rows are those of the model; `transform` folds the same rows in as if they were new,
-        which gives nearly the same.
+        The rows are those of the model; `transform` folds in the same rows as if they were new,
+        which gives nearly the same result.
         """
         self.fit(X, **fit_params)
         seen = self.observations_
@@ -393,5 +399,5 @@ class BooleanCompletion(FittedCompletion):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
-        tags.transformer_tags.preserves_dtype = []  # always float64
+        tags.transformer_tags.preserves_dtype = []  # the result is always float64
         return tags

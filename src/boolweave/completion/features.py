@@ -1,4 +1,4 @@
-"""What else is known of rows and columns, and ratings, as numbers."""
+"""Features of rows and columns, and ratings, as numbers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
     from boolweave.data.observations import Observations
 
-# Ratings have at most so many levels.
+# Maximum number of levels of ratings.
 MOST_LEVELS = 50
 
 
 def encoded_features(given: Any, n_lines: int, name: str) -> NDArray[np.float64] | None:
-    """Features of lines as numbers (lines, G) with mean 0; a category becomes a column for each.
+    """Features of lines as numbers (lines, G) with mean 0; each category becomes a column.
 
     Examples
     --------
@@ -29,16 +29,14 @@ def encoded_features(given: Any, n_lines: int, name: str) -> NDArray[np.float64]
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2 or len(array) != n_lines:
-        raise ValueError(
-            f"{name} must have one line for each of {n_lines}, but has the shape {array.shape}"
-        )
+        raise ValueError(f"{name} must have {n_lines} lines, but has the shape {array.shape}")
     columns = []
     for column in array.T:
         if column.dtype.kind in "biuf":
             numbers = column.astype(np.float64)
             if not np.isfinite(numbers).all():
                 raise ValueError(
-                    f"{name} must be finite numbers or categories; fill what is missing"
+                    f"{name} must be finite numbers or categories; fill in missing values"
                 )
             columns.append(numbers)
         else:
@@ -51,7 +49,7 @@ def encoded_features(given: Any, n_lines: int, name: str) -> NDArray[np.float64]
 def levels_of(
     ratings: ArrayLike | None, seen: Observations
 ) -> tuple[NDArray[np.uint8] | None, int]:
-    """The level of each entry, from 0 up, and how many there are; None and 2 without ratings."""
+    """The level of each entry, from 0, and the number of levels; None and 2 without ratings."""
     if ratings is None:
         return None, 2
     given = np.asarray(ratings, dtype=np.float64)
@@ -70,7 +68,7 @@ def levels_of(
     highest_zero = level[seen.values == 0].max(initial=-1)
     if lowest_one <= highest_zero:
         raise ValueError(
-            "ones must be the entries from some rating on, but a zero is rated "
+            "ones must be the entries above some rating, but a zero is rated "
             f"{levels[highest_zero]:g} and a one {levels[lowest_one]:g}; cut the ratings at one "
             "number"
         )

@@ -36,21 +36,21 @@ if TYPE_CHECKING:
     from boolweave.completion.table import Table
     from boolweave.completion.tasks import Runner
 
-# The share of `max_time` that the choice may take.
+# The fraction of `max_time` for the choice of the model.
 CHOOSING = 0.6
 
 
-# Members that one chain gives where entries are many, and a chain takes long to settle.
+# Number of members from one chain if there are many entries, and a chain takes long to converge.
 LARGE_MEMBERS = 2
 
-# Bytes of an entry in a table, by rows and by columns, and in a chain with layers.
+# Number of bytes of an entry in a table, by rows and by columns, and in a chain with layers.
 ENTRY_BYTES, CHAIN_ENTRY_BYTES = 40, 40
 
 
 def needed_memory(table: Table, wanted: Wanted, n_members: int) -> int:
-    """Bytes that a fit takes at most: its members, and for each thread a chain with its messages.
+    """Maximum number of bytes of a fit: its members, and a chain with its messages per thread.
 
-    Where numbers are left open, the largest that are tried count.
+    For numbers that are not given, the largest ones that are tried count.
     """
     n_lines = sum(table.shape)
     large = table.n_entries > LARGE
@@ -67,19 +67,19 @@ def needed_memory(table: Table, wanted: Wanted, n_members: int) -> int:
 
 
 def check_memory(table: Table, wanted: Wanted, n_members: int) -> None:
-    """Raise MemoryError before a fit that would not fit."""
+    """Raise MemoryError if a fit would need more memory than there is."""
     needed, free = needed_memory(table, wanted, n_members), free_memory()
     if free is not None and needed > free:
         raise MemoryError(
             f"completing {table.n_entries} entries of {table.shape[0]} rows × {table.shape[1]} "
-            f"columns takes up to {in_words(needed)} of memory, but {in_words(free)} are free: "
-            "set fewer n_members, n_layers, n_directions or n_jobs"
+            f"columns needs up to {in_words(needed)} of memory, but {in_words(free)} are free; "
+            "lower n_members, n_layers, n_directions or n_jobs"
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What a fit found."""
+    """The result of a fit."""
 
     ensemble: Ensemble
     selection: list[dict[str, Any]]
@@ -88,7 +88,7 @@ class Fitted:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A family that is to be made: its structure, its weight and where its chains begin."""
+    """The plan of a family: its structure, its weight and where its chains begin."""
 
     structure: Structure
     weight: float
@@ -149,9 +149,9 @@ def make_families(
     runner: Runner,
     say: Callable[[str], None],
 ) -> tuple[tuple[Family, ...], bool]:
-    """Make the members of all families; also whether that was interrupted.
+    """Make the members of all families; also return whether that was interrupted.
 
-    Members are shared out evenly, and made in turns, so that an interrupted fit has some of each.
+    Members are distributed evenly and made in turn, so that an interrupted fit has some of each.
     """
     if not plans:
         return (), False
@@ -200,7 +200,7 @@ def refit(
     max_time: float | None,
     say: Callable[[str], None],
 ) -> tuple[Ensemble, bool]:
-    """Go on from an ensemble with more entries; the choice of the model and its weights stay."""
+    """Continue from an ensemble with more entries; the model and its weights stay the same."""
     random = np.random.default_rng(seed)
     runner.limit(max_time)
     plans = []
@@ -225,7 +225,7 @@ def _plan(candidate: Candidate, weight: float) -> Plan:
 
 
 def _draw_of(member: Member, table: Table) -> Draw:
-    """From where a chain goes on: the means of a member, priors for lines that are new."""
+    """The draw from which a chain continues: means of a member, and priors for new lines."""
     sides = []
     for i, features in enumerate((table.row_features, table.column_features)):
         known = (member.rows, member.columns)[i].astype(np.float64)

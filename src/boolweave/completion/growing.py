@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def joined(before: Observations, new: Observations) -> Observations:
-    """The entries of both; where both have one, the new value counts.
+    """The entries of both; if both have an entry, the new value counts.
 
-    With labels in both, lines are found by them and new ones are appended; otherwise positions
-    count.
+    If both have labels, lines are matched by them and new ones are appended; otherwise they are
+    matched by position.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def _placed(
     if old is None or new is None:
         if old is not None and n_new > n_old:
             raise ValueError(
-                f"the model's lines have labels, but {n_new - n_old} new ones have none: give "
+                f"the lines of the model have labels, but {n_new - n_old} new ones have none; pass "
                 "observations with labels"
             )
         return np.arange(n_new), max(n_old, n_new), old

@@ -1,8 +1,8 @@
-"""What is fixed during a run, what changes, and the protocol of whoever does the work.
+"""The fixed and the changing data of a run, and the protocol of back ends.
 
 A `Problem` is fixed and a `State` holds messages. Beliefs follow from both: the priors of the
 problem plus the sums of the messages. No state holds beliefs, so none can hold the priors of
-another problem. A `Backend` keeps the messages and does the work: with floats (`floats`), with
+another problem. A `Backend` holds the messages and does the work: with floats (`floats`), with
 small integers (`integers`), or with the workers of a cluster (`boolweave.distributed`).
 """
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 Semiring = Literal["max-sum", "sum-product"]
 
-# More blocks than this do not help: a machine has not many more cores, and each block has a column
-# sum (K, N) of its own. Fewer entries than MIN_BLOCK are not worth a thread; more than MAX_BLOCK
-# are cut further, for a cluster to deal them out.
+# More blocks than this do not help: a machine does not have many more cores, and each block has a
+# column sum (K, N) of its own. Fewer entries than MIN_BLOCK are not worth a thread; blocks with
+# more than MAX_BLOCK are divided further, so that a cluster can distribute them.
 MAX_BLOCKS = 32
 MIN_BLOCK = 2**16
 MAX_BLOCK = 2**24
 
-# Columns are numbered in 32 bits without sign; rows and entries in 64.
+# Columns are numbered by unsigned 32-bit integers, rows and entries by 64-bit integers.
 MOST_COLUMNS = 2**32
 
 
@@ -46,7 +46,7 @@ class Problem:
     # a (M, K) and b (K, N); with a length of 1 along axes that they do not depend on
     row_prior: Floats
     column_prior: Floats
-    # log p(X = 0, Y = 0, O | Z = 0), from where log-posteriors are counted
+    # log p(X = 0, Y = 0, O | Z = 0), to which log-posteriors are relative
     log_probability_of_zeros: float
 
     @property
@@ -63,16 +63,16 @@ class Messages:
 class State:
     """The messages after some iterations."""
 
-    messages: Messages | None  # as their back end keeps them; None: nobody goes on from here
+    messages: Messages | None  # in the form of the back end; None if the run will not be continued
     semiring: Semiring = "max-sum"
     n_iter: int = 0
-    # Largest change of a message, to a row or to a column, in the last step: in max-sum as a share
-    # of its bound |L|, in sum-product in log-odds
+    # Largest change of a message, to a row or to a column, in the last step: in max-sum relative to
+    # its bound |L|, in sum-product in log-odds
     residual: float = np.inf
     n_changed: tuple[int, int] = (0, 0)  # decoded bits of X and of Y that the last step changed
     # Sum-product: the sum of P(z = 1 | o) over the entries with L > 0, and with L < 0
     expected_ones: tuple[float, float] = (0.0, 0.0)
-    field: Field | None = None  # what is left of the first beliefs
+    field: Field | None = None  # the remainder of the first beliefs
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,22 +101,22 @@ P = TypeVar("P", bound=Problem)
 
 
 class Backend(Protocol[P]):
-    """Keeps the messages and does the work, for one set of observations."""
+    """A back end, which holds the messages and does the work for one set of observations."""
 
     def problem(self, model: Model) -> P:
-        """Pose the problem of the observations and a model."""
+        """Make the problem of the observations and a model."""
         ...
 
     def random_start(self, problem: P, random: np.random.Generator) -> State:
-        """Make random messages, or none and a random field where messages cannot be random."""
+        """Make random messages, or neutral ones and a random field if they cannot be random."""
         ...
 
     def start(self, problem: P, field: Field | None = None) -> State:
-        """Make messages that say nothing; beliefs are the priors and the field."""
+        """Make neutral messages; beliefs are the priors and the field."""
         ...
 
     def to_sum_product(self, problem: P, state: State) -> State:
-        """Convert the messages of max-sum, for sum-product to go on from them."""
+        """Convert the messages of max-sum, so that sum-product can continue from them."""
         ...
 
     def step(self, problem: P, state: State, damping: float) -> None:
@@ -136,11 +136,11 @@ class Backend(Protocol[P]):
         ...
 
     def allows(self, model: Model) -> bool:
-        """Whether messages of this kind can be those of a model."""
+        """Whether messages of this kind can represent a model."""
         ...
 
     def mean_evidence(self, problem: P) -> float:
-        """What an observed entry says on average, |L|."""
+        """Mean evidence |L| of an observed entry."""
         ...
 
     def to_floats(self, problem: P, state: State) -> tuple[AnyBackend, Problem, State]:
@@ -148,7 +148,7 @@ class Backend(Protocol[P]):
         ...
 
     def check(self, problem: P, state: State) -> None:
-        """Raise ValueError unless the messages of a stored state are such as this problem has."""
+        """Raise ValueError unless the messages of a stored state fit this problem."""
         ...
 
 
@@ -156,9 +156,9 @@ AnyBackend: TypeAlias = Backend[Any]
 
 
 def split_rows(indptr: NDArray[np.int64], at_least: int = 1) -> list[tuple[int, int]]:
-    """Cut the rows into blocks of about equally many entries, however many threads there are.
+    """Divide the rows into blocks of about equally many entries, for any number of threads.
 
-    There will be more than MAX_BLOCKS where `at_least` asks for them, or where they would be large.
+    There are more than MAX_BLOCKS if `at_least` asks for them, or if they would be too large.
     """
     n_rows = len(indptr) - 1
     n_entries = int(indptr[-1])
@@ -186,24 +186,24 @@ def log_probability_of_priors(prior: Floats, n_variables: int) -> float:
 
 
 def from_steps(steps: NDArray[np.int64]) -> float:
-    """Log-odds of numbers of coarse and of fine steps, in which priors are added up exactly."""
+    """Log-odds from numbers of coarse and fine steps, in which priors are summed exactly."""
     coarse, fine = steps.tolist()
     return float(coarse / COARSE + fine / FINE)
 
 
-# ---------------------------------------------------------------- what was read from a checkpoint
+# ---------------------------------------------------------------- contents of checkpoints
 
-# On a cluster sums may be of another type than on one machine.
+# On a cluster, sums may be of another type than on one machine.
 _SUMS = (np.int16, np.int32, np.int64)
 
 
 def no_array(shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-    """Make an array that takes no memory, to compare others with."""
+    """Make an array that takes no memory, with which others are compared."""
     return np.broadcast_to(np.zeros((), dtype=dtype), shape)
 
 
 def check_like(template: object, found: object) -> None:
-    """Raise ValueError unless two objects are alike in classes, lengths, shapes and types."""
+    """Raise ValueError unless two objects agree in classes, lengths, shapes and types."""
     if isinstance(template, np.ndarray):
         if not isinstance(found, np.ndarray):
             raise ValueError("expected an array")

@@ -1,10 +1,10 @@
 """First beliefs: an external field on the variables that fades as damped messages would.
 
-Random first messages break the symmetry between factors. With damping λ what is left of them after
-t iterations is (1 − λ)^t of each; their sums over a row or a column, Gaussian for more than a few
-entries, fade alike. So a field of one number for each variable does what two random messages for
-each entry and factor would do, and integer messages, which cannot hold arbitrary values, can begin
-as nothing. The same field starts a run from factors that are known roughly.
+Random first messages break the symmetry between factors. With damping λ, (1 − λ)^t of each remains
+after t iterations; their sums over a row or a column, Gaussian for more than a few entries, fade in
+the same way. So a field of one number for each variable does what two random messages for each
+entry and factor would do, and integer messages, which cannot hold arbitrary values, can start
+neutral. The same kind of field starts a run from approximately known factors.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.floating[Any]]
 
-# A field is kept in bytes: 32 steps for a standard deviation, cut at four of them.
+# A field is stored in bytes: 32 steps for a standard deviation, clipped at four of them.
 STEPS = 32
 LARGEST = 127
 
-# Numbers drawn at once.
+# Number of random numbers that are drawn at once.
 PIECE = 1 << 20
 
 
@@ -35,7 +35,7 @@ class Field:
     columns: NDArray[np.int8]  # (K, N)
     row_step: float
     column_step: float
-    least: float  # below this, in log-odds, nothing is left of it
+    least: float  # below this, in log-odds, it is dropped
 
     @classmethod
     def random(
@@ -74,7 +74,7 @@ class Field:
         return replace(self, rows=self.rows[rows])
 
     def faded(self, damping: float) -> Field | None:
-        """What is left after an iteration; None if nothing is."""
+        """The field after one more iteration; None if it has faded away."""
         kept = 1 - damping
         row_step, column_step = kept * self.row_step, kept * self.column_step
         if LARGEST * max(row_step, column_step) < self.least:
@@ -83,7 +83,7 @@ class Field:
 
 
 def _gaussian(shape: tuple[int, int], random: np.random.Generator) -> NDArray[np.int8]:
-    """Standard normal numbers in steps; what is drawn does not depend on the pieces."""
+    """Standard normal numbers in steps; they do not depend on the size of the pieces."""
     values = np.empty(shape[0] * shape[1], dtype=np.int8)
     for first in range(0, len(values), PIECE):
         drawn = random.standard_normal(min(PIECE, len(values) - first), dtype=np.float32)

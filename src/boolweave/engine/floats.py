@@ -1,7 +1,7 @@
 """The back end with messages as floats: for any channel, and for any number of factors.
 
-A block of rows owns its messages. Blocks share only the column beliefs, a sum over blocks that is
-added up in their order, so it does not matter how many threads work on them.
+A block of rows owns its messages. Blocks share only the column beliefs, a sum over blocks in a
+fixed order, so that the result does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from boolweave.data.observations import Observations
     from boolweave.engine.field import Field
 
-# Entries in a chunk: its scratch arrays stay in the fastest caches for some dozens of factors.
+# Number of entries in a chunk: its scratch arrays fit into the fastest caches for dozens of
+# factors.
 CHUNK = 512
 
 
@@ -54,7 +55,7 @@ class Block:
     evidence: Floats  # L, (entries,)
 
     def for_kernels(self) -> max_sum.Entries:
-        """As kernels take it."""
+        """The block in the form of kernels."""
         return max_sum.Entries(self.indptr, self.columns, self.evidence)
 
     @property
@@ -69,7 +70,7 @@ class Block:
 
     @property
     def chunks(self) -> tuple[int, int]:
-        """How the entries are laid out: number of chunks, entries in each."""
+        """The layout of the entries: number of chunks, and entries in each."""
         size = max(1, min(CHUNK, self.n_entries))
         return -(-self.n_entries // size), size
 
@@ -94,7 +95,7 @@ class FloatMessages(Messages):
     to_column: list[Floats]  # Ψ or e^Ψ
 
     def __post_init__(self) -> None:
-        # the beliefs that the last step made, and for which problem
+        # the beliefs of the last step, and their problem
         self.last: tuple[ref[FloatProblem], Beliefs] | None = None
 
 
@@ -107,7 +108,7 @@ class FloatBackend:
     n_jobs : int, optional
         Number of threads.
     dtype : type, default=np.float32
-        Of messages and beliefs.
+        Type of messages and beliefs.
     """
 
     def __init__(
@@ -120,14 +121,14 @@ class FloatBackend:
         self.observations = observations
         self.pool = pool_of(n_jobs)
         self.dtype = dtype
-        # of the factors that were scored last: problem, decoded bits, log-posterior
+        # the last score: problem, decoded bits, log-posterior
         self._scored: tuple[ref[FloatProblem], Array, Array, float] | None = None
 
     def problem(self, model: Model) -> FloatProblem:
-        """Turn observations and model into log-odds over Ω, cut into blocks of rows.
+        """Turn observations and model into log-odds over Ω, divided into blocks of rows.
 
-        Ω is where log p(o|1) ≠ log p(o|0): the observed entries and, where the erasure depends on
-        the value, the missing ones.
+        Ω is where log p(o|1) ≠ log p(o|0): the observed entries and, if erasure depends on the
+        value, the missing ones.
         """
         indptr, columns, evidence, base = evidence_of(self.observations, model)
         blocks = []
@@ -156,13 +157,13 @@ class FloatBackend:
         return State(FloatMessages(*(pack(problem, random.logistic(size=size)) for _ in range(2))))
 
     def start(self, problem: FloatProblem, field: Field | None = None) -> State:
-        """Make messages that say nothing; beliefs are the priors and the field."""
+        """Make neutral messages; beliefs are the priors and the field."""
         nothing = np.zeros((problem.n_entries, problem.n_components))
         messages = FloatMessages(pack(problem, nothing), pack(problem, nothing))
         return State(messages, field=field)
 
     def to_sum_product(self, problem: FloatProblem, state: State) -> State:
-        """Convert the messages of max-sum, for sum-product to go on from them."""
+        """Convert the messages of max-sum, so that sum-product can continue from them."""
         limit = float(np.log(sum_product.RATIO_LIMIT))
         before = messages_of(state)
         to_row, to_column = (
@@ -183,18 +184,18 @@ class FloatBackend:
     def to_floats(
         self, problem: FloatProblem, state: State
     ) -> tuple[FloatBackend, FloatProblem, State]:
-        """They are floats already."""
+        """Return the arguments, which are floats already."""
         return self, problem, state
 
     def check(self, problem: FloatProblem, state: State) -> None:
-        """Raise ValueError unless the messages of a stored state are such as this problem has."""
+        """Raise ValueError unless the messages of a stored state fit this problem."""
         if not isinstance(state.messages, FloatMessages):
             raise ValueError("expected messages that are floats")
         kind = np.float32 if state.semiring == "sum-product" else self.dtype
         for side in (state.messages.to_row, state.messages.to_column):
             check_like([no_array(shape, kind) for shape in _shapes(problem)], side)
             if any(np.isnan(array).any() for array in side):
-                raise ValueError("messages without a number")
+                raise ValueError("expected numbers as messages, got NaN")
 
     # ------------------------------------------------------------ beliefs
 
@@ -220,7 +221,7 @@ class FloatBackend:
     def keep_beliefs(
         self, problem: FloatProblem, state: State, before: KeptBeliefs | None
     ) -> Beliefs:
-        """Keep the beliefs of this iterate: a step makes new ones."""
+        """Keep the beliefs of this iterate, which are not changed by the next step."""
         return self.beliefs(problem, state)
 
     def log_posterior(self, problem: FloatProblem, state: State) -> float:
@@ -248,11 +249,11 @@ class FloatBackend:
         return score
 
     def allows(self, model: Model) -> bool:
-        """Whether messages of this kind can be those of a model."""
+        """Whether messages of this kind can represent a model."""
         return True
 
     def mean_evidence(self, problem: FloatProblem) -> float:
-        """What an observed entry says on average, |L|; the largest of the blocks'."""
+        """Mean evidence |L| of an observed entry, the largest of all blocks."""
         means = [float(np.abs(b.evidence).mean()) for b in problem.blocks if b.n_entries]
         return max(means, default=0.0)
 
@@ -286,7 +287,7 @@ class FloatBackend:
             return residual, column_sum, expected_ones
 
         residual, ones = 0.0, np.zeros(2)
-        # In the order of the blocks, not of their completion: float sums depend on their order.
+        # Sum in the order of the blocks, not of their completion: float sums depend on the order.
         for change, column_sum, block_ones in run_all(
             self.pool, one_block, range(len(problem.blocks))
         ):
@@ -317,7 +318,7 @@ def _shapes(problem: FloatProblem) -> list[tuple[int, int, int]]:
 
 
 def pack(problem: FloatProblem, messages: Floats) -> list[Floats]:
-    """Lay out messages (|Ω|, K), in the order of Ω by rows, as blocks hold them."""
+    """Convert messages (|Ω|, K), in the order of Ω by rows, to the layout of blocks."""
     packed, first = [], 0
     dtype = problem.row_prior.dtype
     for block, (n_chunks, K, size) in zip(problem.blocks, _shapes(problem), strict=True):
@@ -339,7 +340,7 @@ def unpack(problem: FloatProblem, packed: Iterable[Floats]) -> Floats:
 
 
 def _first_sums(problem: FloatProblem, field: Field | None) -> tuple[Floats, Floats]:
-    """What messages are added to: the priors and the field."""
+    """The sum of priors and field, to which messages are added."""
     rows, columns = problem.row_prior.copy(), problem.column_prior.copy()
     if field is not None:
         rows += field.of_rows(slice(None))
@@ -351,6 +352,6 @@ def odds_of(belief: Floats) -> Floats:
     """e^belief, within the range of floats; 0 and the largest float where it is certain."""
     limit = sum_product.BELIEF_LIMIT
     odds = np.exp(np.clip(belief, -limit, limit), dtype=np.float32)
-    odds[belief <= -HARD_BELIEF / 2] = 0  # known: no evidence, however strong, moves it
+    odds[belief <= -HARD_BELIEF / 2] = 0  # known: no evidence can change it
     odds[belief >= HARD_BELIEF / 2] = np.finfo(np.float32).max
     return odds

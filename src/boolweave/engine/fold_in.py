@@ -1,7 +1,7 @@
-"""Rows of a factor where the other factor is known: new rows, or old ones once more.
+"""Rows of a factor if the other factor is known: new rows, or old ones again.
 
-Rows are taken a piece at a time, and nothing is kept of a piece but its answer. So memory does not
-grow with the entries, and a row gets the same answer whatever is beside it.
+Rows are processed in pieces, and only the answer of a piece is kept. So memory does not grow with
+the entries, and the answer of a row does not depend on other rows.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 
-# Rows that are taken at a time where their zeros are not listed.
+# Number of rows that are processed at a time if their zeros are not listed.
 ROWS = 2048
 
-# To judge predictions, the entries of a row are dealt in turn into so many parts, and each part is
-# predicted from the others.
+# To score predictions, the entries of a row are distributed in turn over this many parts, and each
+# part is predicted from the others.
 N_PARTS = 5
 
 
@@ -56,8 +56,8 @@ class FixedColumns:
     log_odds : (K, N) array
         Log-odds of the column factor.
     marginal : bool
-        Whether these are marginals: the log-odds of rows will be marginals too. If not, the factor
-        is taken as it is decoded, and the log-odds of rows are beliefs of max-sum.
+        Whether these are marginals; then the log-odds of rows are marginals, too. If not, the
+        decoded factor is used, and the log-odds of rows are beliefs of max-sum.
     damping : float
     """
 
@@ -77,7 +77,7 @@ class FixedColumns:
         return prediction.by_column(self.log_odds)
 
     def decode(self, piece: Observations, rows: slice, all_priors: Floats) -> Answer:
-        """Factors and log-odds of the rows of a piece; which they are, and the priors of all."""
+        """Factors and log-odds of the rows of a piece, given their slice and all priors."""
         model = self.model
         channel = model.channel.of_rows(rows, len(all_priors))
         model = replace(model, channel=channel)
@@ -93,7 +93,7 @@ class FixedColumns:
         return bits, with_infinities(belief)
 
     def decode_sparse(self, piece: SparseObservations, prior: Floats) -> Answer:
-        """`decode` of rows whose zeros are not listed: only those that factors reach count.
+        """The same for rows whose zeros are not listed; only zeros that factors reach count.
 
         prior (rows, K): log-odds of these rows.
         """
@@ -108,7 +108,7 @@ class FixedColumns:
 
 @dataclass(frozen=True, eq=False)
 class FoldIn:
-    """What a result says about new rows, each from its own entries alone.
+    """Inference of new rows from a result, each only from its own entries.
 
     Attributes
     ----------
@@ -144,13 +144,13 @@ class FoldIn:
         return self.of_rows(observations).probability_matrix(kind)
 
     def of_rows(self, observations: Observations) -> Result:
-        """The result of these rows, which predicts and explains them like those of the fit."""
+        """A result for these rows, which predicts and explains them like those of the fit."""
         fixed = self._columns(self.result.marginal)
         odds = fold_in(observations, fixed, self.n_jobs)[1]
         return replace(self.result, model=fixed.model, observations=observations, row_log_odds=odds)
 
     def score(self, observations: Observations | SparseObservations) -> float:
-        """Share of the entries that are predicted rightly from the others of their row."""
+        """Fraction of the entries that are predicted correctly from the others of their row."""
         if observations.n_observed == 0:
             raise ValueError("score needs at least one observed entry, got none")
         right = n_right(observations, self._columns(self.result.marginal), self.n_jobs)
@@ -166,11 +166,11 @@ class FoldIn:
 
 
 def fold_in(observations: Observations, fixed: FixedColumns, n_jobs: int | None = None) -> Answer:
-    """Row factors and their log-odds, (M, K) each, every row from its own entries alone.
+    """Row factors and their log-odds, (M, K) each, every row only from its own entries.
 
-    The factors: max-sum from a neutral start, so equal claims of two factors stay equal and neither
-    is believed; then flips of single bits, taken while the log-posterior rises, decide between
-    them. Marginals, if asked for: sum-product, which begins at these factors.
+    The factors are found by max-sum from a neutral start, in which equal claims of two factors stay
+    equal; then flips of single bits, as long as the log-posterior rises, decide between them.
+    Marginals, if asked for, are computed by sum-product, which begins at these factors.
     """
     prior = fixed.model.prior_log_odds(observations.shape)[0]
     bits, odds = np.empty(prior.shape, dtype=np.uint8), np.empty(prior.shape)
@@ -185,7 +185,7 @@ def fold_in(observations: Observations, fixed: FixedColumns, n_jobs: int | None 
 def _of_sparse_rows(
     observations: SparseObservations, fixed: FixedColumns, n_jobs: int | None
 ) -> NDArray[np.uint8]:
-    """`fold_in` of rows whose zeros are not listed: their factors alone, (M, K)."""
+    """`fold_in` of rows whose zeros are not listed: only their factors, (M, K)."""
     prior = fixed.model.prior_log_odds(observations.shape)[0]
     bits = np.empty(prior.shape, dtype=np.uint8)
 
@@ -216,8 +216,8 @@ def _n_right_of_sparse(
 ) -> int:
     """`n_right` of rows whose zeros are not listed.
 
-    Cells are dealt by their columns, missing ones too. Of the zeros only those count that factors
-    reach, by which the work is that of the ones and of the cells of tiles.
+    Cells are distributed by their columns, including missing ones. Only zeros that factors reach
+    are examined, so that the work is proportional to the ones and the cells of tiles.
     """
     prior = fixed.model.prior_log_odds(observations.shape)[0]
     parts = []
@@ -241,10 +241,11 @@ def _n_right_of_sparse(
 def n_right(
     observations: Observations | SparseObservations, fixed: FixedColumns, n_jobs: int | None = None
 ) -> int:
-    """How many entries are predicted rightly from the others of their row.
+    """Count the entries that are predicted correctly from the others of their row.
 
-    The entries of a row are dealt in turn, in the order of columns, into `N_PARTS` parts. Each part
-    is hidden once, and predicted from the rest. Of a row with one entry, only the prior is known.
+    The entries of a row are distributed in turn, in the order of columns, over `N_PARTS` parts.
+    Each part is hidden once, and predicted from the rest. For a row with one entry, only the prior
+    is known.
     """
     if isinstance(observations, SparseObservations):
         return _n_right_of_sparse(observations, fixed, n_jobs)
@@ -288,9 +289,9 @@ def _each_piece(
 
 
 def _pieces(observations: Observations, model: Model) -> Iterator[slice]:
-    """Runs of rows with few enough entries and variables; one row at least."""
+    """Runs of at least one row with few enough entries and variables."""
     n_rows, n_columns = observations.shape
-    # Where it matters which entries are missing, those are entries too.
+    # If missing entries are evidence, they count as entries, too.
     per_row = 1 if model.channel.missing_given_zero is None else n_columns
     most_rows = max(1, ENTRIES_PER_CHUNK // max(1, per_row, model.n_components))
     start = 0

@@ -22,31 +22,32 @@ if TYPE_CHECKING:
     from boolweave.runtime.types import Array
 
 
-# A block is dense, without an index of columns, if so large a share of its cells is observed.
+# A block is dense, without an index of columns, if at least this fraction of its cells is observed.
 DENSE = 0.7
 
 # The weaker kind of entry must keep at least 5 bits of the byte: rounding to 4 costs accuracy.
 LARGEST_RATIO = 8.0
 
-# Beyond this evidence a prior would be rounded too coarsely, and sum-product cut too early.
+# Beyond this evidence, a prior would be rounded too coarsely, and sum-product clipped too early.
 LARGEST_EVIDENCE = 12.0
 
 # (Γ̂)₊ of all factors are added up in 16 bits.
 MOST_FACTORS = 120
 
-# What a sum of 16 bits can hold.
+# The largest number in a sum of 16 bits.
 NARROW = 32767
 
-# Arrays of observations are read-only; so are all of their kind: kernels are compiled once.
+# Arrays of observations are read-only, and so are all others of their kind, so that kernels are
+# compiled only once.
 _NO_COLUMNS = np.zeros(0, dtype=np.uint32)
 _NO_COLUMNS.flags.writeable = False
 
 
 @dataclass(frozen=True, eq=False)
 class Code:
-    """What the small integers of a problem mean."""
+    """The meaning of the small integers of a problem."""
 
-    levels: NDArray[np.float64]  # (3,) L of an entry seen as 0, seen as 1, not seen
+    levels: NDArray[np.float64]  # (3,) L of an entry observed as 0, observed as 1, missing
     steps: int  # of the stronger level in a byte
 
     @property
@@ -73,7 +74,7 @@ class IntegerBlock:
     stop: int
     indptr: NDArray[np.int64]  # (rows + 1,), from 0
     index: NDArray[np.uint32]  # (entries,) columns; empty if dense
-    codes: NDArray[np.uint8]  # (entries,) 0, 1, or 2 for a cell not observed
+    codes: NDArray[np.uint8]  # (entries,) 0, 1, or 2 for a missing cell
     dense: bool
     n_columns: int
     most_in_column: int  # no column has more entries than this
@@ -81,7 +82,7 @@ class IntegerBlock:
 
     @cached_property
     def for_kernels(self) -> groups.Block:
-        """As kernels take it."""
+        """The block in the form of kernels."""
         dense: Literal[True] | None = True if self.dense else None
         first_row = self.first_row + self.start
         return groups.Block(dense, first_row, self.indptr, self.index, self.codes)
@@ -144,9 +145,9 @@ class IntegerBlock:
 
 
 def code_for(model: Model, ones_alone: bool = False) -> Code | str:
-    """The integer code of a model, or why it cannot have one.
+    """The integer code of a model, or the reason why it cannot have one.
 
-    With `ones_alone` no entry that has messages is seen as 0: then neither the steps of a zero nor
+    With `ones_alone`, no entry with messages is observed as 0: then neither the steps of a zero nor
     sums over factors, which only a zero needs, can be too coarse or too large.
     """
     by_value = model.channel.log_probabilities_by_value()
@@ -159,12 +160,12 @@ def code_for(model: Model, ones_alone: bool = False) -> Code | str:
         return "a missing entry would be impossible"
     zero, one = (by_value[1] - by_value[0]).tolist()
     if not zero < 0 < one:
-        return "seeing a 1 does not speak for a 1, or a 0 for a 0"
+        return "an observed 1 is not evidence for a 1, or an observed 0 not for a 0"
     weaker = one if ones_alone else min(one, -zero)
     if max(one, -zero) > LARGEST_RATIO * weaker:
-        return "zeros and ones weigh too differently"
+        return "the evidence of zeros and ones differs too much"
     if max(one, -zero) > LARGEST_EVIDENCE:
-        return "the evidence is next to certain"
+        return "the evidence is almost certain"
     if model.n_components > MOST_FACTORS and not ones_alone:
         return f"there are more than {MOST_FACTORS} factors"
     return code_of(model)
@@ -188,9 +189,9 @@ def code_of(model: Model) -> Code:
 def make_blocks(
     observations: Observations, cuts: list[tuple[int, int]], store: Memory, first_row: int = 0
 ) -> tuple[IntegerBlock, ...]:
-    """Cut the rows at `cuts` into blocks, dense or sparse; observed entries are not copied.
+    """Divide the rows at `cuts` into blocks, dense or sparse; observed entries are not copied.
 
-    Arrays that are made anew go to the `store`.
+    New arrays go to the `store`.
     """
     n_columns = observations.shape[1]
     if observations.indices.dtype == np.int32:
@@ -228,7 +229,7 @@ def make_blocks(
 
 
 def _most_in_column(n_rows: int, columns: NDArray[np.uint32], n_columns: int) -> int:
-    """No column has more entries: as many as there are rows, or counted, where that is too many."""
+    """A bound on the entries of a column: the number of rows, or counted if that is too large."""
     if not len(columns) or n_rows * kernels.LARGEST_MOVE <= NARROW:
         return n_rows
     return int(np.bincount(columns, minlength=n_columns).max())
@@ -240,7 +241,7 @@ def entries_of(block: IntegerBlock) -> tuple[Array, ...]:
 
 
 def log_probability_of_zeros(observations: ObservedEntries, model: Model) -> float:
-    """Σ log p(o | z = 0) over all entries; a missing one counts if its probability is given."""
+    """Σ log p(o | z = 0) over all entries, including missing ones if their probability is given."""
     by_value = model.channel.log_probabilities_by_value()
     assert by_value is not None
     ones = observations.n_ones

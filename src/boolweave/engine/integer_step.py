@@ -1,6 +1,6 @@
-"""One iteration on small integers: what blocks are iteration, what they do, what comes back.
+"""One iteration on small integers: the data that blocks share, the update, and its results.
 
-`update` is what a thread does with its blocks, and what a worker of a cluster does with its own.
+A thread calls `update` for its blocks, and a worker of a cluster does so for its own.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ def step(
     """Do one iteration; the state is replaced by the next, whose beliefs are written to `out`.
 
     `run` maps a function over groups of blocks, each with column sums of its own; integer sums do
-    not depend on the grouping. `reduce` adds the changes of column sums up over all parts of the
-    matrix. The residual is the largest change, as a share of |L| (max-sum) or in log-odds.
+    not depend on the grouping. `reduce` adds up the changes of column sums over all parts of the
+    matrix. The residual is the largest change, relative to |L| (max-sum) or in log-odds.
     """
     messages, code = messages_of(state), problem.code
     sums = messages.sums
     quantise(problem, state)
     field = None if state.field is None else state.field.faded(damping)
     setting = (*code.levels.tolist(), damping)
-    # With other evidence nothing is settled.
+    # With other evidence, all messages may change again.
     if sums.last_setting != setting or problem.per_entry is not None:
         for side in (*sums.rows, sums.columns):
             side.changed[:] = True
@@ -94,7 +94,7 @@ def step(
     sums.n_changes += sum(state.n_changed)
     if state.semiring == "max-sum":
         state.residual = change
-    else:  # one step is rounding
+    else:  # one step may be due to rounding
         state.residual = damping * max(0.0, change - 1) / sum_product_kernels.LOG_ODDS_STEPS
     ones = sum((ones.sum(axis=0) for ones in sums.ones), np.zeros(2))
     zero, one = (ones / sum_product_kernels.ONES_STEPS).tolist()
@@ -120,7 +120,7 @@ def n_covered(
 
 @dataclass(frozen=True, eq=False)
 class Iteration:
-    """What is the same for all blocks in an iteration."""
+    """The data that all blocks share in an iteration."""
 
     xor: bool
     semiring: Literal["max-sum", "sum-product"]
@@ -143,8 +143,8 @@ def update(
 ) -> Updated:
     """Update the messages of some blocks, by their numbers, and the beliefs of their rows.
 
-    Returns the largest change (of max-sum as a share of |L|, of sum-product in steps), how many
-    bits of the rows changed, and the changes of the column sums.
+    Returns the largest change (in max-sum relative to |L|, in sum-product in steps), the number of
+    changed bits of the rows, and the changes of the column sums.
     """
     max_sum, sums = iteration.semiring == "max-sum", messages.sums
     columns = _Columns(iteration)
@@ -193,12 +193,12 @@ Layout = Literal["dense", "apart", "together"]
 
 
 class _Columns:
-    """Beliefs of the columns as blocks take them, and where these add the changes of their sums.
+    """Beliefs of the columns in the layouts of blocks, and the changes of their sums.
 
-    Three layouts. "dense": (K, N). Otherwise (N, stride), the numbers of a column from a multiple
-    of 16 bytes on: changes "apart" from the beliefs, or "together" with them, where they are in 16
-    bits and both come with the same cache lines; with ten entries a row that saves an eighth of the
-    time. Changes are in 16 bits as long as no sum can overflow, in max-sum.
+    There are three layouts. "dense" is (K, N). The others are (N, stride), with each column at a
+    multiple of 16 bytes: the changes are "apart" from the beliefs, or "together" with them, if they
+    are in 16 bits and both are in the same cache lines; with ten entries per row, that saves an
+    eighth of the time. In max-sum, changes are in 16 bits as long as no sum can overflow.
     """
 
     def __init__(self, iteration: Iteration) -> None:
@@ -208,11 +208,11 @@ class _Columns:
         self._move = int(kernels.LARGEST_MOVE * min(1.0, iteration.damping + 1 / 128)) + 1
         self._beliefs: dict[Layout, NDArray[np.int16]] = {}
         self._changes: dict[tuple[Layout, bool], Array] = {}  # and whether in 16 bits
-        self._reach = {"dense": 0, "together": 0}  # what a sum in 16 bits may have come to
-        self._taken = np.zeros_like(iteration.columns.sums)  # as sums of columns are kept
+        self._reach = {"dense": 0, "together": 0}  # the largest possible sum in 16 bits so far
+        self._taken = np.zeros_like(iteration.columns.sums)  # in the layout of the column sums
 
     def of(self, block: IntegerBlock) -> groups.Variables:
-        """The columns as a block takes them."""
+        """The columns in the layout of a block."""
         reach = block.most_in_column * self._move
         narrow = self.iteration.semiring == "max-sum" and reach <= NARROW
         layout: Layout = "dense" if block.dense else "together" if narrow else "apart"

@@ -1,8 +1,8 @@
 """Sums of integer messages, and the quantised beliefs that follow from them.
 
-Sums are kept up to date by what the messages move by; they are exact in whatever order they are
-taken. The next iteration needs beliefs in whole units only, and the log-posterior their signs; one
-pass over the sums makes both.
+Sums are updated by the changes of the messages; they are exact in any order. The next iteration
+needs only beliefs in whole units, and the log-posterior their signs; one pass over the sums
+computes both.
 """
 
 from __future__ import annotations
@@ -33,18 +33,19 @@ if TYPE_CHECKING:
 
     from boolweave.runtime.types import Array, Floats, Integers
 
-# With fewer variables than this a kernel for sums of 16 bits takes longer to compile than it saves.
+# With fewer variables than this, compiling a kernel for sums of 16 bits takes more time than it
+# saves.
 WORTH_IT = 1 << 18
 
 
 @dataclass(eq=False)
 class Variables:
-    """The variables of n rows or columns, K each; flat arrays have `SLACK` numbers behind them."""
+    """The variables of n rows or columns, K each; flat arrays have `SLACK` extra numbers."""
 
     n_factors: int
     sums: Array  # (n · K,) of their messages, in units
     beliefs: NDArray[np.int16]  # (n · K,) in units
-    changed: NDArray[np.bool_]  # (n,) whether these are others than in the last iteration
+    changed: NDArray[np.bool_]  # (n,) whether they changed in the last iteration
     words: NDArray[np.uint64]  # (n, ⌈K/64⌉) decoded bits
     totals: NDArray[np.int64]  # (2,) priors of the ones, in the steps of `variables.decoded`
 
@@ -62,21 +63,21 @@ class Variables:
         )
 
     def for_kernels(self) -> groups.Variables:
-        """As kernels take them."""
+        """The variables in the form of kernels."""
         return groups.Variables(self.n_factors, self.beliefs, self.sums, self.changed)
 
     def table(self, flat: Array) -> Array:
-        """One of the flat arrays as (n, K), without the slack behind it."""
+        """One of the flat arrays as (n, K), without the slack."""
         return flat[: -groups.SLACK].reshape(-1, self.n_factors)
 
 
 @dataclass(eq=False)
 class Sums:
-    """Sums of messages, kept up to date by what the messages move by, and what is skipped."""
+    """Sums of messages, which are updated by changes of messages, and what can be skipped."""
 
     rows: list[Variables]  # by block
     columns: Variables
-    resting: list[NDArray[np.bool_]]  # by block: which chunks stayed as they were
+    resting: list[NDArray[np.bool_]]  # by block: which chunks did not change
     ones: list[NDArray[np.int64]]  # by block: expected ones of each chunk, (chunks, 2), in 2⁻²⁰
     last_setting: tuple[float, ...] | None = None  # levels and damping
     n_steps: int = 0
@@ -85,12 +86,12 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class IntegerProblem(Problem):
-    """A problem whose entries weigh the same wherever they are, or as `per_entry` says."""
+    """A problem in which all entries have the same evidence, unless `per_entry` is given."""
 
     code: Code
     blocks: tuple[IntegerBlock, ...]
     most_in_column: int  # no column of the whole matrix has more entries than this
-    # By block, where evidence differs from entry to entry; sum-product only
+    # By block, if evidence differs from entry to entry; only for sum-product
     per_entry: tuple[sum_product_kernels.PerEntry, ...] | None = None
     by_entry: bool = False  # whether max-sum messages are (entries + 1, K), in sparse blocks
 
@@ -109,7 +110,7 @@ class IntegerProblem(Problem):
         return Prior(np.ascontiguousarray(self.column_prior.T), self.n_components)
 
     def stored_zeros(self, block: IntegerBlock) -> NDArray[np.uint8]:
-        """How a max-sum message that says nothing is stored, (groups, 16)."""
+        """Neutral max-sum messages in their stored form, (groups, 16)."""
         if self.model.product == "xor":
             return np.full((block.n_groups, LANES), integer_max_sum.XOR_OFFSET, dtype=np.uint8)
         return block.to_lanes(
@@ -117,7 +118,7 @@ class IntegerProblem(Problem):
         )
 
     def offsets(self, block: IntegerBlock, semiring: Semiring) -> NDArray[np.float32]:
-        """What is added to the messages of every entry to store them, (entries,)."""
+        """The offsets of the stored messages of every entry, (entries,)."""
         if semiring == "sum-product":
             return np.zeros(block.n_entries, dtype=np.float32)
         return block.from_lanes(self.stored_zeros(block)[:, None, :])[:, 0].astype(np.float32)
@@ -135,20 +136,20 @@ class IntegerMessages(Messages):
     sums: Sums
 
     def __post_init__(self) -> None:
-        # the problem with whose priors the quantised beliefs in `sums` were made
+        # the problem whose priors are in the quantised beliefs of `sums`
         self.quantised_for: IntegerProblem | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """What the rows of a problem, or some of them, contribute to the log-posterior."""
+    """The contribution of the rows of a problem, or of some of them, to the log-posterior."""
 
     covered: NDArray[np.int64]  # (3,) entries of each code that the decoded product makes 1
     rows: NDArray[np.int64]  # (2,) prior log-odds of the ones of X, in steps
     columns: NDArray[np.int64]  # (2,) and of Y
 
     def log_posterior(self, problem: IntegerProblem) -> float:
-        """Add up evidence and priors, from the log-probability of zeros up."""
+        """Add evidence and priors to the log-probability of zeros."""
         priors = from_steps(self.rows + self.columns)
         return float(problem.log_probability_of_zeros + self.covered @ problem.code.levels + priors)
 
@@ -157,7 +158,7 @@ class Score:
 
 
 def no_sums(problem: IntegerProblem, semiring: Semiring) -> Sums:
-    """Make the sums of messages that say nothing."""
+    """Make the sums of neutral messages."""
     K = problem.n_components
     of_rows, of_columns = _sum_types(problem, semiring)
     return Sums(
@@ -169,9 +170,10 @@ def no_sums(problem: IntegerProblem, semiring: Semiring) -> Sums:
 
 
 def _sum_types(problem: IntegerProblem, semiring: Semiring) -> tuple[type[np.signedinteger], ...]:
-    """Of rows and of columns: int32, or int64 where the messages of a row or column could overflow.
+    """Types for rows and columns: int32, or int64 if the sum of a row or column could overflow.
 
-    Those of all of them, at their limit and turning. Max-sum sums of many short rows have 16 bits.
+    This assumes that all messages change from one limit to the other. Max-sum sums of many short
+    rows have 16 bits.
     """
     in_row = max((int(np.diff(block.indptr).max(initial=0)) for block in problem.blocks), default=0)
     in_column = problem.most_in_column
@@ -211,7 +213,7 @@ def unit_of(code: Code, semiring: Semiring) -> float:
 
 
 def scale_of(code: Code, semiring: Semiring) -> variables.Scale:
-    """How log-odds and units of a code go together."""
+    """The relation between log-odds and the units of a code."""
     unit = unit_of(code, semiring)
     max_sum = semiring == "max-sum"
     limit = integer_max_sum.MAX_SUM_LIMIT if max_sum else sum_product_kernels.SUM_PRODUCT_LIMIT
@@ -248,7 +250,7 @@ def quantise(problem: IntegerProblem, state: State) -> None:
 
 
 class Prior:
-    """Prior log-odds (n, K), or 1 for what they do not depend on, as `requantise` needs them."""
+    """Prior log-odds for `requantise`, (n, K), or 1 along axes on which they do not depend."""
 
     def __init__(self, odds: Floats, n_factors: int) -> None:
         self.odds, self.n_factors = odds, n_factors
@@ -265,7 +267,7 @@ class Prior:
             self.steps = np.where(counted, [coarse, fine], 0).astype(np.int64)
 
     def of(self, rows: slice) -> Prior:
-        """Of some of the rows."""
+        """The prior of some of the rows."""
         return Prior(self.odds[rows], self.n_factors) if self.by_row else self
 
 

@@ -1,7 +1,7 @@
-"""The back end with messages as small integers: a byte in max-sum, two in sum-product.
+"""The back end with messages as small integers: one byte in max-sum, two in sum-product.
 
-It is for channels that are the same for every entry and not next to certain. Sums of integers are
-exact, so that neither threads nor blocks nor a cluster change a bit.
+It is for channels that are the same for every entry and not almost certain. Sums of integers are
+exact, so that threads, blocks and clusters give the same result bit for bit.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ if TYPE_CHECKING:
     from boolweave.engine.backend import Semiring
     from boolweave.runtime.types import Array, Floats, Integers
 
-# Messages that are converted at a time; they are 32-bit floats meanwhile.
+# Number of messages that are converted at a time, as 32-bit floats.
 CONVERTED = 1 << 16
 
 # With so many factors, and ones alone, the messages of an entry lie together: see `kernels.ones`.
 BY_ENTRY = 32
 
-# Beliefs that are added up at a time.
+# Number of beliefs that are summed at a time.
 AT_ONCE = 1 << 15
 
 
@@ -89,7 +89,7 @@ class IntegerBackend:
     store : Memory, optional
         Where messages are kept.
     part : Part, optional
-        Which rows of a larger matrix the observations are; left out, they are all.
+        The rows of a larger matrix to which the observations belong; by default, all rows.
     """
 
     def __init__(
@@ -110,11 +110,11 @@ class IntegerBackend:
         self.blocks = make_blocks(observations, cuts, self.store, first_row)
         in_column = sum(block.most_in_column for block in self.blocks)
         self.most_in_column = in_column if part is None else part.n_rows
-        # what was scored last: problem, messages, their number of changes; and the score
+        # the last score: problem, messages, their number of changes; and the score itself
         self._scored: tuple[ref[IntegerProblem], ref[IntegerMessages], int, Score] | None = None
 
     def problem(self, model: Model) -> IntegerProblem:
-        """Pose the problem of the observations and a model."""
+        """Make the problem of the observations and a model."""
         seen = self.observations
         by_entry = (
             model.product == "or"
@@ -127,11 +127,11 @@ class IntegerBackend:
     # ------------------------------------------------------------ messages
 
     def random_start(self, problem: IntegerProblem, random: np.random.Generator) -> State:
-        """Make messages that say nothing, and a random field."""
+        """Make neutral messages and a random field."""
         return self.start(problem, random_field(problem, self.observations.n_observed, random))
 
     def start(self, problem: IntegerProblem, field: Field | None = None) -> State:
-        """Make messages that say nothing; beliefs are the priors and the field."""
+        """Make neutral messages; beliefs are the priors and the field."""
         to_row, to_column = self._no_messages(problem), self._no_messages(problem)
         messages = IntegerMessages(to_row, to_column, no_sums(problem, "max-sum"))
         return State(messages, field=field)
@@ -145,7 +145,7 @@ class IntegerBackend:
         return messages
 
     def to_sum_product(self, problem: IntegerProblem, state: State) -> State:
-        """Convert the messages of max-sum, for sum-product to go on from them."""
+        """Convert the messages of max-sum, so that sum-product can continue from them."""
         before = messages_of(state)
         sides = before.to_row, before.to_column
         to_row, to_column = (self._converted(problem, side) for side in sides)
@@ -199,7 +199,7 @@ class IntegerBackend:
     def _as_floats(
         self, problem: IntegerProblem, floats: FloatProblem, packed: list[Integers]
     ) -> list[Floats]:
-        """Messages of all blocks, factor by factor: little memory beside the result."""
+        """Messages of all blocks, converted factor by factor, which takes little extra memory."""
         K, unit = problem.n_components, np.float32(problem.code.unit)
         values = np.empty(floats.n_entries, dtype=np.float32)
         sizes = [block.chunks for block in floats.blocks]
@@ -221,7 +221,7 @@ class IntegerBackend:
         return out
 
     def check(self, problem: IntegerProblem, state: State) -> None:
-        """Raise ValueError unless the messages of a stored state are such as this problem has."""
+        """Raise ValueError unless the messages of a stored state fit this problem."""
         if not isinstance(state.messages, IntegerMessages):
             raise ValueError("expected messages that are integers")
         kind = np.int16 if state.semiring == "sum-product" else np.uint8
@@ -268,7 +268,7 @@ class IntegerBackend:
         def of_block(i: int) -> None:
             block, side = problem.blocks[i], sums.rows[i]
             totals, prior = side.table(side.sums), problem.row_prior
-            for first in range(block.start, block.stop, size):  # what stays in the cache
+            for first in range(block.start, block.stop, size):  # parts that fit into the cache
                 some = slice(first, min(block.stop, first + size))
                 odds = rows[some]
                 odds[...] = totals[some.start - block.start : some.stop - block.start]
@@ -291,7 +291,7 @@ class IntegerBackend:
         return self.score(problem, state).log_posterior(problem)
 
     def score(self, problem: IntegerProblem, state: State) -> Score:
-        """The log-posterior in parts; counted anew only where a decoded bit has changed."""
+        """The log-posterior in parts; counted again only if a decoded bit has changed."""
         quantise(problem, state)
         messages, last = messages_of(state), self._scored
         sums = messages.sums
@@ -308,7 +308,7 @@ class IntegerBackend:
         return score
 
     def allows(self, model: Model) -> bool:
-        """Whether messages of this kind can be those of a model."""
+        """Whether messages of this kind can represent a model."""
         return is_uniform(model)
 
     def mean_evidence(self, problem: IntegerProblem) -> float:
@@ -325,7 +325,7 @@ def integer_problem(
     blocks: tuple[IntegerBlock, ...] = (),
     most_in_column: int = 0,
 ) -> IntegerProblem:
-    """Pose the problem of observations and a model; a cluster has its blocks elsewhere."""
+    """Make the problem of observations and a model; a cluster has its blocks elsewhere."""
     shape, K = observations.shape, model.n_components
     base = log_probability_of_zeros(observations, model)
     priors = []
@@ -338,7 +338,7 @@ def integer_problem(
 
 
 def random_field(problem: IntegerProblem, n_observed: int, random: np.random.Generator) -> Field:
-    """First beliefs as if from random messages: as much as n of them would add up to, √n."""
+    """First beliefs as if from random messages, with the size of a sum of n of them, √n."""
     code, (M, N) = problem.code, problem.shape
     evidence = code.unit * code.steps
     by_row, by_column = (evidence * np.sqrt(max(1.0, n_observed / max(1, n))) for n in (M, N))

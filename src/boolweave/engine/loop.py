@@ -1,6 +1,6 @@
-"""The loop of one run: step after step until the messages settle.
+"""The loop of one run: step after step until the messages converge.
 
-Whoever does the steps is a `Backend`; this module decides when to stop and which iterate to keep.
+A `Backend` does the steps; this module decides when to stop and which iterate to keep.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from boolweave.runtime.checkpoint import Recorder
 if TYPE_CHECKING:
     from boolweave.data.observed import ObservedEntries
 
-# A run has at least so many iterations: with another model, or other first beliefs, the messages
-# need some before their changes tell whether they have settled.
+# Minimum number of iterations of a run: with another model, or other first beliefs, it takes some
+# iterations before changes of messages show whether they have converged.
 LEAST_ITERATIONS = 3
 
 
 @dataclass(eq=False)
 class Run:
-    """What `run` has done so far: enough to go on with it, together with the problem."""
+    """The state of `run`: with the problem, it is enough to continue."""
 
     state: State
     residuals: list[float] = field(default_factory=list)
@@ -69,11 +69,11 @@ def run(
     on_iteration: Callable[[int, float, float], None] | None = None,
     recorder: Recorder | None = None,
 ) -> Result:
-    """Iterate from `state` until the messages settle, `max_iter` iterations or Ctrl-C.
+    """Iterate from `state` until convergence, `max_iter` iterations or Ctrl-C.
 
-    `state` is left as it was after the last iteration; the result holds the beliefs of the iterate
-    with the highest log-posterior (sum-product: of the last). `on_iteration` is told iteration,
-    residual and log-posterior; the `recorder` is given a chance to save after every iteration.
+    Afterwards, `state` is that of the last iteration; the result holds the beliefs of the iterate
+    with the highest log-posterior (in sum-product, of the last one). `on_iteration` is called with
+    iteration, residual and log-posterior; the `recorder` may save after every iteration.
     """
     recorder = recorder or Recorder()
     with recorder.frame("run", lambda: Run(state)) as at:

@@ -23,17 +23,17 @@ def factor_order(X: ArrayLike, Y: ArrayLike) -> NDArray[np.intp]:
 
 
 def tile_order(members: ArrayLike, weight: ArrayLike | None = None) -> NDArray[np.intp]:
-    """An order of things in which those with the same factors stand together.
+    """An order of items in which those with the same factors are next to each other.
 
     Memberships are sorted as a reflected Gray code, in which neighbours differ little: the first
-    and the second factor become one run each, the third two at most.
+    and the second factor become one run each, the third at most two.
 
     Parameters
     ----------
     members : array of shape (n, K)
-        Whether a thing belongs to a factor; the columns in order of importance.
+        Whether an item belongs to a factor, with the columns in order of importance.
     weight : array of shape (n,), optional
-        Among things with the same factors, the heavier come first.
+        Among items with the same factors, those with larger weights come first.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def tile_order(members: ArrayLike, weight: ArrayLike | None = None) -> NDArray[n
     bits = np.asarray(members, dtype=np.uint8)
     n = len(bits)
     last = np.zeros(n) if weight is None else -np.asarray(weight, dtype=np.float64)
-    # The rank of a word in the Gray code has as bits the running XOR of the word's bits. Here
-    # ones come first: 1 - rank bit sorts in the reverse of the code.
+    # The bits of the rank of a word in the Gray code are the running XOR of the bits of the word.
+    # Here ones come first: 1 - rank bit sorts in the reverse order of the code.
     rank = 1 - np.bitwise_xor.accumulate(bits, axis=1)
     return np.lexsort((last, *rank.T[::-1]))

@@ -1,7 +1,8 @@
-"""What the log-odds of two factors say about entries of the matrix: P(z = 1), and decoded values.
+"""Predictions from the log-odds of two factors: P(z = 1) and decoded values of entries.
 
-Row log-odds are (M, K) and column log-odds (K, N) throughout. Work and memory go with the entries
-asked for, not with the matrix: probabilities are worked out for some rows and columns at a time.
+Row log-odds are (M, K) and column log-odds (K, N) throughout. Work and memory are proportional to
+the entries asked for, not to the matrix: probabilities are computed for some rows and columns at a
+time.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from boolweave.model.products import Product
     from boolweave.runtime.types import Array, Floats, Integers
 
-# Numbers that are worked out at a time: scratch memory is a few times 8 bytes for each.
+# Number of values that are computed at a time, each with a few times 8 bytes of scratch memory.
 PIECE = 1 << 16
 
 
@@ -35,12 +36,12 @@ def latent_at(
     """P(z = 1) at pairs of rows and columns, (n,); without `marginal`, of the decoded factors."""
     n, (K, n_columns) = len(rows), column_log_odds.shape
     out = np.empty(n)
-    # Where there are more pairs than columns, all columns are worked out, once.
+    # If there are more pairs than columns, all columns are computed once.
     all_columns = by_column(column_log_odds, marginal) if n >= n_columns else None
     for start, stop in _cuts(n, K):
         begins = np.ones(stop - start, dtype=bool)
         np.not_equal(rows[start + 1 : stop], rows[start : stop - 1], out=begins[1:])
-        here = rows[start:stop][begins]  # a row is worked out once in a run of its pairs
+        here = rows[start:stop][begins]  # a row is computed once for a run of its pairs
         if all_columns is None:
             y = by_column(column_log_odds[:, columns[start:stop]], marginal)
             column = np.arange(stop - start)
@@ -59,7 +60,7 @@ def latent_rows(
 ) -> Iterator[tuple[slice, NDArray[np.float64]]]:  # fmt: skip
     """`latent_at` all columns, of all rows or of those asked for, some of them at a time.
 
-    Yields which of them, and an array (some, N).
+    Yields a slice of them, and an array (some, N).
     """
     y = by_column(column_log_odds, marginal)
     n_rows = len(row_log_odds if rows is None else rows)
@@ -75,11 +76,11 @@ def counts(
     row_log_odds: Floats, column_log_odds: Floats, observations: Observations | SparseObservations,
     product: Product, marginal: bool,
 ) -> NDArray[np.int64]:  # fmt: skip
-    """How often 0 was seen where z is predicted to be 0 and where 1, and 1 likewise: (2, 2).
+    """Count entries by observed value (first axis) and predicted value (second axis): (2, 2).
 
-    A 1 is predicted where P(z = 1) > ½, as by `latent_at`. Beside the factors it needs memory for
-    the columns only: 8 bytes for each factor and column, or for every 64 factors. Where zeros are
-    not listed, the cells of tiles are counted: `boolweave.engine.zeros.tiles`.
+    A 1 is predicted if P(z = 1) > ½, as by `latent_at`. In addition to the factors, this needs
+    memory only for the columns: 8 bytes for each factor and column, or for every 64 factors. If
+    zeros are not listed, the cells of tiles are counted: `boolweave.engine.zeros.tiles`.
     """
     if isinstance(observations, SparseObservations):
         return tiles.counts(row_log_odds, column_log_odds, observations, marginal)
@@ -106,7 +107,7 @@ def counts(
 
 
 def _cuts(n: int, size: int, first: int = 0) -> Iterator[tuple[int, int]]:
-    """Runs of n things from `first` on, whose `size` numbers each make up a piece."""
+    """Runs of n items from `first` on; each item has `size` numbers, and each run is a piece."""
     step = max(1, PIECE // max(1, size))
     for start in range(first, first + n, step):
         yield start, min(start + step, first + n)

@@ -1,4 +1,4 @@
-"""What a run found, and what that says about the entries of the matrix."""
+"""The result of a run, and its predictions of the entries of the matrix."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Ending(StrEnum):
-    """Why a run ended; a checkpoint keeps the text."""
+    """Why a run ended; a checkpoint stores the text."""
 
     CONVERGED = "converged"
     OUT_OF_ITERATIONS = "out of iterations"
@@ -41,7 +41,7 @@ class Ending(StrEnum):
 
     @classmethod
     def of(cls, converged: bool, interrupted: bool = False) -> Ending:
-        """The ending of a run; one that was interrupted has not converged."""
+        """The ending of a run; an interrupted run has not converged."""
         if interrupted:
             return cls.INTERRUPTED
         return cls.CONVERGED if converged else cls.OUT_OF_ITERATIONS
@@ -49,37 +49,38 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a run found: the beliefs of the best iterate, and how it got there.
+    """The result of a run: the beliefs of the best iterate, and the history of the run.
 
     Attributes
     ----------
     row_log_odds : (M, K) array
-        Log-odds of x = 1; ±∞ where the prior was hard knowledge.
+        Log-odds of x = 1; ±∞ if the prior was certain.
     column_log_odds : (K, N) array
         Log-odds of y = 1.
     log_posterior : float
         log p(X) + log p(Y) + log p(O | X • Y) of the decoded factors.
     ending : Ending
-        Why the run ended: the messages settled, there were no more iterations, there was no more
-        time, or Ctrl-C.
+        Why the run ended: the messages converged, the maximum number of iterations or the time
+        limit was reached, or Ctrl-C was pressed.
     converged, interrupted : bool
-        Whether it was the first of these; whether it was the last.
+        Whether the messages converged, and whether Ctrl-C ended the run.
     n_iter : int
         Number of iterations done.
     history : dict
         ``"residual"``, ``"log_posterior"`` and ``"changes"``, the number of entries of X and Y
-        that changed: one number per iteration, each (n_iter,). Of a search for the fewest errors:
-        ``"error"``, the least one so far.
+        that changed, with one number per iteration, each (n_iter,). For a search for the fewest
+        errors, it has ``"error"``, the smallest error so far.
     marginal : bool
-        Whether the log-odds are marginals (sum-product), so that they make probabilities.
+        Whether the log-odds are marginals (sum-product), which yield probabilities.
     stability : (K,) array or None
-        Share of the starts in which each factor came back.
+        Fraction of the starts in which each factor was found again.
     cost : float or None
-        The error of the factors, if the fewest errors were searched for.
+        The error of the factors, if the fewest errors were searched.
     bound : float or None
-        A proven lower bound of the error of so many factors: where both are equal, none are better.
+        A proven lower bound of the error of this number of factors. If it equals `cost`, no factors
+        are better.
     redundancy : (K,) array or None
-        By how much the error rises if a factor is left out.
+        The increase of the error if a factor is left out.
     """
 
     model: Model
@@ -101,7 +102,7 @@ class Result:
 
     @property
     def converged(self) -> bool:
-        """Whether the messages settled."""
+        """Whether the messages converged."""
         return self.ending is Ending.CONVERGED
 
     @property
@@ -115,7 +116,7 @@ class Result:
         return "collective" if isinstance(self.observations, SparseObservations) else "exact"
 
     def as_interrupted(self) -> Result:
-        """The same, of a run that Ctrl-C ended."""
+        """The same result, marked as interrupted by Ctrl-C."""
         return replace(self, ending=Ending.INTERRUPTED)
 
     # ------------------------------------------------------------ factors and the whole matrix
@@ -132,7 +133,7 @@ class Result:
 
     @property
     def Z(self) -> Bits:
-        """The decoded matrix, (M, N): more likely 1 than 0, or the product of decoded factors."""
+        """The decoded matrix, (M, N): 1 where P(z = 1) > ½, or the product of decoded factors."""
         if not self.marginal:
             return boolean_product(self.X, self.Y, self.model.product)
         return self._filled(self.predict_rows(), np.uint8)
@@ -150,7 +151,7 @@ class Result:
 
     @property
     def completed(self) -> Bits:
-        """What was observed, and Z where nothing was, (M, N)."""
+        """The observed values, and Z for missing entries, (M, N)."""
         filled, seen = self.Z, self.observations.to_local()
         filled[seen.rows_of_entries(), seen.indices] = seen.values
         return filled
@@ -179,7 +180,7 @@ class Result:
     def predict_rows(self, rows: Integers | None = None) -> Iterator[tuple[slice, Bits]]:
         """Decoded values of all columns, (some, N), of all rows or of those asked for.
 
-        They come piece by piece, each with the positions of its rows among those asked for.
+        They are yielded in pieces, each with the positions of its rows among those asked for.
         """
         how = self.model.product, self.marginal
         for some, latent in prediction.latent_rows(*self._factors, *how, rows):
@@ -188,7 +189,7 @@ class Result:
     def predict_proba_rows(
         self, rows: Integers | None = None, kind: Kind = "observed"
     ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """As `predict_rows`: P(o = 1), or P(z = 1) if `kind` is "latent"."""
+        """The same as `predict_rows` for P(o = 1), or P(z = 1) if `kind` is "latent"."""
         columns = np.arange(self.column_log_odds.shape[1])
         for some, latent in prediction.latent_rows(*self._factors, self.model.product, rows=rows):
             if kind == "observed":
@@ -206,35 +207,35 @@ class Result:
     def contributions(
         self, row: int, column: int
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The part of each factor in an entry: (K,) probabilities and (K,) shares that add up to 1.
+        """The contribution of each factor to an entry: (K,) probabilities and (K,) shares.
 
-        A probability is that of both the row and the column belonging to the factor. A share is
-        that of −log P(z = 0) = −Σ log(1 − p) under OR and of Σ p under XOR. It is 0 for factors
-        that are no reason: those without the row or the column, unless a 1 has no other factors.
+        A probability is that of both the row and the column belonging to the factor. Shares add up
+        to 1; they are shares of −log P(z = 0) = −Σ log(1 − p) with OR, and of Σ p with XOR. They
+        are 0 for factors without the row or the column, unless a 1 has no other factors.
         """
         x, y = self.row_log_odds[row], self.column_log_odds[:, column]
         both = sigmoid(x) * sigmoid(y)
         weight = both if self.model.product == "xor" else -np.log1p(-np.minimum(both, 1 - 1e-12))
         member = (x > 0) & (y > 0)
         if not member.any() and self.predict(np.array([row]), np.array([column]))[0]:
-            member = weight >= 0.1 * weight.sum()  # each is unlikely, but not all of them together
+            member = weight >= 0.1 * weight.sum()  # each is unlikely, but together they are not
         weight = np.where(member, weight, 0.0)
         return both, weight / (weight.sum() or 1.0)
 
     def fold_in(self, damping: float = 0.4, n_jobs: int | None = None) -> FoldIn:
-        """What decodes new rows, the column factor held fixed; `n_jobs` threads work on them."""
+        """A decoder of new rows for the fixed column factor, with `n_jobs` threads."""
         return FoldIn(self, damping, n_jobs)
 
     # ------------------------------------------------------------ counts and order
 
     def counts(self, observations: ObservedEntries) -> NDArray[np.int64]:
-        """How often 0 was seen where `Z` is 0 and where it is 1, and 1 likewise: (2, 2)."""
+        """Count entries by observed value (first axis) and value of `Z` (second axis): (2, 2)."""
         how = self.model.product, self.marginal
         count = partial(_counts, column_log_odds=self.column_log_odds, how=how)
         return observations.sum_over_rows(count, self.row_log_odds)
 
     def decoded_counts(self, observations: ObservedEntries) -> NDArray[np.int64]:
-        """`counts` of the product of `X` and `Y`, also where `Z` is made of marginals."""
+        """The same counts for the product of `X` and `Y`, even if `Z` is based on marginals."""
         return replace(self, marginal=False).counts(observations)
 
     def with_factors(self, chosen: ArrayLike) -> Result:
@@ -270,8 +271,8 @@ def _counts(
 def numbered(result: Result, row_prior: Any = None, column_prior: Any = None) -> Result:
     """The result with its factors in the order of their numbers: the largest tile first.
 
-    Where the user gave a prior that differs from factor to factor, the order stays as it is, so
-    that factors mean what the prior says of them.
+    If the user gave a prior that differs from factor to factor, the order stays the same, so that
+    factors correspond to the prior.
     """
     of_rows, of_columns = np.shape(row_prior), np.shape(column_prior)
     if (of_rows and of_rows[-1] > 1) or (len(of_columns) == 2 and of_columns[0] > 1):

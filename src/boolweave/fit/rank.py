@@ -122,7 +122,7 @@ class RankSelection:
         unit = "bits" if self.criterion == "mdl" else "log-loss"
         lines = [f"{'rank':>5} {unit:>14}"]
         if self.costs is not None:
-            lines[0] += f" {'missed':>10} {'false ones':>10} {'cost':>10}  (lower is better)"
+            lines[0] += f" {'missed':>10} {'false ones':>10} {'cost':>10}  (less is better)"
         for row in self.table():
             line = f"{row['rank']:>5} {row['score']:>14.7g}"
             if self.costs is not None:

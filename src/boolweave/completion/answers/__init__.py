@@ -1,6 +1,6 @@
-"""What is asked of a finished ensemble: whole rows, recommendations, reasons, new rows, files.
+"""Answers of a fitted ensemble: whole rows, recommendations, explanations, new rows, files.
 
-All of it works on an `Ensemble` and the `Observations` it was fitted to, and changes neither.
-Fitting does not belong here, nor does what a single member says of a pair (`completion.member`).
-Start reading in `dense`, then `explaining`.
+Everything works on an `Ensemble` and the `Observations` to which it was fitted, and changes
+neither. Fitting does not belong here, nor do the predictions of a single member
+(`completion.member`). Start reading in `dense`, then `explaining`.
 """

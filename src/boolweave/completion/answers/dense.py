@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     Doubles = NDArray[np.float64]
     Positions = NDArray[np.intp]
 
-# Pairs of a row and a column that are worked out at a time: a few times 8 bytes each.
+# Number of pairs of a row and a column that are computed at a time, with a few times 8 bytes each.
 PIECE = 1 << 18
 
 
 def row_probabilities(ensemble: Ensemble, rows: Positions) -> Doubles:
     """P(o = 1) of some rows at all columns.
 
-    The same as `Ensemble.probabilities` of all these pairs, in less time. It takes a few arrays of
-    the size of the answer; `row_pieces` goes through many rows in bounded memory.
+    This is the same as `Ensemble.probabilities` of all these pairs, but faster. It takes a few
+    arrays of the size of the answer; `row_pieces` processes many rows in bounded memory.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def row_probabilities(ensemble: Ensemble, rows: Positions) -> Doubles:
 
 
 def row_pieces(ensemble: Ensemble, rows: Positions) -> Iterator[tuple[slice, Doubles]]:
-    """`row_probabilities`, some rows at a time: which of them, and an array (some, N)."""
+    """Yield `row_probabilities`, some rows at a time: a slice, and an array (some, N)."""
     step = max(1, PIECE // max(1, ensemble.shape[1]))
     for start in range(0, len(rows), step):
         some = slice(start, min(start + step, len(rows)))
@@ -76,7 +76,7 @@ def row_pieces(ensemble: Ensemble, rows: Positions) -> Iterator[tuple[slice, Dou
 
 
 def _by_member(member: Member, rows: Positions, cut: int) -> Doubles:
-    """P(what is seen is at least level `cut`), (R, N)."""
+    """P(the observed level is at least `cut`), (R, N)."""
     from scipy.special import ndtr
 
     u, v = member.rows[rows].astype(np.float64), member.columns.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Pictures of a fitted completion: its table, its Boolean factors, what was tried."""
+"""Pictures of a fitted completion: its table, its Boolean factors, the models compared."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 def draw(model: FittedCompletion, what: str, path: str | Path | None = None) -> Figure:
-    """Draw the matrix, the factors or the curve, and save it where `path` says."""
+    """Draw the matrix, the factors or the curve, and save the picture to `path`, if given."""
     kinds = {"matrix": _matrix, "factors": _factors, "curve": _curve}
     return plot.draw_kind(kinds, model, what, path)
 
 
 def _matrix(model: FittedCompletion) -> Figure:
-    """The table, and the table with its holes filled, lines with many ones first."""
+    """Draw the table and the completed table, with the lines with most ones first."""
     seen = model.observations_
     if seen.n_rows * seen.n_columns > plot.MOST_CELLS:
         raise ValueError(
-            f"a picture of {seen.n_rows:,} × {seen.n_columns:,} cells is too large: draw some rows "
+            f"a picture of {seen.n_rows:,} × {seen.n_columns:,} cells is too large; draw some rows "
             "with boolweave.plot.plot_tiles"
         )
     filled = (row_probabilities(model.ensemble_, np.arange(seen.n_rows)) > 0.5).astype(np.uint8)
@@ -39,15 +39,15 @@ def _matrix(model: FittedCompletion) -> Figure:
     x, y = (np.zeros((seen.n_rows, 1)), np.zeros((1, seen.n_columns))) if chances is None else (
         chances[0] > 0.5, chances[1] > 0.5
     )  # fmt: skip
-    return plot.plot_tiles({"what was seen": seen.to_dense(), "filled": filled}, x, y)
+    return plot.plot_tiles({"observed entries": seen.to_dense(), "completed": filled}, x, y)
 
 
 def _factors(model: FittedCompletion) -> Figure:
-    """Who belongs to the Boolean factors of one member."""
+    """Draw the members of the Boolean factors of one model."""
     seen, chances = model.observations_, _first_factors(model)
     if chances is None:
         raise ValueError(
-            "this completion has no Boolean factors: offsets and directions predicted best; draw "
+            "this completion has no Boolean factors, as offsets and directions were best; draw "
             "the matrix or the curve, or fit with n_directions=0"
         )
     rows, columns = chances
@@ -77,15 +77,15 @@ def _first_factors(
 
 
 def _curve(model: FittedCompletion) -> Figure:
-    """The log-loss of every model tried on entries held out."""
+    """Draw the log-loss of every model on held-out entries."""
     tried = model.selection_
     if not tried:
         raise ValueError(
-            "no entries could be held out to compare models: there is no curve; draw the matrix"
+            "no entries could be held out to compare models, so there is no curve; draw the matrix"
         )
     return plot.plot_bars(
         [str(line["model"]) for line in tried],
         np.array([line["log_loss"] for line in tried]),
         np.array([line["standard_error"] for line in tried]),
-        "log-loss of entries held out, less is better",
+        "log-loss of held-out entries, lower is better",
     )

@@ -1,15 +1,15 @@
-"""Why a pair has its probability: the log-odds as a sum of parts, in words and by name.
+"""Explanation of the probability of a pair: the log-odds as a sum of parts, in words.
 
-Log-odds of an ensemble are an intercept plus the weighted log-odds of its families, and those are
-no sum over offsets, directions and layers: the probability is a mean over members, each with a
-normal distribution function around its sum. So the share of each part is that of Aumann and
-Shapley. All parts of all members grow from 0 to what they are at the same pace, and each is given
-what the log-odds gain by it on the way. The shares add up to the log-odds, and where there is one
-member they are in the ratio of the parts. What an average row and an average column would get is
-the base; row, column, directions and layers tell how the pair differs from that.
+The log-odds of an ensemble are an intercept plus the weighted log-odds of its families, which are
+not sums over offsets, directions and layers: the probability is a mean over members, each with a
+normal distribution function around its sum. Therefore the shares of the parts are those of Aumann
+and Shapley: all parts of all members grow at the same pace from 0 to their values, and each gets
+what the log-odds gain from it along the way. The shares add up to the log-odds, and with a single
+member they are proportional to the parts. The base is what an average row and an average column
+would get; row, column, directions and layers say how the pair differs from that.
 
-Members of a family have different factors. Those named are of the one member whose probability is
-nearest to that of its family.
+Members of a family have different factors. The factors that are named belong to the member whose
+probability is nearest to that of its family.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ if TYPE_CHECKING:
     Doubles = NDArray[np.float64]
     Axis = Literal["row", "column"]
 
-# Points of the rule of Gauss and Legendre along the way from 0 to the parts.
+# Number of points of the Gauss-Legendre rule on the way from 0 to the parts.
 N_POINTS = 24
 
-# A row and a column both belong to a factor if that is at least so probable.
+# A row and a column both belong to a factor if the probability of this is at least this.
 BELONGS = 0.5
 
-# Members of a factor are named up to this number.
+# Maximum number of members of a factor that are named.
 MOST_TYPICAL = 10
 
-# Lines that are most alike are named up to this number.
+# Maximum number of similar lines that are named.
 MOST_ALIKE = NAMES_IN_SENTENCE
 
 
@@ -68,10 +68,10 @@ def explain(
     ensemble : Ensemble
         Of M rows and N columns.
     observations : Observations, shape (M, N)
-        What it was fitted to, with labels if there are any.
+        The observations to which it was fitted, with labels if there are any.
     row, column : position or label
     trained : Ensemble, optional
-        That of the fit, if `ensemble` is of new rows: the average row is one of the fit then.
+        The ensemble of the fit, if `ensemble` is for new rows; the average row is taken from it.
 
     Returns
     -------
@@ -104,11 +104,11 @@ class Averages(NamedTuple):
 
     row: Doubles  # (D,)
     column: Doubles  # (D,)
-    layers: tuple[float, ...]  # what each layer adds to a pair of them
+    layers: tuple[float, ...]  # the contribution of each layer to this pair
 
 
 class Shares(NamedTuple):
-    """What the parts of a family add to its log-odds."""
+    """The contributions of the parts of a family to its log-odds."""
 
     base: float
     row: float
@@ -118,7 +118,7 @@ class Shares(NamedTuple):
 
 
 class Explainer:
-    """Explains pairs of an ensemble; what all pairs need is worked out once."""
+    """An explainer of pairs of an ensemble; common quantities are computed once."""
 
     def __init__(
         self, ensemble: Ensemble, observations: Observations, trained: Ensemble | None = None,
@@ -127,7 +127,7 @@ class Explainer:
         if observations.shape != ensemble.shape:
             raise ValueError(
                 f"expected observations of the shape of the ensemble, {ensemble.shape}, but got "
-                f"{observations.shape}; pass those that it was fitted to"
+                f"{observations.shape}; pass those to which it was fitted"
             )
         self.ensemble, self.observations = ensemble, observations
         self.trained = ensemble if trained is None else trained
@@ -136,12 +136,12 @@ class Explainer:
 
     @cached_property
     def averages(self) -> list[list[Averages]]:
-        """Those of each member of each family."""
+        """The averages of each member of each family."""
         return [list(map(_averages, family.members)) for family in self.trained.families]
 
     @cached_property
     def metrics(self) -> list[list[tuple[Doubles, Doubles]]]:
-        """Of each member: what directions of rows are measured by, and those of columns."""
+        """For each member, the metrics of the directions of rows and of columns."""
         return [list(map(_metrics, family.members)) for family in self.trained.families]
 
     def explain(self, row: Any, column: Any) -> CompletionExplanation:
@@ -180,7 +180,10 @@ class Explainer:
         base = total - sum(part.log_odds for part in rest)
         parts = [
             ExplanationPart(
-                "base", 0, base, sentence=f"{base:+.2f} base: an average row and column have it"
+                "base",
+                0,
+                base,
+                sentence=f"{base:+.2f} base: an average row and column have it",
             ),
             *rest,
         ]
@@ -209,7 +212,7 @@ class Explainer:
         return f"{axis} {position + 1}" if labels is None else str(labels[position])
 
     def observed(self, row: int, column: int) -> int | None:
-        """What was seen at a pair, if anything."""
+        """The observed value of a pair, if there is one."""
         start, stop = self.observations.indptr[[row, row + 1]]
         columns = self.observations.indices[start:stop]
         place = int(np.searchsorted(columns, column))
@@ -218,7 +221,7 @@ class Explainer:
         return int(self.observations.values[start + place])
 
     def _typical(self, chances: NDArray[np.float32], axis: Axis) -> tuple[tuple[str, ...], int]:
-        """Names of the surest members of a factor, and how many it has."""
+        """Names of the most certain members of a factor, and the number of its members."""
         size = int(np.sum(chances >= BELONGS))
         best = largest(chances.astype(np.float64), min(size, MOST_TYPICAL))
         return tuple(self.name(int(i), axis) for i in best), size
@@ -239,7 +242,7 @@ class Explainer:
             for found, own in ((columns, self.name(n, "column")), (rows, self.name(m, "row")))
             if found
         ]
-        what = " and ".join(told) or "nothing alike has an entry here"
+        what = " and ".join(told) or "no similar row or column has an entry here"
         sentence = f"{share:+.2f} directions: {what}"
         return ExplanationPart(
             "directions", i + 1, share, rows=rows, columns=columns, sentence=sentence
@@ -248,7 +251,7 @@ class Explainer:
     def _alike(
         self, i: int, axis: Axis, own: int, candidates: NDArray[np.integer], crossing: int
     ) -> tuple[Alike, ...]:
-        """Those of the candidates that are most like a row or column, on the whole alike."""
+        """The candidates that are most similar to a row or column."""
         candidates = candidates[candidates != own]
         if not len(candidates):
             return ()
@@ -310,7 +313,7 @@ class Explainer:
         return found
 
     def _evidence(self, chances: NDArray[np.float32], m: int, n: int, group: str) -> str:
-        """What the row has of the other columns of a factor, whose chances are (N,)."""
+        """Describe what the row has of the other columns of a factor, with chances (N,)."""
         seen = self.observations
         own = slice(*seen.indptr[[m, m + 1]])
         inside = np.flatnonzero(chances >= BELONGS)
@@ -364,7 +367,7 @@ def _shares(family: Family, averages: list[Averages], m: int, n: int, cut: int) 
     density = np.exp(-(way**2) / 2) / np.sqrt(2 * np.pi) / len(t)
     slope = density / (chance * ndtr(-way).mean(axis=1))[:, None]
     shares = (weights @ slope / deviation) @ added
-    # Log-odds have a limit, and the rule is not quite exact.
+    # Log-odds are clipped, and the rule is not quite exact.
     exact = float(limited_log_odds(family.by_member(*at, cut).mean(axis=0))[0])
     if abs(shares.sum()) > 1e-6:
         shares *= exact / shares.sum()
@@ -373,13 +376,13 @@ def _shares(family: Family, averages: list[Averages], m: int, n: int, cut: int) 
 
 @cache
 def _rule() -> tuple[Doubles, Doubles]:
-    """Points and weights of the rule of Gauss and Legendre, from 0 to 1."""
+    """Points and weights of the Gauss-Legendre rule from 0 to 1."""
     points, weights = np.polynomial.legendre.leggauss(N_POINTS)
     return (points + 1) / 2, weights / 2
 
 
 def _averages(member: Member) -> Averages:
-    """Means over rows and columns, and what layers add to a pair of them."""
+    """Means over rows and columns, and the contributions of layers to a pair of them."""
     layers = []
     for layer in member.layers:
         both = layer.rows.mean(axis=0, dtype=np.float64) * layer.columns.mean(axis=1)

@@ -1,4 +1,4 @@
-"""The log-odds of a pair as a sum of parts: plain data, and what it says in words."""
+"""The log-odds of a pair as a sum of parts: plain data, and sentences."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Kind = Literal["base", "row", "column", "directions", "layers", "boolean"]
 
 @dataclass(frozen=True)
 class Alike:
-    """A row or a column that is like another one.
+    """A row or a column that is similar to another one.
 
     Attributes
     ----------
     name : str
     likeness : float
-        From −1 to 1: the correlation of what directions add to both, mean over members.
+        From −1 to 1: the correlation of the contributions of directions to both, averaged over
+        members.
     observed : int or None
-        What was seen where it meets the pair: for a row in the same column, for a column in the
-        same row.
+        The observed value: for a row in the same column, for a column in the same row.
     """
 
     name: str
@@ -39,20 +39,20 @@ class FactorPart:
     Attributes
     ----------
     layer : int
-        Number of its layer, from 1; 0 in the plain Boolean model.
+        Number of the layer, from 1; 0 in the plain Boolean model.
     factor : int
-        Its number in the layer, from 1.
+        Number of the factor in the layer, from 1.
     probability : float
-        That both belong to it.
+        The probability that both belong to the factor.
     raises : bool
-        Whether it makes a one more probable, or less.
+        Whether the factor makes a one more probable or less probable.
     rows, columns : tuples of str
-        Names of the most typical members, the surest first.
+        Names of some members, the most certain first.
     n_rows, n_columns : int
-        How many belong to it.
+        Numbers of members.
     sentence : str
     evidence : str
-        What was observed in the row in the other columns of the factor, as a sentence.
+        A sentence about the observed values of the row in the other columns of the factor.
     """
 
     layer: int
@@ -69,21 +69,21 @@ class FactorPart:
 
 @dataclass(frozen=True)
 class ExplanationPart:
-    """What one thing adds to the log-odds of a pair.
+    """One contribution to the log-odds of a pair.
 
     Attributes
     ----------
     kind : {"base", "row", "column", "directions", "layers", "boolean"}
-        "base" is what an average row and column have; "boolean" is the plain Boolean model.
+        "base" is the value for an average row and column; "boolean" is the plain Boolean model.
     family : int
-        Number of the family of models, from 1; 0 for what belongs to no single one.
+        Number of the family of models, from 1; 0 if the part does not belong to a single family.
     log_odds : float
-        Its share of the log-odds.
+        The contribution to the log-odds.
     factors : tuple of FactorPart
-        Of layers and of the plain Boolean model: the factors with both the row and the column.
+        For layers and the plain Boolean model: the factors that have both the row and the column.
     rows, columns : tuples of Alike
-        Of directions: the most similar rows that have an entry in the column, and the most similar
-        columns that have one in the row.
+        For directions: the most similar rows that have an entry in the column, and the most similar
+        columns that have an entry in the row.
     sentence : str
     """
 
@@ -100,26 +100,26 @@ class ExplanationPart:
 class CompletionExplanation:
     """The log-odds of a pair as a sum of parts.
 
-    All fields are plain data: ``dataclasses.asdict`` of it goes to JSON.
+    All fields are plain data, so that ``dataclasses.asdict`` can be written as JSON.
 
     Attributes
     ----------
     row, column : str
-        Names.
+        Names of the row and the column.
     value : int
         The more probable value, 0 or 1.
     probability : float
-        P(o = 1), that a 1 would be observed.
+        P(o = 1), the probability that a 1 would be observed.
     log_odds : float
         log P(o = 1) / P(o = 0), the sum of the parts.
     observed : int or None
-        What was observed, if anything.
+        The observed value, if there is one.
     parts : tuple of ExplanationPart
         The base first, then row and column, then each family.
     notes : tuple of str
-        Said if the row or the column has no entries.
+        Notes about a row or a column without entries.
     sentence : str
-        All in one line.
+        The whole explanation in one line.
     """
 
     row: str
@@ -142,9 +142,9 @@ class CompletionExplanation:
 
     @property
     def table(self) -> Any:
-        """A line for each part: part, log_odds, because.
+        """A table with one line for each part: part, log_odds, because.
 
-        It is of the library of the fitted table, or of polars.
+        It belongs to the library of the fitted table, or to polars.
         """
         return self._frame.table(self._lines())
 
@@ -164,7 +164,7 @@ class CompletionExplanation:
         return html_table(["part", "log-odds", "because"], lines, self.sentences()[0] + notes)
 
     def sentences(self) -> tuple[str, ...]:
-        """The probability, each part and each note, one sentence each."""
+        """One sentence each for the probability, each part and each note."""
         return (
             f"{self.row}, {self.column}: 1 with a probability of {percent(self.probability)}, "
             f"log-odds {self.log_odds:+.2f}",
@@ -173,11 +173,11 @@ class CompletionExplanation:
         )
 
     def reason(self) -> str:
-        """In one line, what speaks most for a one in this column rather than in others."""
+        """The strongest reason, in one line, for a one in this column rather than in others."""
         own = [part for part in self.parts if part.kind not in ("base", "row")]
         best = max(own, key=lambda part: part.log_odds)
         if best.log_odds > 0 and best.factors and best.factors[0].raises:
             return f"because {best.factors[0].evidence}"
         if best.log_odds > 0:
             return f"because {best.sentence.partition(': ')[2]}"
-        return "because nothing speaks much against it"
+        return "because there is little evidence against it"

@@ -1,4 +1,4 @@
-"""What a completion can do after its fit: predict, recommend, explain, draw."""
+"""The methods of a fitted completion: predict, recommend, explain, draw."""
 
 from __future__ import annotations
 
@@ -68,28 +68,29 @@ class FittedCompletion(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     # ------------------------------------------------------------ pairs and rows
 
     def predict_proba(self, rows: Any, cols: Any = None) -> Any:
-        """P(o = 1), the probability that a one would be seen.
+        """Compute P(o = 1), the probability that a one would be observed.
 
         Parameters
         ----------
-        rows, cols : arrays of one length, or of shapes that broadcast
-            Pairs of positions, or of labels where the fitted data had them. Without `cols`, `rows`
-            is a matrix as in `fit` whose rows are new; they are folded in.
+        rows, cols : arrays of the same length, or of shapes that broadcast
+            Pairs of positions, or of labels if the fitted data had labels. Without `cols`, `rows`
+            is a matrix as in `fit`, whose new rows are folded in.
 
         Returns
         -------
         array
-            (len,), or what the shapes of `rows` and `cols` broadcast to; a series where `rows` is
-            one. Without `cols`, (rows, N), in the form of the table given.
+            The shape is (len,), or that to which `rows` and `cols` broadcast; the result is a
+            series if `rows` is one. Without `cols`, the shape is (rows, N), and the result has the
+            form of the input table.
         """
         return self._answer(rows, cols, "probability")
 
     def predict(self, rows: Any, cols: Any = None) -> Any:
-        """The more probable value, 0 or 1, as uint8, with arguments as in `predict_proba`."""
+        """Return the more probable value, 0 or 1, as uint8; arguments as in `predict_proba`."""
         return self._answer(rows, cols, "value")
 
     def _answer(self, rows: Any, cols: Any, what: Literal["probability", "value"]) -> Any:
-        """Probabilities, or the more probable values, in the form of what was asked."""
+        """Probabilities, or the more probable values, in the form of the arguments."""
         check_is_fitted(self, "ensemble_")
         if cols is None:
             seen = self._observe(rows, reset=False)
@@ -103,21 +104,21 @@ class FittedCompletion(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return like(rows, answer, what)
 
     def predict_interval(self, rows: Any, cols: Any, coverage: float = 0.9) -> tuple[Any, Any]:
-        """Between which probabilities the members lie.
+        """Compute intervals of the probabilities over the members.
 
-        The log-odds of the members are taken to be normal; an interval says how sure the model is
-        of a probability, given few or many entries, not how sure one can be of the entry.
+        The log-odds of the members are assumed to be normal. An interval says how certain the
+        model is of a probability, given few or many entries, not how certain the entry is.
 
         Parameters
         ----------
-        rows, cols : arrays of one length, or of shapes that broadcast, positions or labels
+        rows, cols : arrays of the same length, or of shapes that broadcast, positions or labels
         coverage : float between 0 and 1
-            Share of the members' distribution within the interval.
+            Fraction of the distribution over the members that is within the interval.
 
         Returns
         -------
         low, high : arrays
-            In the shape and form of what `predict_proba` returns.
+            The shape and the form are those of `predict_proba`.
         """
         from scipy.special import ndtri
 
@@ -132,26 +133,26 @@ class FittedCompletion(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return like(rows, ends[0], "low"), like(rows, ends[1], "high")
 
     def recommend(self, rows: Any, n: int = 10, *, why: bool = False, **words: str) -> Any:
-        """The n columns of each row that were not observed and are most probably 1, and why.
+        """Recommend the n unobserved columns of each row that are most probably 1.
 
         Parameters
         ----------
-        rows : positions, or labels where the fitted data had them
-            Or a matrix as in `fit`, whose rows are new and are folded in.
+        rows : positions, or labels if the fitted data had labels
+            The rows may also be a matrix as in `fit`, whose new rows are folded in.
         n : int
-            How many columns for each row.
+            Number of columns for each row.
         why : bool
-            Whether the table has a column that says why.
+            Whether the table has a column with reasons.
         **words
             As in `explain`.
 
         Returns
         -------
         DataFrame or Recommendations
-            If the rows asked for, or else the fitted data, came as a table: a table of the same
-            library with a line for each recommendation: row, rank, column, probability and why.
-            Otherwise `Recommendations` with ``rows`` (R,), ``columns`` (R, n), ``probabilities``
-            (R, n), ``reasons``, and ``table``.
+            If `rows`, or else the fitted data, came as a table: a table of the same library with
+            one line for each recommendation: row, rank, column, probability and why. Otherwise
+            `Recommendations` with ``rows`` (R,), ``columns`` (R, n), ``probabilities`` (R, n),
+            ``reasons``, and ``table``.
         """
         check_is_fitted(self, "ensemble_")
         explainer, frame = self._explainer(rows, words)
@@ -161,15 +162,15 @@ class FittedCompletion(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return found if frame is None else found.in_form_of(frame, why=why)
 
     def explain(self, row: Any, col: Any, **words: str) -> CompletionExplanation:
-        """Split the log-odds of a pair into what offsets, directions and Boolean factors add.
+        """Split the log-odds of a pair into contributions of offsets, directions and factors.
 
         Parameters
         ----------
-        row, col : position, or label where the fitted data had them
+        row, col : position, or label if the fitted data had labels
             The row may also be a matrix of one row as in `fit`, which is folded in.
         **words
-            What sentences call things: `verb` for what a row does to the columns where it has ones
-            ("has"), `rows` and `columns` for what these are ("rows", "columns").
+            The words of the sentences: `verb` is the verb between a row and a column where there is
+            a one ("has"), and `rows` and `columns` are nouns for these ("rows", "columns").
 
         Returns
         -------
@@ -188,16 +189,16 @@ class FittedCompletion(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self, what: Literal["matrix", "factors", "curve"] = "matrix",
         path: str | Path | None = None,
     ) -> Figure:  # fmt: skip
-        """Draw what was found (needs matplotlib).
+        """Draw the result (needs matplotlib).
 
         Parameters
         ----------
         what : {"matrix", "factors", "curve"}
-            "matrix": the table, and the table with its holes filled. "factors": who belongs to the
-            Boolean factors of the first member that has any. "curve": the log-loss of the models
-            that were tried on entries held out.
+            "matrix" shows the table and the completed table. "factors" shows the members of the
+            Boolean factors of the first model that has any. "curve" shows the log-loss of the
+            models that were compared on held-out entries.
         path : path, optional
-            Where to save the picture, as .png, .svg or .pdf.
+            File of the picture: .png, .svg or .pdf.
 
         Returns
         -------
@@ -209,7 +210,7 @@ class FittedCompletion(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return drawing.draw(self, what, path)
 
     def _explainer(self, rows: Any, words: dict[str, str]) -> tuple[Explainer, Frame | None]:
-        """What explains rows of the fit, or new ones; and the form of what is said of them."""
+        """An explainer of rows of the fit or of new rows, and the form of its tables."""
         chosen = Words(**words)
         if not is_matrix(rows):
             return Explainer(self.ensemble_, self.observations_, words=chosen), self._frame

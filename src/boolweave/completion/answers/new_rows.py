@@ -1,8 +1,8 @@
-"""New rows against the columns of an ensemble, each from its own entries alone.
+"""New rows for the columns of an ensemble, each only from its own entries.
 
-A row gets an offset, directions and factors in every member, as if it had been there from the
-start, but for what its entries would have changed in the columns. The answer is an ensemble of the
-new rows, which is asked like any other.
+A row gets an offset, directions and factors in every member, as if it had been in the fit, except
+that its entries do not change the columns. The answer is an ensemble of the new rows, which is used
+like any other.
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ if TYPE_CHECKING:
 
     Doubles = NDArray[np.float64]
 
-# Rounds of Newton's method and of messages. Without layers there are fewer: they settle sooner.
+# Number of rounds of Newton's method and of messages, with and without layers, where it converges
+# sooner.
 N_ROUNDS, N_ROUNDS_WITHOUT_LAYERS = 3, 3
 
 
 @dataclass(frozen=True, eq=False)
 class FoldIn:
-    """What an ensemble says of new rows.
+    """Inference of new rows by an ensemble.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ class FoldIn:
         Mean and standard deviation by which the numbers of entries of its rows were scaled:
         ``Table.count_scales[0]`` of the fit.
     n_jobs : int, optional
-        Number of threads; members are shared out among them.
+        Number of threads, which share the members.
 
     Examples
     --------
@@ -89,12 +90,12 @@ class FoldIn:
         Parameters
         ----------
         observations : Observations, shape (R, N)
-            Entries of the new rows. A row may have none: it gets the priors.
+            Entries of the new rows. A row without entries gets the priors.
         levels : array of shape (n_observed,), optional
-            Which of the ordered levels was seen at each entry. Left out: only the observed values
-            are used, which say whether a level counts as a one.
+            The ordered level of each entry. By default, only the observed values are used, which
+            say whether a level counts as a one.
         features : array of shape (R, G), optional
-            What is known of the rows beside their entries, as in the fit. Left out: all are 0.
+            Features of the rows, as in the fit; by default, all are 0.
 
         Returns
         -------
@@ -104,7 +105,7 @@ class FoldIn:
         if observations.n_columns != self.ensemble.shape[1]:
             raise ValueError(
                 f"expected rows of {self.ensemble.shape[1]} columns, as in the fit, but got "
-                f"{observations.n_columns}; give the columns of the fit"
+                f"{observations.n_columns}; pass the columns of the fit"
             )
         if levels is not None:
             self._check_levels(levels, observations.n_observed)
@@ -113,7 +114,7 @@ class FoldIn:
         used[observations.indices] = True
         columns = np.flatnonzero(used)
         other = (np.cumsum(used) - 1).astype(np.int32)[observations.indices]
-        # Copies: for arrays that are read-only, kernels would be compiled once more.
+        # These are copied, because kernels would be compiled again for read-only arrays.
         seen = np.array(observations.values if levels is None else levels, dtype=np.uint8)
         place = np.arange(len(other), dtype=np.int64)
         lines = Lines(np.array(observations.indptr), other, seen, place)
@@ -213,7 +214,7 @@ def _with_rows(
     member: Member, factor_prior: Doubles, lines: Lines, columns: NDArray[np.intp],
     features: Features, cuts: Doubles,
 ) -> Member:  # fmt: skip
-    """A member with new rows in place of its own."""
+    """A member with new rows instead of its own."""
     coefficients, variance = member.priors[:2]
     n_rows, D = features.here.shape[0], len(variance)
     n_layers, n_factors = factor_prior.shape

@@ -1,4 +1,4 @@
-"""The most probable columns that rows have not seen, and a line each that says why."""
+"""The most probable unobserved columns of rows, with a reason in one line for each."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def recommend(
     ensemble: Ensemble, observations: Observations, rows: ArrayLike, n: int = 10,
     trained: Ensemble | None = None,
 ) -> Recommendations:  # fmt: skip
-    """The n columns of each row that were not observed and are most probably 1.
+    """Recommend the n unobserved columns of each row that are most probably 1.
 
-    Memory goes with the columns of a few rows, however many rows are asked for.
+    Memory is needed only for the columns of a few rows, however many rows are asked for.
 
     Parameters
     ----------
     ensemble : Ensemble
         Of M rows and N columns.
     observations : Observations, shape (M, N)
-        What was seen: these pairs are not recommended.
+        The observed entries, which are not recommended.
     rows : positions or labels, shape (R,)
     n : int
-        How many, at least 1.
+        Number of recommendations per row, at least 1.
     trained : Ensemble, optional
-        That of the fit, if `ensemble` is of new rows; reasons need its average row.
+        The ensemble of the fit, if `ensemble` is for new rows; reasons need its average row.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def recommend(
 
 
 def recommend_at(explainer: Explainer, rows: NDArray[np.intp], n: int) -> Recommendations:
-    """`recommend` for rows by position, with reasons by an explainer."""
+    """The same as `recommend` for rows by position, with reasons from an explainer."""
     if n < 1:
         raise ValueError(f"n must be at least 1, got {n}")
     predict = partial(row_pieces, explainer.ensemble)

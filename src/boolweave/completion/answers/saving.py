@@ -1,7 +1,7 @@
-"""Fitted ensembles as .npz files: arrays and one line of JSON, nothing that can run.
+"""Fitted ensembles as .npz files: arrays and one line of JSON, without any executable code.
 
 Members of a family are stacked, so that a file has a dozen arrays for each family. As with the
-other estimator (`boolweave.saving`), a file is checked as a whole before anything is made of it.
+other estimator (`boolweave.saving`), a whole file is checked before it is used.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _OF_PLAIN = ("one_given_zero", "one_given_one", "product", "weight")
 
 
 class SavedCompletion(NamedTuple):
-    """What a file holds."""
+    """The contents of a file."""
 
     ensemble: Ensemble
     observations: Observations
@@ -62,13 +62,13 @@ def save(
         Of M rows and N columns.
     observations : Observations, shape (M, N)
     parameters : mapping
-        Of the estimator: numbers, texts, Booleans, None and lists of them. What is none of these,
-        such as a random generator, comes back as None.
+        Parameters of the estimator: numbers, texts, Booleans, None and lists of them. Anything
+        else, such as a random generator, is restored as None.
     selection : sequence of mappings
-        What was tried: plain data as in JSON.
+        The models that were compared, as plain data as in JSON.
     path : path
     fitted : mapping, optional
-        What else the estimator wants to have back: arrays, and plain data as in JSON.
+        Other data that the estimator needs: arrays, and plain data as in JSON.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def save(
 def load(path: str | Path) -> SavedCompletion:
     """Read what `save` wrote.
 
-    The file is checked as a whole before anything is made of it; `FileError` says what is wrong.
+    The whole file is checked before it is used; `FileError` says what is wrong.
     """
     arrays, header, sealed = saving.read_file(path, {FORMAT: VERSION})
     with saving.naming_damage(path):
@@ -155,7 +155,7 @@ def load(path: str | Path) -> SavedCompletion:
 
 
 def is_completion(path: str | Path) -> bool:
-    """Whether a file of a model is one of these; `FileError` if it is no model at all."""
+    """Whether a model file holds a completion; raise `FileError` if it is not a model at all."""
     return saving.format_of(path) == FORMAT
 
 
@@ -255,10 +255,10 @@ def _check_numbers(name: str, array: Array) -> None:
         ends = array.shape[1] >= 3 and (array[:, [0, -1]] == [-np.inf, np.inf]).all()
         inner = array[:, 1:-1]
         if not (ends and np.isfinite(inner).all() and (np.diff(inner) > 0).all()):
-            raise ValueError(f"{name!r} must rise from −∞ to ∞")
+            raise ValueError(f"{name!r} must increase from −∞ to ∞")
         return
     if not np.isfinite(array).all():
-        raise ValueError(f"{name!r} must hold finite numbers only")
+        raise ValueError(f"{name!r} must hold only finite numbers")
     is_chance = "layers/" in name or name.startswith("plain/")
     if kind in ("rows", "columns") and is_chance and not ((array >= 0) & (array <= 1)).all():
         raise ValueError(f"{name!r} must hold probabilities, from 0 to 1")
@@ -269,7 +269,7 @@ def _check_numbers(name: str, array: Array) -> None:
 
 
 def _check_header(header: Header) -> None:
-    """Raise unless all that is kept as JSON is of the right kind."""
+    """Raise unless all values in the JSON header are of the right kind."""
     known = ("format", "version", "parameters", "selection", "fitted", "fitted_arrays", "ensemble")
     saving.check_known(header, known)
     for name, kind in (("parameters", dict), ("selection", list), ("fitted", dict),
@@ -321,7 +321,7 @@ def _is_count(value: object, least: int = 0) -> bool:
 
 
 def _storable(value: object) -> object:
-    """A parameter as JSON holds it; None for what it cannot hold."""
+    """A parameter in a form that JSON can hold; None if there is none."""
     if isinstance(value, list | tuple):
         return [_storable(item) for item in value]
     kept = saving.plain(value)

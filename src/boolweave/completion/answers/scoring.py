@@ -1,4 +1,4 @@
-"""How well entries are predicted: each from the others of its row, or as one of the fit."""
+"""Accuracy of predictions of entries: each from the others of its row, or as one of the fit."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from boolweave.completion.ensemble import Ensemble
     from boolweave.data.splits import Entries
 
-# Into so many parts the entries of a row are dealt; each is hidden once.
+# Number of parts over which the entries of a row are distributed; each part is hidden once.
 PARTS = 5
 
 
 def accuracy_of_rows(model: FoldIn, seen: Observations) -> float:
     """Accuracy on the entries of rows, each predicted from the rest of its row.
 
-    The entries of a row are dealt in turn, from left to right, into five parts, and each part is
-    hidden once while the row is folded in with the rest. No entry helps to predict itself.
+    The entries of a row are distributed in turn, from left to right, over five parts, and each part
+    is hidden once while the row is folded in with the rest. No entry helps to predict itself.
     """
     if not seen.n_observed:
         raise ValueError("X must have at least one observed entry, got none")
@@ -45,6 +45,6 @@ def accuracy_of_rows(model: FoldIn, seen: Observations) -> float:
 
 
 def accuracy_of_entries(model: Ensemble, entries: Entries) -> float:
-    """Accuracy on entries of the fitted table that were kept aside."""
+    """Accuracy on held-out entries of the fitted table."""
     at = entries.rows_of_entries(), entries.indices.astype(np.intp)
     return accuracy(entries.values, model.probabilities(*at) > 0.5)

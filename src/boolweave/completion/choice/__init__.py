@@ -1,4 +1,5 @@
-"""Which model completes a table best: trials on held-out entries, and the blend of the best ones.
+"""The choice of a model: trials on held-out entries, and the blend of the best models.
 
-How a model is fitted does not belong here (`completion.runs`). Start reading in `selection`.
+How a model is fitted does not belong here but to `completion.runs`. Blending is in `blending`.
+Start reading in `selection`.
 """

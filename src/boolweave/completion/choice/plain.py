@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     Doubles = NDArray[np.float64]
 
-# It is first tried with so many factors, on larger tables on some of their rows with about so many
-# entries, and given up if its log-loss is worse than what is known by more than this factor.
+# It is first tried with this many factors, on larger tables with some rows with about this many
+# entries, and given up if its log-loss is worse than the best known one by more than this factor.
 SCREENED = 8
 SAMPLE = 100_000
 FAR_BEHIND = 1.08
@@ -42,7 +42,7 @@ def fit_plain(
         n_jobs=n_jobs,
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an answer that says nothing is judged as such
+        warnings.simplefilter("ignore")  # an uninformative answer gets a bad score anyway
         model.fit(observations)
     channel = model.noise_
     return PlainBoolean(
@@ -56,9 +56,9 @@ def fit_plain(
 
 
 def is_far_behind(fold: Fold, known: Doubles, seed: int, n_jobs: int | None) -> bool:
-    """Whether it predicts held-out entries far worse than what is known of them.
+    """Whether it predicts held-out entries far worse than the known predictions.
 
-    It is tried with a number of factors that suffices for that; surplus ones come to nothing.
+    It is tried with a number of factors that suffices for this; surplus ones stay empty.
     """
     seen = without_labels(fold.table.observations)
     some = np.ones(seen.n_rows, dtype=bool)

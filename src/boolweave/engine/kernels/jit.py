@@ -1,10 +1,10 @@
 """Numba's `njit` with a cache that notices changes in any of the kernel files.
 
-Numba compiles functions into those that call them, but its cache looks at the file of the caller
-only. Here compiled code lies in a folder named after the contents of all kernel files, and folders
-of other contents are swept. It lies where numba would keep it: in NUMBA_CACHE_DIR, beside the
-source, or in the user's cache directory. If nothing can be written there (a package installed by
-somebody else, a home directory that is read-only) kernels are compiled anew in every process, which
+Numba compiles functions into those that call them, but its cache checks only the file of the
+caller. Here compiled code is in a folder named after the contents of all kernel files, and folders
+for other contents are removed. The folder is where numba would keep it: in NUMBA_CACHE_DIR, next to
+the source, or in the user's cache directory. If nothing can be written there (a package installed
+by somebody else, a read-only home directory), kernels are compiled again in every process, which
 takes some seconds.
 """
 
@@ -81,7 +81,7 @@ class _Cache(caching.FunctionCache):
 
 
 def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """As `numba.njit`, with a `cache` of its own wherever there is a place for it."""
+    """The same as `numba.njit`, with its own `cache` if there is a place for it."""
 
     def compiled_when_called(function: Callable[..., Any]) -> Any:
         compiled = numba.njit(**options)(function)
