@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse
 from fitted import assert_same, local_client
 
 from boolweave import BooleanMatrixFactorization, Channel, Observations, load
@@ -335,3 +336,50 @@ def test_shares_of_blocks():
             assert all(b.stop > b.start for b in shares)
     equal = _share_out(np.full(32, 10), 4)
     assert [b.stop for b in equal] == [8, 16, 24, 32]
+
+
+# ---------------------------------------------------------------- all zeros of a row at once
+
+
+@pytest.fixture(scope="module")
+def few_ones():
+    made = make_boolean(
+        120, 80, 3, row_density=0.2, column_density=0.2, flip=(0.01, 0.15), random_state=3
+    )
+    table = made.observations.to_dense().astype(float)
+    table[5, 7] = table[90, 70] = np.nan
+    return scipy.sparse.csr_array(np.where(table == 0, 0, table))
+
+
+@pytest.mark.parametrize("parameters", [{"method": "max-sum", "noise": 0.05}, {}], ids=str)
+def test_zeros_at_once(client, few_ones, parameters):
+    """Covered zeros, too, are listed evenly over all workers, and their sums have the same bits."""
+    parameters = {"zeros": "collective", "n_init": 1, "max_iter": 25, **parameters}
+    here, there = both(few_ones, client, **parameters)
+    assert there.result_.zeros == "collective"
+    assert here.result_.counts(here.observations_)[0, 1] > 0
+    assert_same(here, there)
+    local = there.to_local()
+    assert local.result_.zeros == "collective"
+    np.testing.assert_array_equal(local.transform(few_ones), here.transform(few_ones))
+
+
+@pytest.mark.filterwarnings("ignore:the messages still changed")
+def test_zeros_at_once_when_a_worker_dies(client, few_ones, tmp_path, monkeypatch):
+    """The others go on from a checkpoint of messages, sums and listed zeros."""
+    how = {**LONG, "zeros": "collective", "method": "max-sum", "noise": 0.05, "n_init": 1}
+    here = BooleanMatrixFactorization(**how).fit(few_ones)
+    kill_a_worker_in_step(monkeypatch, client, 12)
+    place = Checkpoint(tmp_path, interval=0, share=1)
+    there = DaskBooleanMatrixFactorization(client=client, checkpoint=place, **how)
+    with pytest.warns(UserWarning, match="the run goes on with the others"):
+        there.fit(few_ones)
+    assert_same(here, there)
+    client.wait_for_workers(2)
+
+
+def test_zeros_at_once_need_the_ones_here(client):
+    dask_array = pytest.importorskip("dask.array")
+    model = DaskBooleanMatrixFactorization(2, client=client, zeros="collective")
+    with pytest.raises(ValueError, match=r"give a scipy\.sparse matrix"):
+        model.fit(dask_array.zeros((8, 6), chunks=(4, 6)))

@@ -13,12 +13,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from boolweave.data.ones import SparseObservations
 from boolweave.distributed.cluster import Cluster
 from boolweave.distributed.entries import RemoteEntries
 from boolweave.distributed.worker import own
-from boolweave.engine.backend import Beliefs, KeptBeliefs, Messages, State, split_rows
+from boolweave.engine.backend import (
+    Beliefs,
+    KeptBeliefs,
+    Messages,
+    Problem,
+    State,
+    split_rows,
+)
 from boolweave.engine.integer_blocks import is_uniform
-from boolweave.engine.integer_sums import IntegerMessages, IntegerProblem, Score
+from boolweave.engine.integer_sums import IntegerMessages, Score
 from boolweave.engine.integers import (
     IntegerBackend,
     Part,
@@ -26,14 +34,11 @@ from boolweave.engine.integers import (
     mean_evidence,
     random_field,
 )
-from boolweave.fit import memory
-from boolweave.runtime.storage import Memory
 
 if TYPE_CHECKING:
     from boolweave.data.observed import ObservedEntries
     from boolweave.engine.backend import AnyBackend
     from boolweave.engine.field import Field
-    from boolweave.engine.floats import FloatBackend, FloatProblem
     from boolweave.model.model import Model
     from boolweave.runtime.types import Floats
 
@@ -44,34 +49,10 @@ BY_BLOCK = ("to_row", "to_column", "rows", "resting", "ones")
 Stored = TypeVar("Stored")
 
 
-class ClusterMachine:
-    """The machine of a fit on a cluster: messages are with the workers, each has `max_memory`."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
-        self._room: dict[str, Any] = {}
-
-    def room(self, observations: ObservedEntries, n_components: int, **how: Any) -> Memory:
-        """In how many blocks the rows are cut, for the workers to keep within `max_memory`."""
-        self._room = {name: value for name, value in how.items() if name != "n_jobs"}
-        max_memory = how["max_memory"]
-        if max_memory is None:
-            return Memory()
-        fixed = {name: value for name, value in self._room.items() if name != "max_memory"}
-        size = memory.FitSize(observations.shape, observations.n_observed, n_components, **fixed)
-        return Memory(size.n_blocks(max_memory))
-
-    def backend(
-        self, observations: ObservedEntries, integers: bool, n_jobs: int | None, store: Memory
-    ) -> AnyBackend:
-        """Make the back end, whose messages must be integers."""
-        if not integers:
-            raise ValueError("a cluster needs messages that are integers; here they are floats")
-        return ClusterBackend(observations, self.cluster, store.n_blocks, self._room, n_jobs)
-
-
 class ClusterBackend:
     """Messages as small integers with the workers of a cluster.
+
+    A class that derives from it says of what kind messages are, here and there.
 
     Parameters
     ----------
@@ -85,6 +66,8 @@ class ClusterBackend:
         Number of threads for what is done here.
     """
 
+    kept_here: type[Messages] = IntegerMessages
+
     def __init__(
         self,
         observations: ObservedEntries,
@@ -95,14 +78,15 @@ class ClusterBackend:
     ) -> None:
         self.observations, self.cluster, self.n_jobs = observations, cluster, n_jobs
         self._room = room
-        self._posed: weakref.WeakKeyDictionary[IntegerProblem, int] = weakref.WeakKeyDictionary()
+        self.remote: type[RemoteMessages] = RemoteMessages
+        self._posed: weakref.WeakKeyDictionary[Problem, int] = weakref.WeakKeyDictionary()
         _deal(observations, cluster, split_rows(observations.entries_by_row, n_blocks))
 
-    def problem(self, model: Model) -> IntegerProblem:
+    def problem(self, model: Model) -> Any:
         """Pose the problem of the observations and a model; blocks are with the workers."""
         return integer_problem(self.observations, model)
 
-    def _key(self, problem: IntegerProblem) -> int:
+    def _key(self, problem: Problem) -> int:
         """Tell the workers of a problem, once; the number by which they know it."""
         if problem not in self._posed:
             key = next(self.cluster.keys)
@@ -115,29 +99,28 @@ class ClusterBackend:
 
     # ------------------------------------------------------------ messages
 
-    def random_start(self, problem: IntegerProblem, random: np.random.Generator) -> State:
+    def random_start(self, problem: Any, random: np.random.Generator) -> State:
         """Make messages that say nothing, and a random field."""
         return self.start(problem, random_field(problem, self.observations.n_observed, random))
 
-    def start(self, problem: IntegerProblem, field: Field | None = None) -> State:
+    def start(self, problem: Problem, field: Field | None = None) -> State:
         """Make messages that say nothing; beliefs are the priors and the field."""
-        messages, key = RemoteMessages(self.cluster), self._key(problem)
+        messages, key = self.remote(self.cluster), self._key(problem)
         parts = [None if field is None else field.part(run) for run in self.cluster.runs]
         self.cluster.ask_each("start", [(messages.key, key, part) for part in parts])
         return State(messages, field=field)
 
-    def to_sum_product(self, problem: IntegerProblem, state: State) -> State:
+    def to_sum_product(self, problem: Problem, state: State) -> State:
         """Convert the messages of max-sum, for sum-product to go on from them."""
-        old, new = self._own(problem, state), RemoteMessages(self.cluster)
+        old, new = self._own(problem, state), self.remote(self.cluster)
         self.cluster.ask_all("to_sum_product", old.key, new.key, self._key(problem))
         return replace(state, messages=new, semiring="sum-product")
 
-    def to_floats(
-        self, problem: IntegerProblem, state: State
-    ) -> tuple[FloatBackend, FloatProblem, State]:
+    def to_floats(self, problem: Problem, state: State) -> tuple[AnyBackend, Problem, State]:
         """Fetch entries and messages of max-sum, and convert these to floats: there are few."""
         local = self._local()
         messages = self._own(problem, state).to_local()
+        assert isinstance(messages, IntegerMessages)
         return local.to_floats(local.problem(problem.model), replace(state, messages=messages))
 
     def _local(self) -> IntegerBackend:
@@ -146,29 +129,38 @@ class ClusterBackend:
         part = Part(self.cluster.cuts, 0, self.observations.shape[0], lambda array: array)
         return IntegerBackend(self.observations.to_local(), self.n_jobs, part=part)
 
-    def check(self, problem: IntegerProblem, state: State) -> None:
+    def check(self, problem: Problem, state: State) -> None:
         """Raise ValueError unless the messages have the right blocks; workers check the rest."""
         messages = state.messages
         n_blocks = 0 if self.cluster.cuts is None else len(self.cluster.cuts)
-        if not isinstance(messages, IntegerMessages) or len(messages.to_row) != n_blocks:
+        if not isinstance(messages, self.kept_here) or _n_blocks(messages) != n_blocks:
             raise ValueError("other blocks")
 
-    def _own(self, problem: IntegerProblem, state: State) -> RemoteMessages:
+    def _own(self, problem: Problem, state: State) -> RemoteMessages:
         """The workers' messages of a state; those of a checkpoint, which are here, go there."""
-        if isinstance(state.messages, IntegerMessages):
-            messages, key = RemoteMessages(self.cluster), self._key(problem)
+        if isinstance(state.messages, self.kept_here):
+            messages, key = self.remote(self.cluster), self._key(problem)
             parts = []
             for run, blocks in zip(self.cluster.runs, self.cluster.blocks, strict=True):
                 field = None if state.field is None else state.field.part(run)
-                parts.append(replace(state, messages=_part_of(state.messages, blocks), field=field))
+                part = self._part(state.messages, run, blocks)
+                parts.append(replace(state, messages=part, field=field))
             self.cluster.ask_each("put", [(messages.key, key, part) for part in parts])
             state.messages = messages
         assert isinstance(state.messages, RemoteMessages)
         return state.messages
 
+    def _part(self, messages: Any, rows: slice, blocks: slice) -> Messages:
+        """The messages of some rows, which are those of some blocks."""
+        return part_of(messages, blocks)
+
+    def _added(self, scores: list[Any]) -> Any:
+        """The score of all rows."""
+        return added(scores)
+
     # ------------------------------------------------------------ one iteration
 
-    def step(self, problem: IntegerProblem, state: State, damping: float) -> None:
+    def step(self, problem: Problem, state: State, damping: float) -> None:
         """Do one iteration; the workers also write down the beliefs and the score."""
         messages, key = self._own(problem, state), self._key(problem)
         kept = RemoteBeliefs(self.cluster)
@@ -179,40 +171,41 @@ class ClusterBackend:
         state.expected_ones = (ones[0], ones[1])
         of_rows, of_columns = zip(*(answer[2] for answer in answers), strict=True)
         state.n_changed = sum(of_rows), of_columns[0]  # columns are the same for all
-        messages.last = weakref.ref(problem), kept, _added([answer[3] for answer in answers])
+        messages.last = weakref.ref(problem), kept, self._added([answer[3] for answer in answers])
         state.field = None if state.field is None else state.field.faded(damping)
         state.n_iter += 1
 
     # ------------------------------------------------------------ beliefs
 
-    def _last(self, problem: IntegerProblem, state: State) -> tuple[RemoteBeliefs, Score]:
+    def _last(self, problem: Problem, state: State) -> tuple[RemoteBeliefs, Any]:
         """Beliefs and score of a state in a problem, written down by the workers."""
         messages = self._own(problem, state)
         if messages.last is None or messages.last[0]() is not problem:
             kept, key = RemoteBeliefs(self.cluster), self._key(problem)
             scores = self.cluster.ask_all("believe", messages.key, key, kept.key)
-            messages.last = weakref.ref(problem), kept, _added(scores)
+            messages.last = weakref.ref(problem), kept, self._added(scores)
         return messages.last[1:]
 
-    def beliefs(self, problem: IntegerProblem, state: State) -> Beliefs:
+    def beliefs(self, problem: Problem, state: State) -> Beliefs:
         """Fetch the beliefs of a state."""
         return self._last(problem, state)[0].to_local()
 
     def keep_beliefs(
-        self, problem: IntegerProblem, state: State, before: KeptBeliefs | None
+        self, problem: Problem, state: State, before: KeptBeliefs | None
     ) -> RemoteBeliefs:
         """Let the workers keep the beliefs of this iterate."""
         return self._last(problem, state)[0]
 
-    def log_posterior(self, problem: IntegerProblem, state: State) -> float:
+    def log_posterior(self, problem: Any, state: State) -> float:
         """log p(X) + log p(Y) + Σ log p(o|z) of the factors that the beliefs decode to."""
-        return self._last(problem, state)[1].log_posterior(problem)
+        score: float = self._last(problem, state)[1].log_posterior(problem)
+        return score
 
     def allows(self, model: Model) -> bool:
         """Whether messages of this kind can be those of a model."""
         return is_uniform(model)
 
-    def mean_evidence(self, problem: IntegerProblem) -> float:
+    def mean_evidence(self, problem: Any) -> float:
         """What an observed entry says on average, |L|."""
         return mean_evidence(problem, self.observations)
 
@@ -222,15 +215,22 @@ def _deal(observations: ObservedEntries, cluster: Cluster, cuts: list[tuple[int,
     if isinstance(observations, RemoteEntries):
         observations.deal_to(cluster, cuts)
         return
+    cluster.deal(
+        observations.entries_by_row, cuts, lambda runs: [_rows_of(observations, r) for r in runs]
+    )
+
+
+def _rows_of(observations: ObservedEntries, run: slice) -> tuple[Any, ...]:
+    """The entries of a run of rows, as `Rows` takes them."""
+    if isinstance(observations, SparseObservations):
+        part = observations.some_rows(run)
+        ones, holes = part.ones, part.holes
+        return part.shape, ones.indptr, ones.columns, holes.indptr, holes.columns
     seen = observations.to_local()
-
-    def rows_of(run: slice) -> tuple[Any, ...]:
-        first, last = seen.indptr[[run.start, run.stop]]
-        shape = (run.stop - run.start, seen.shape[1])
-        indptr = seen.indptr[run.start : run.stop + 1] - first
-        return shape, indptr, seen.indices[first:last], seen.values[first:last]
-
-    cluster.deal(seen.indptr, cuts, lambda runs: [rows_of(run) for run in runs])
+    first, last = seen.indptr[[run.start, run.stop]]
+    shape = (run.stop - run.start, seen.shape[1])
+    indptr = seen.indptr[run.start : run.stop + 1] - first
+    return shape, indptr, seen.indices[first:last], seen.values[first:last]
 
 
 # ---------------------------------------------------------------- what is with the workers
@@ -243,16 +243,20 @@ class RemoteMessages(Messages):
         self.cluster = cluster
         self.key = next(cluster.keys)
         # beliefs and score after the last step, and for which problem
-        self.last: tuple[weakref.ref[IntegerProblem], RemoteBeliefs, Score] | None = None
+        self.last: tuple[weakref.ref[Problem], RemoteBeliefs, Any] | None = None
         weakref.finalize(self, cluster.gone.append, ("state", self.key))
 
-    def to_local(self) -> IntegerMessages:
+    def to_local(self) -> Messages:
         """Fetch the messages and their sums."""
-        parts = {
-            field.name: self.cluster.ask_all("messages", self.key, field.name)
+        return self.integers()
+
+    def integers(self, place: str = "") -> IntegerMessages:
+        """Fetch messages that are integers, which are a part of all messages or all of them."""
+        found = {
+            field.name: self.cluster.ask_all("messages", self.key, place + field.name)
             for field in fields(IntegerMessages)
         }
-        return IntegerMessages(**{name: _joined(name, found) for name, found in parts.items()})
+        return IntegerMessages(**{name: _joined(name, parts) for name, parts in found.items()})
 
 
 class RemoteBeliefs:
@@ -278,19 +282,19 @@ class RemoteBeliefs:
         return Beliefs(self.rows, self.columns)
 
 
-def _part_of(whole: Stored, blocks: slice) -> Stored:
+def part_of(whole: Stored, blocks: slice) -> Stored:
     """What a worker keeps of IntegerMessages or of their Sums."""
     parts = {field.name: getattr(whole, field.name) for field in fields(whole)}  # type: ignore[arg-type]
     for name, value in parts.items():
         if name in BY_BLOCK:
             parts[name] = value[blocks]
         elif name == "sums":
-            parts[name] = _part_of(value, blocks)
+            parts[name] = part_of(value, blocks)
     return type(whole)(**parts)
 
 
 def _joined(name: str, parts: list[Any]) -> Any:
-    """Undo `_part_of` for the field called `name`."""
+    """Undo `part_of` for the field called `name`."""
     if name in BY_BLOCK:
         return [own(item) for part in parts for item in part]
     if name != "sums":
@@ -301,6 +305,11 @@ def _joined(name: str, parts: list[Any]) -> Any:
     )
 
 
+def _n_blocks(messages: Any) -> int:
+    """In how many blocks the rows of messages are."""
+    return len(getattr(messages, "of_ones", messages).to_row)
+
+
 def _of_rows(model: Model, run: slice, shape: tuple[int, int]) -> Model:
     """The same model for some of the rows."""
     prior = np.asarray(model.row_prior)
@@ -308,7 +317,7 @@ def _of_rows(model: Model, run: slice, shape: tuple[int, int]) -> Model:
     return replace(model, row_prior=prior[run]) if by_row else model
 
 
-def _added(scores: list[Score]) -> Score:
+def added(scores: list[Score]) -> Score:
     """The score of all rows; the columns' part is the same on all workers."""
     covered = np.sum([score.covered for score in scores], axis=0)
     return Score(covered, np.sum([score.rows for score in scores], axis=0), scores[0].columns)

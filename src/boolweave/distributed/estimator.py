@@ -14,11 +14,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from boolweave.data.observations import Observations
-from boolweave.data.ones import SparseObservations
-from boolweave.distributed.backend import ClusterMachine
+from boolweave.data.ones import Cells, SparseObservations
 from boolweave.distributed.cluster import Cluster, WorkerLost
 from boolweave.distributed.entries import is_dask_array, observed
+from boolweave.distributed.machine import ClusterMachine
 from boolweave.estimator import BooleanMatrixFactorization
+from boolweave.estimator.fitted import here
 from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
@@ -96,12 +97,6 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
                 'BooleanMatrixFactorization, or set `objective="posterior"`'
             )
 
-        if self.zeros == "collective":
-            raise ValueError(
-                '`zeros="collective"` runs on one machine, not on a cluster: use '
-                'BooleanMatrixFactorization, or set `zeros="exact"`'
-            )
-
     def _run(
         self,
         observations: ObservedEntries,
@@ -139,9 +134,15 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
 
     def _converted(self, X: Any) -> ObservedEntries:
         found = observed(X, self._client, self.absent)
-        if found is None and isinstance(X, SparseObservations):
-            return X.to_local()
-        return found or Observations.from_data(X, absent=self.absent)
+        if found is None:
+            return super()._converted(X)
+        if self.zeros == "collective":
+            raise ValueError(
+                '`zeros="collective"` needs the ones in this process: give a scipy.sparse matrix '
+                "in place of a dask collection or of files, or set "
+                '`zeros="exact"`'
+            )
+        return found
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit, and return row factors (M, K) as `transform` would: of a dask array as one."""
@@ -180,7 +181,7 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
     def to_local(self) -> BooleanMatrixFactorization:
         """The fitted model as a `BooleanMatrixFactorization`, which needs no client."""
         local = self._slim()
-        local.result_ = replace(self.result_, observations=self.observations_.to_local())
+        local.result_ = replace(self.result_, observations=here(self.observations_))
         local.set_params(n_jobs=self.n_jobs, checkpoint=self.checkpoint)
         return local
 
@@ -194,11 +195,14 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
             if name.endswith("_") or name == "_frame":
                 setattr(slim, name, value)
         seen = self.observations_
+        labels = {"row_labels": seen.row_labels, "column_labels": seen.column_labels}
         nothing = np.zeros(0, dtype=np.int64)
-        without_entries = Observations.from_triples(
-            nothing, nothing, nothing, shape=seen.shape, row_labels=seen.row_labels,
-            column_labels=seen.column_labels,
-        )  # fmt: skip
+        without_entries: ObservedEntries
+        if isinstance(seen, SparseObservations):
+            without_entries = SparseObservations(seen.shape, Cells.none(seen.n_rows), **labels)
+        else:
+            triples = nothing, nothing, nothing
+            without_entries = Observations.from_triples(*triples, shape=seen.shape, **labels)
         slim.result_ = replace(self.result_, observations=without_entries, history={})
         return slim
 

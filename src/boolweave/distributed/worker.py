@@ -12,6 +12,7 @@ import multiprocessing
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -19,8 +20,11 @@ import numpy as np
 
 from boolweave.data.entries import rows_from_packed
 from boolweave.data.observations import Observations
+from boolweave.data.ones import Cells, SparseObservations
 from boolweave.engine.integer_sums import IntegerMessages, Sums, Variables
 from boolweave.engine.integers import IntegerBackend, Part
+from boolweave.engine.zeros.backend import SparseBackend, SparseMessages
+from boolweave.engine.zeros.listed import Listed
 from boolweave.fit import memory
 
 if TYPE_CHECKING:
@@ -28,9 +32,12 @@ if TYPE_CHECKING:
 
     from boolweave.engine.backend import Beliefs, State
     from boolweave.engine.field import Field
-    from boolweave.engine.integer_sums import IntegerProblem, Score
+    from boolweave.engine.integer_sums import Score
+    from boolweave.engine.zeros.backend import SparseScore
     from boolweave.model.model import Model
     from boolweave.runtime.types import Array
+
+    Backend = IntegerBackend | SparseBackend
 
 
 class NoAnswer(RuntimeError):
@@ -44,7 +51,8 @@ class Rows:
     ----------
     part : tuple
         Shape, indptr, columns and values of the rows; or "packed", shape, rows above, and arrays
-        of packed entries.
+        of packed entries; or shape, and indptr and columns of the ones and of the missing cells,
+        where all else is zero.
     cuts : list of (int, int)
         Their blocks.
     first_row : int
@@ -63,13 +71,18 @@ class Rows:
         if part[0] == "packed":
             _, shape, first, parts = part
             part = rows_from_packed(np.concatenate(parts), shape, first_row=first)[:4]
-        self.observations = Observations(part[0], *(np.array(array) for array in part[1:]))
-        self.part = Part(cuts, first_row, n_rows, self.reduce)
+        shape, *arrays = part[0], *(np.array(array) for array in part[1:])
+        self.observations: Observations | SparseObservations
+        if len(arrays) == 4:
+            self.observations = SparseObservations(shape, Cells(*arrays[:2]), Cells(*arrays[2:]))
+        else:
+            self.observations = Observations(shape, *arrays)
+        self.part = Part(cuts, first_row, n_rows, self.reduce, self.count_before)
         self.rank = 0
         self.peers: list[tuple[str, Any]] = []
         # by the number of factors, as long as there is a problem with so many
-        self.backends: WeakValueDictionary[int, IntegerBackend] = WeakValueDictionary()
-        self.problems: dict[int, tuple[IntegerBackend, IntegerProblem]] = {}
+        self.backends: WeakValueDictionary[int, Backend] = WeakValueDictionary()
+        self.problems: dict[int, tuple[Backend, Any]] = {}
         self.states: dict[int, State] = {}
         self.kept: dict[int, Beliefs] = {}
         self._waiting: dict[tuple[int, int], asyncio.Future[Any]] = {}
@@ -85,14 +98,15 @@ class Rows:
 
     def sizes(self) -> tuple[NDArray[np.int64], int]:
         """Number of entries of each row, and of ones."""
-        return np.diff(self.observations.indptr), self.observations.n_ones
+        return np.diff(self.observations.entries_by_row), self.observations.n_ones
 
     def entries(self, rows: NDArray[np.int64] | None = None) -> tuple[Array, Array]:
         """Columns and values, of all rows or of some."""
-        seen = self.observations if rows is None else self.observations.take_rows(np.array(rows))
-        return seen.indices, seen.values
+        seen = self.observations
+        local = seen.to_local() if rows is None else seen.take_rows(np.array(rows))
+        return local.indices, local.values
 
-    def apply(self, function: Callable[[Observations, Array], Array], part: Array) -> Array:
+    def apply(self, function: Callable[[Any, Array], Array], part: Array) -> Array:
         """Call a function of the entries and of the rows of an array that belong to them."""
         return function(self.observations, own(part))
 
@@ -102,7 +116,10 @@ class Rows:
         backend = self.backends.get(K)
         if backend is None:
             store = memory.store_for(self.observations, K, n_jobs=self.n_threads, **room)
-            backend = IntegerBackend(self.observations, self.n_threads, store, self.part)
+            if isinstance(self.observations, SparseObservations):
+                backend = SparseBackend(self.observations, True, self.n_threads, store, self.part)
+            else:
+                backend = IntegerBackend(self.observations, self.n_threads, store, self.part)
             self.backends[K] = backend
         self.problems[key] = backend, backend.problem(model)
 
@@ -123,8 +140,8 @@ class Rows:
         self.states[key] = replace(state, messages=own(state.messages))
 
     def messages(self, key: int, name: str) -> Any:
-        """A part of the messages of a state."""
-        return getattr(self.states[key].messages, name)
+        """A part of the messages of a state, or a part of a part, with a dot."""
+        return attrgetter(name)(self.states[key].messages)
 
     def held(self) -> int:
         """Number of states whose messages are kept."""
@@ -142,7 +159,7 @@ class Rows:
 
     def step(
         self, key: int, problem: int, damping: float, beliefs: int, gone: list[tuple[str, int]]
-    ) -> tuple[float, tuple[float, float], tuple[int, int], Score]:
+    ) -> tuple[float, tuple[float, float], tuple[int, int], Score | SparseScore]:
         """Do one iteration; returns residual, expected ones, changes and the score."""
         self.forget(gone)
         backend, posed = self.problems[problem]
@@ -151,10 +168,10 @@ class Rows:
         score = self.believe(key, problem, beliefs)
         return state.residual, state.expected_ones, state.n_changed, score
 
-    def believe(self, key: int, problem: int, beliefs: int) -> Score:
+    def believe(self, key: int, problem: int, beliefs: int) -> Score | SparseScore:
         """Write down the beliefs of a state in a problem; returns the score."""
         backend, posed = self.problems[problem]
-        self.kept[beliefs] = backend.beliefs(posed, self.states[key])
+        self.kept[beliefs] = backend.keep_beliefs(posed, self.states[key], None)
         return backend.score(posed, self.states[key])
 
     def row_beliefs(self, key: int) -> Array:
@@ -174,6 +191,13 @@ class Rows:
             return array
         loop = self.worker.loop.asyncio_loop
         return asyncio.run_coroutine_threadsafe(self._reduce(array, self._n_reduced), loop).result()
+
+    def count_before(self, n: int) -> tuple[int, int]:
+        """How many of something workers before this one have, and all; this one has n."""
+        counts = np.zeros(len(self.peers), dtype=np.int64)
+        counts[self.rank] = n
+        counts = self.reduce(counts)
+        return int(counts[: self.rank].sum()), int(counts.sum())
 
     async def _reduce(self, array: NDArray[Any], n: int) -> NDArray[Any]:
         stride, below = 1, []
@@ -255,6 +279,6 @@ def own(value: Any) -> Any:
     """Arrays that came over the network can be read only; those of a state are written to."""
     if isinstance(value, list):
         return [own(item) for item in value]
-    if isinstance(value, IntegerMessages | Sums | Variables):
+    if isinstance(value, IntegerMessages | Sums | Variables | SparseMessages | Listed):
         return type(value)(*(own(getattr(value, field.name)) for field in fields(value)))
     return np.array(value) if isinstance(value, np.ndarray) else value

@@ -76,6 +76,8 @@ class Part:
     first_row: int  # number of its first row in the matrix
     n_rows: int  # of the matrix
     reduce: Callable[[Array], Array]
+    # how many of something there are in the runs above and in all, given how many in this one
+    count_before: Callable[[int], tuple[int, int]] = lambda n: (0, n)
 
 
 class IntegerBackend:

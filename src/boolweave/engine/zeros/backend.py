@@ -27,7 +27,7 @@ from boolweave.engine.backend import (
 )
 from boolweave.engine.floats import FloatBackend
 from boolweave.engine.integers import IntegerBackend
-from boolweave.engine.kernels.max_sum import Sides
+from boolweave.engine.kernels.zeros.listed import STEPS as LISTED_STEPS
 from boolweave.engine.zeros.collective import (
     FINE,
     STEPS,
@@ -43,14 +43,18 @@ from boolweave.engine.zeros.wide import wide_start
 from boolweave.runtime.threads import pool_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from boolweave.data.ones import Cells, SparseObservations
     from boolweave.engine.backend import Semiring
     from boolweave.engine.field import Field
+    from boolweave.engine.integer_sums import Score
+    from boolweave.engine.integers import Part
     from boolweave.model.model import Model
     from boolweave.runtime.storage import Memory
-    from boolweave.runtime.types import Floats
+    from boolweave.runtime.types import Array, Floats
 
 # Iterations between two lists of covered zeros.
 REFRESH = 5
@@ -119,6 +123,19 @@ class ZeroField:
         return self.after
 
 
+@dataclass(frozen=True, eq=False)
+class SparseScore:
+    """What the rows of a problem, or some of them, contribute to the log-posterior."""
+
+    of_ones: Score
+    n_zeros: int  # observed zeros that the decoded factors cover
+
+    def log_posterior(self, problem: SparseProblem) -> float:
+        """Add up evidence and priors, from the log-probability of zeros up."""
+        of_ones = self.of_ones.log_posterior(problem.of_ones)  # type: ignore[arg-type]
+        return of_ones + problem.free - problem.strength * self.n_zeros
+
+
 class SparseBackend:
     """Messages of ones, and all zeros of a row or column at once; for the OR product.
 
@@ -131,6 +148,8 @@ class SparseBackend:
         Number of threads.
     store : Memory, optional
         Where messages of ones are kept, if these are integers.
+    part : Part, optional
+        Which rows of a larger matrix the observations are; then messages of ones are integers.
     """
 
     def __init__(
@@ -139,11 +158,12 @@ class SparseBackend:
         integers: bool = True,
         n_jobs: int | None = None,
         store: Memory | None = None,
+        part: Part | None = None,
     ) -> None:
-        self.observations = observations
+        self.observations, self.part = observations, part
         ones = observations.as_ones()
         self.ones: AnyBackend = (
-            IntegerBackend(ones, n_jobs, store) if integers else FloatBackend(ones, n_jobs)
+            IntegerBackend(ones, n_jobs, store, part) if integers else FloatBackend(ones, n_jobs)
         )
         n_lines = sum(observations.shape) + observations.n_ones
         self.pool = pool_of(n_jobs) if n_lines >= WORTH_THREADS else None
@@ -152,6 +172,10 @@ class SparseBackend:
         # what was scored last: problem, messages, iteration; and how many zeros were covered
         self._scored: tuple[ref[Problem], ref[Messages], int, int] | None = None
 
+    def reduce(self, array: Array) -> Array:
+        """The sum over all parts of the matrix."""
+        return array if self.part is None else self.part.reduce(array)
+
     @cached_property
     def ones_by_column(self) -> Cells:
         """The ones by columns."""
@@ -159,29 +183,7 @@ class SparseBackend:
 
     def problem(self, model: Model) -> SparseProblem:
         """Pose the problem of the observations and a model."""
-        by_value = model.channel.log_probabilities_by_value()
-        if by_value is None or model.product != "or":
-            raise ValueError(
-                'zeros="collective" needs the OR product and a channel that is the same for all '
-                'entries; use zeros="exact"'
-            )
-        of_zero, of_one = (by_value[1] - by_value[0]).tolist()
-        if not of_zero < 0 < of_one:
-            raise ValueError(
-                'zeros="collective" needs a channel in which a 1 speaks for a 1, and a 0 for a 0: '
-                f"got {model.channel}; give one_given_one above one_given_zero"
-            )
-        seen, given_zero = self.observations, by_value[0]
-        free = (seen.n_observed - seen.n_ones) * float(given_zero[0])
-        missing = model.channel.missing_given_zero
-        if missing is not None and len(seen.holes):
-            free += len(seen.holes) * float(np.log(np.asarray(missing)))
-        inner: Problem = self.ones.problem(model)
-        return SparseProblem(
-            model, seen.shape, inner.row_prior, inner.column_prior,
-            inner.log_probability_of_zeros + free, inner,
-            -of_zero, of_one, free,
-        )  # fmt: skip
+        return sparse_problem(self.observations, model, self.ones.problem)
 
     # ------------------------------------------------------------ messages
 
@@ -258,6 +260,18 @@ class SparseBackend:
 
     def log_posterior(self, problem: SparseProblem, state: State) -> float:
         """log p(X) + log p(Y) + Σ log p(o|z) of the factors that the beliefs decode to."""
+        zeros = self.n_covered_zeros(problem, state)
+        score: float = self.ones.log_posterior(problem.of_ones, self._inner(state))
+        return score + problem.free - problem.strength * zeros
+
+    def score(self, problem: SparseProblem, state: State) -> SparseScore:
+        """The log-posterior in parts, where messages of ones are integers."""
+        assert isinstance(self.ones, IntegerBackend)
+        of_ones = self.ones.score(problem.of_ones, self._inner(state))  # type: ignore[arg-type]
+        return SparseScore(of_ones, self.n_covered_zeros(problem, state))
+
+    def n_covered_zeros(self, problem: SparseProblem, state: State) -> int:
+        """How many observed zeros the decoded factors cover; counted anew if a bit has changed."""
         messages = messages_of(state)
         last, changed = self._scored, any(state.n_changed)
         same = last is not None and last[0]() is problem and last[1]() is messages
@@ -268,8 +282,7 @@ class SparseBackend:
         else:
             zeros = last[3]
         self._scored = ref(problem), ref(messages), state.n_iter, zeros
-        score: float = self.ones.log_posterior(problem.of_ones, self._inner(state))
-        return score + problem.free - problem.strength * zeros
+        return zeros
 
     def allows(self, model: Model) -> bool:
         """Whether messages of this kind can be those of a model."""
@@ -277,9 +290,7 @@ class SparseBackend:
 
     def mean_evidence(self, problem: SparseProblem) -> float:
         """What an observed entry says on average, |L|."""
-        share = self.observations.share_of_ones
-        of_ones = self.ones.mean_evidence(problem.of_ones)
-        return share * of_ones + (1 - share) * problem.strength
+        return mean_evidence(problem, self.observations)
 
     # ------------------------------------------------------------ one iteration
 
@@ -293,13 +304,13 @@ class SparseBackend:
         after = messages.spare or _room(messages)
         change = self._renew_sums(problem, state, before, damping, left, after)
         moved, of_zeros = messages.listed.step(
-            problem.strength, state.semiring, damping, before, Sides(after.rows, after.columns),
-            self.pool,
-        )  # fmt: skip
+            problem.strength, state.semiring, damping, before, self.pool
+        )
+        self._add_listed(messages, after.rows, after.columns.T, state.semiring)
         inner = self._inner(state, replace(now, after=after))
         if isinstance(self.ones, IntegerBackend):
             room = messages.room or _beliefs_like(before)
-            self.ones.step(problem.of_ones, inner, damping, room)
+            self.ones.step(problem.of_ones, inner, damping, room)  # type: ignore[arg-type]
             messages.current = ref(problem), room
         else:
             self.ones.step(problem.of_ones, inner, damping)
@@ -326,8 +337,9 @@ class SparseBackend:
         columns, more = Side.of(scale, before.columns.T, messages.column_steps, pool)
         sums = Sums(messages.rows, messages.columns, after.rows, after.columns.T)
         renew_sums(
-            scale, rows, columns, [*self.listed, messages.listed.cells], damping, sums, pool, left
-        )
+            scale, rows, columns, [*self.listed, messages.listed.cells], damping, sums, pool, left,
+            self.reduce,
+        )  # fmt: skip
         return max(change, more) / (STEPS if state.semiring == "max-sum" else FINE)
 
     def _refresh(self, problem: SparseProblem, state: State, before: Beliefs) -> None:
@@ -338,12 +350,29 @@ class SparseBackend:
         """
         messages, semiring = messages_of(state), state.semiring
         tiles = Tiles.of_beliefs(before.rows, before.columns, self.pool)
-        cells = tiles.covered_zeros(self.observations, most_listed(problem.n_components))
+        most, how = most_listed(problem.n_components), {}
+        if self.part is not None:
+            how["count_before"] = self.part.count_before
+        cells = tiles.covered_zeros(self.observations, most, **how)
         listed = messages.listed.replaced(cells, problem.strength, semiring, before, self.pool)
-        sums = Sides(messages.rows, messages.columns.T)
-        messages.listed.add_to(sums, semiring)
-        listed.add_to(sums, semiring, -1)
+        self._add_listed(messages, messages.rows, messages.columns, semiring, listed)
         messages.listed = listed
+
+    def _add_listed(
+        self, messages: SparseMessages, rows: Floats, columns: Floats, semiring: Semiring,
+        less: Listed | None = None,
+    ) -> None:  # fmt: skip
+        """Add what listed zeros send, less what others send, to sums (M, K) and (N, K)."""
+        listed, n_columns = messages.listed, len(columns)
+        nothing = not len(listed.columns) and (less is None or not len(less.columns))
+        if nothing and self.part is None:
+            return
+        listed.add_to_rows(rows, semiring)
+        steps = listed.column_sums(n_columns, semiring)
+        if less is not None:
+            less.add_to_rows(rows, semiring, -1)
+            steps -= less.column_sums(n_columns, semiring)
+        columns += self.reduce(steps) / np.float64(LISTED_STEPS)
 
     # ------------------------------------------------------------ as the back end of ones sees it
 
@@ -356,7 +385,7 @@ class SparseBackend:
             of_columns = None if first is None else first.of_columns()
             _add_field(messages.rows, of_rows, field.rows)
             _add_field(messages.columns.T, of_columns, field.columns)
-            messages.listed.add_to(Sides(field.rows, field.columns), state.semiring)
+            self._add_listed(messages, field.rows, field.columns.T, state.semiring)
             messages.field = state.field, field
         return messages.field[1]
 
@@ -365,6 +394,39 @@ class SparseBackend:
         field = self._field(state) if field is None else field
         of_ones = messages_of(state).of_ones
         return replace(state, messages=of_ones, field=field)  # type: ignore[arg-type]
+
+
+def sparse_problem(
+    seen: SparseObservations, model: Model, of_ones: Callable[[Model], Problem]
+) -> SparseProblem:
+    """Pose the problem of observations and a model; `of_ones` poses that of the ones."""
+    by_value = model.channel.log_probabilities_by_value()
+    if by_value is None or model.product != "or":
+        raise ValueError(
+            'zeros="collective" needs the OR product and a channel that is the same for all '
+            'entries; use zeros="exact"'
+        )
+    of_zero, of_one = (by_value[1] - by_value[0]).tolist()
+    if not of_zero < 0 < of_one:
+        raise ValueError(
+            'zeros="collective" needs a channel in which a 1 speaks for a 1, and a 0 for a 0: '
+            f"got {model.channel}; give one_given_one above one_given_zero"
+        )
+    free = (seen.n_observed - seen.n_ones) * float(by_value[0][0])
+    missing = model.channel.missing_given_zero
+    if missing is not None and len(seen.holes):
+        free += len(seen.holes) * float(np.log(np.asarray(missing)))
+    inner = of_ones(model)
+    return SparseProblem(
+        model, seen.shape, inner.row_prior, inner.column_prior,
+        inner.log_probability_of_zeros + free, inner, -of_zero, of_one, free,
+    )  # fmt: skip
+
+
+def mean_evidence(problem: SparseProblem, seen: SparseObservations) -> float:
+    """What an observed entry says on average, |L|."""
+    share = seen.share_of_ones
+    return share * problem.of_one + (1 - share) * problem.strength
 
 
 def messages_of(state: State) -> SparseMessages:

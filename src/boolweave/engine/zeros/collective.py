@@ -222,16 +222,19 @@ class Sums:
 def renew_sums(
     scale: Scale, rows: Side, columns: Side, listed: Sequence[Cells], damping: float, sums: Sums,
     pool: ThreadPoolExecutor | None = None, field: Field | None = None,
+    reduce: Callable[[Array], Array] = lambda array: array,
 ) -> None:  # fmt: skip
     """Damp what zeros send to all rows and columns towards what they send now.
 
     `listed` are the cells that are no collective zeros, each of them once. What the `field` and the
-    sums are together is written to the arrays for afterwards.
+    sums are together is written to the arrays for afterwards. `reduce` adds whole numbers up over
+    all parts of the matrix, of which these rows are one.
     """
     (n_rows, n_factors), n_columns = sums.rows.shape, len(sums.columns)
+    counts = reduce(rows.counts)
     # What listed cells would send to columns; a thread takes an array that no other has.
     arrays: list[Array] = []
-    kind = _kind_of_sums(scale, max(n_rows, n_columns))
+    kind = _kind_of_sums(scale, max(int(counts[0].sum()), n_columns))
     table = scale.table(columns.counts)
 
     def some(start: int) -> None:
@@ -248,9 +251,9 @@ def renew_sums(
         )
 
     _each(pool, some, range(0, n_rows, ROWS))
-    to_columns = sum(arrays, np.zeros((n_columns, n_factors), kind))
+    to_columns = reduce(sum(arrays, np.zeros((n_columns, n_factors), kind)))
     first = None if field is None else np.ascontiguousarray(field.of_columns().T)
-    everything, table = slice(0, n_columns), scale.table(rows.counts)
+    everything, table = slice(0, n_columns), scale.table(counts)
     _damp(
         scale, columns, everything, table, to_columns, damping, first, sums.columns,
         sums.after_columns,

@@ -10,10 +10,14 @@ import numpy as np
 from boolweave.data.ones import Cells
 from boolweave.engine.floats import CHUNK, odds_of
 from boolweave.engine.kernels import max_sum, sum_product
+from boolweave.engine.kernels.zeros import listed as kernels
 from boolweave.runtime.threads import run_all
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from concurrent.futures import ThreadPoolExecutor
+
+    from numpy.typing import NDArray
 
     from boolweave.engine.backend import Beliefs, Semiring
     from boolweave.runtime.types import Floats
@@ -54,6 +58,25 @@ class Listed:
         """Where they are."""
         return Cells(self.indptr, self.columns)
 
+    @classmethod
+    def joined(cls, parts: Sequence[Listed]) -> Listed:
+        """Zeros of runs of rows, one after another."""
+        n_before = np.cumsum([0, *(len(part.columns) for part in parts)])
+        starts = [part.indptr[1:] + n for part, n in zip(parts, n_before, strict=False)]
+        sides = (
+            _in_chunks(np.concatenate([_by_cell(getattr(part, side), part) for part in parts]))
+            for side in ("to_row", "to_column")
+        )
+        columns = np.concatenate([part.columns for part in parts])
+        return cls(np.concatenate([[0], *starts]), columns, *sides)
+
+    def take_rows(self, rows: slice) -> Listed:
+        """Take a run of rows."""
+        first, last = self.indptr[[rows.start, rows.stop]]
+        indptr = self.indptr[rows.start : rows.stop + 1] - first
+        sides = (_in_chunks(_by_cell(m, self)[first:last]) for m in (self.to_row, self.to_column))
+        return Listed(indptr, self.columns[first:last], *sides)
+
     def check(self, shape: tuple[int, int], n_factors: int) -> None:
         """Raise ValueError unless these are zeros of such a matrix, with messages."""
         cells, n = self.cells, len(self.columns)
@@ -70,16 +93,17 @@ class Listed:
         sides = (np.exp(np.clip(m, -limit, limit)) for m in (self.to_row, self.to_column))
         return Listed(self.indptr, self.columns, *(s.astype(np.float32) for s in sides))
 
-    def add_to(self, sums: max_sum.Sides, semiring: Semiring, sign: int = 1) -> None:
-        """Add what they send to sums (M, K) and (K, N), with the same bits as a step does."""
-        if not len(self.columns):
-            return
-        to_row, to_column = self.to_row, self.to_column
-        if semiring == "sum-product":
-            to_row, to_column = sum_product.log_odds(to_row), sum_product.log_odds(to_column)
-        if sign < 0:
-            to_row, to_column = -to_row, -to_column
-        max_sum.add_up(self._entries(1.0), max_sum.Messages(to_row, to_column), sums)
+    def add_to_rows(self, sums: Floats, semiring: Semiring, sign: int = 1) -> None:
+        """Add what they send to sums of rows (M, K)."""
+        if len(self.columns):
+            kernels.add_to_rows(self.indptr, _log_odds(self.to_row, semiring), sign, sums)
+
+    def column_sums(self, n_columns: int, semiring: Semiring) -> NDArray[np.int64]:
+        """What they send to columns, in steps that are exact in any order, (N, K)."""
+        sums = np.zeros((n_columns, self.to_column.shape[1]), dtype=np.int64)
+        if len(self.columns):
+            kernels.add_to_columns(self.columns, _log_odds(self.to_column, semiring), sums)
+        return sums
 
     def _entries(self, strength: float) -> max_sum.Entries:
         evidence = np.full(len(self.columns), -strength, dtype=np.float32)
@@ -87,25 +111,27 @@ class Listed:
 
     def step(
         self, strength: float, semiring: Semiring, damping: float, beliefs: Beliefs,
-        sums: max_sum.Sides, pool: ThreadPoolExecutor | None = None,
+        pool: ThreadPoolExecutor | None = None,
     ) -> tuple[float, float]:  # fmt: skip
-        """Replace the messages by the next, and add these to sums (M, K) and (K, N).
+        """Replace the messages by the next.
 
         Returns the largest change, and the expected ones among these zeros.
         """
         if not len(self.columns):
             return 0.0, 0.0
         if semiring == "max-sum":
-            residual = self._max_sum(strength, damping, beliefs, pool)
-            self.add_to(sums, semiring)
-            return residual, 0.0
-        expected = np.zeros(2)
+            return self._max_sum(strength, damping, beliefs, pool), 0.0
+        odds = max_sum.Sides(odds_of(beliefs.rows), odds_of(beliefs.columns))
+        messages = max_sum.Messages(self.to_row, self.to_column)
+        n_ones = kernels.count_ones(
+            self.indptr, self.columns, odds.rows, odds.columns, *messages, np.exp(-strength)
+        )
+        unused = max_sum.Sides(np.zeros_like(odds.rows), np.zeros_like(odds.columns))
         residual = sum_product.sum_product(
-            False, self._entries(strength), np.float32(damping),
-            max_sum.Sides(odds_of(beliefs.rows), odds_of(beliefs.columns)),
-            max_sum.Messages(self.to_row, self.to_column), sums, expected,
+            False, self._entries(strength), np.float32(damping), odds, messages, unused,
+            np.zeros(2),
         )  # fmt: skip
-        return float(residual), float(expected[1])
+        return float(residual), int(n_ones) / kernels.STEPS
 
     def _max_sum(
         self, strength: float, damping: float, beliefs: Beliefs, pool: ThreadPoolExecutor | None
@@ -164,6 +190,12 @@ class Listed:
         return out
 
 
+def _log_odds(messages: Floats, semiring: Semiring) -> Floats:
+    """Messages (chunks, K, size) as log-odds."""
+    found: Floats = messages if semiring == "max-sum" else sum_product.log_odds(messages)
+    return found
+
+
 def _sent_by_zeros(
     x: Floats, y: Floats, strength: float, semiring: Semiring
 ) -> tuple[Floats, Floats]:
@@ -186,3 +218,17 @@ def _sent_by_zeros(
 def _shape(n: int, n_factors: int) -> tuple[int, int, int]:
     size = max(1, min(CHUNK, n))
     return -(-n // size), n_factors, size
+
+
+def _by_cell(messages: Floats, listed: Listed) -> Floats:
+    """Messages (chunks, K, size) as (cells, K)."""
+    by_cell = messages.transpose(0, 2, 1).reshape(-1, messages.shape[1])
+    return by_cell[: len(listed.columns)]
+
+
+def _in_chunks(by_cell: Floats) -> Floats:
+    """Messages (cells, K) as they are kept; what is behind the last is 1."""
+    n_chunks, n_factors, size = _shape(*by_cell.shape)
+    padded = np.ones((n_chunks * size, n_factors), dtype=np.float32)
+    padded[: len(by_cell)] = by_cell
+    return np.ascontiguousarray(padded.reshape(n_chunks, size, n_factors).transpose(0, 2, 1))

@@ -86,16 +86,25 @@ class Tiles:
         n_zeros = seen.n_observed - seen.n_ones
         return np.array([[n_zeros - zeros, zeros], [seen.n_ones - ones, ones]])
 
-    def covered_zeros(self, seen: SparseObservations, most: int) -> Cells:
-        """List the observed zeros that are covered; some, evenly spread, if there are too many."""
+    def covered_zeros(
+        self, seen: SparseObservations, most: int,
+        count_before: Callable[[int], tuple[int, int]] = lambda n: (0, n),
+    ) -> Cells:  # fmt: skip
+        """List the observed zeros that are covered; some, evenly spread, if there are too many.
+
+        `count_before` says how many there are in rows above these, and in all rows.
+        """
         n_zeros = int(self.counts(seen)[0, 1])
-        every = max(1, -(-n_zeros // max(1, most)))
-        found = np.empty(-(-n_zeros // every), dtype=seen.ones.columns.dtype)
+        n_before, n_all = count_before(n_zeros)
+        every = max(1, -(-n_all // max(1, most)))
+        n_listed = -(-(n_before + n_zeros) // every) - -(-n_before // every)
+        found = np.empty(n_listed, dtype=seen.ones.columns.dtype)
         per_row = np.zeros(self.shape[0], dtype=np.int64)
         listed = seen.not_zero
         kernels.list_covered_zeros(
-            *self._lists, listed.indptr, listed.columns, every, self._marks(), per_row, found
-        )
+            *self._lists, listed.indptr, listed.columns, every, n_before, self._marks(), per_row,
+            found,
+        )  # fmt: skip
         indptr = np.concatenate([[0], np.cumsum(per_row)])
         order = np.lexsort((found, np.repeat(np.arange(self.shape[0]), per_row)))
         return Cells(indptr, found[order])

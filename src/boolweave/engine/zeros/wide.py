@@ -8,7 +8,7 @@ these explain little alone.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -19,8 +19,10 @@ from boolweave.engine.zeros.tiles import Tiles
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from boolweave.engine.backend import Beliefs
-    from boolweave.engine.zeros.backend import SparseBackend, SparseProblem
+    from boolweave.data.ones import Cells, SparseObservations
+    from boolweave.engine.backend import Beliefs, State
+    from boolweave.engine.zeros.backend import SparseProblem
+    from boolweave.model.model import Model
 
 # Factors to begin with for each that is wanted, the iterations that they have, and their damping.
 WIDTH = 1.5
@@ -28,9 +30,34 @@ ITERATIONS = 20
 DAMPING = 0.4
 
 
-def wide_start(
-    backend: SparseBackend, problem: SparseProblem, random: np.random.Generator
-) -> Field:
+class WideBackend(Protocol):
+    """What a wide start needs of a back end, here or on a cluster."""
+
+    observations: SparseObservations
+
+    @property
+    def ones_by_column(self) -> Cells:
+        """The ones by columns."""
+        ...
+
+    def problem(self, model: Model) -> SparseProblem:
+        """Pose the problem of the observations and a model."""
+        ...
+
+    def start(self, problem: SparseProblem, field: Field | None = None) -> State:
+        """Make messages that say nothing."""
+        ...
+
+    def step(self, problem: SparseProblem, state: State, damping: float) -> None:
+        """Do one iteration."""
+        ...
+
+    def beliefs(self, problem: SparseProblem, state: State) -> Beliefs:
+        """The beliefs of a state."""
+        ...
+
+
+def wide_start(backend: WideBackend, problem: SparseProblem, random: np.random.Generator) -> Field:
     """First beliefs of the factors that are wanted, from more of them."""
     n_factors, model = problem.n_components, problem.model
     if n_factors == 1 or not _same_for_all_factors(problem):
@@ -50,7 +77,7 @@ def wide_start(
 
 
 def best_factors(
-    backend: SparseBackend, problem: SparseProblem, beliefs: Beliefs, n: int
+    backend: WideBackend, problem: SparseProblem, beliefs: Beliefs, n: int
 ) -> NDArray[np.intp]:
     """Drop the factor that explains least alone, again and again, until n are left."""
     tiles = Tiles.of_beliefs(beliefs.rows, beliefs.columns)

@@ -31,7 +31,7 @@ class Positive(NamedTuple):
 def quantise(
     beliefs: Floats, per_odds: np.float32, low: np.float32, high: np.float32, out: Integers,
     counts: Integers, positive: Integers,
-) -> int:  # fmt: skip
+) -> np.int16:  # fmt: skip
     """Turn beliefs (n, K) into whole steps within [low, high]; out (n, stride) int16.
 
     Added to counts[k, v], (K, levels) int64: how many beliefs of factor k are low + v, v above 0.

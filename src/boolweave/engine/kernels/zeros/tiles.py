@@ -84,15 +84,17 @@ def find_covered(
 @njit(nogil=True, cache=True, error_model="numpy")
 def list_covered_zeros(
     row_starts: Integers, row_factors: Integers, starts: Integers, columns: Integers,
-    indptr: Integers, listed: Integers, every: int, marks: Array, counts: Integers, found: Integers,
+    indptr: Integers, listed: Integers, every: int, n_before: int, marks: Array, counts: Integers,
+    found: Integers,
 ) -> np.int64:  # fmt: skip
     """Write the covered cells that are not listed to `found`, by rows; every so many of them.
 
-    As `count_covered_cells`. indptr (rows + 1,), listed (cells,): cells that are no zeros. counts
-    (rows,): how many there are of each row afterwards. Columns of a row come in no order. Returns
-    how many there are; `found` may be too short, then the rest is left out.
+    As `count_covered_cells`. indptr (rows + 1,), listed (cells,): cells that are no zeros.
+    n_before: how many there are in rows above these. counts (rows,): how many there are of each row
+    afterwards. Columns of a row come in no order. Returns how many there are; `found` may be too
+    short, then the rest is left out.
     """
-    n_found, seen = _i64(0), _i64(0)
+    n_found, seen = _i64(0), _i64(n_before)
     n_rows = row_starts.shape[0] - 1
     for m in range(n_rows):
         first, last = row_starts[m], row_starts[m + 1]

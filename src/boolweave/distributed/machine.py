@@ -1,0 +1,46 @@
+"""Where a fit on a cluster runs: which back end keeps its messages, and in what memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from boolweave.data.ones import SparseObservations
+from boolweave.distributed.backend import ClusterBackend
+from boolweave.distributed.zeros import SparseClusterBackend
+from boolweave.fit import memory
+from boolweave.runtime.storage import Memory
+
+if TYPE_CHECKING:
+    from boolweave.data.observed import ObservedEntries
+    from boolweave.distributed.cluster import Cluster
+    from boolweave.engine.backend import AnyBackend
+
+
+class ClusterMachine:
+    """The machine of a fit on a cluster: messages are with the workers, each has `max_memory`."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._room: dict[str, Any] = {}
+
+    def room(self, observations: ObservedEntries, n_components: int, **how: Any) -> Memory:
+        """In how many blocks the rows are cut, for the workers to keep within `max_memory`."""
+        self._room = {name: value for name, value in how.items() if name != "n_jobs"}
+        max_memory = how["max_memory"]
+        if max_memory is None:
+            return Memory()
+        fixed = {name: value for name, value in self._room.items() if name != "max_memory"}
+        fixed["collective"] = isinstance(observations, SparseObservations)
+        n_entries = observations.n_ones if fixed["collective"] else observations.n_observed
+        size = memory.FitSize(observations.shape, n_entries, n_components, **fixed)
+        return Memory(size.n_blocks(max_memory))
+
+    def backend(
+        self, observations: ObservedEntries, integers: bool, n_jobs: int | None, store: Memory
+    ) -> AnyBackend:
+        """Make the back end, whose messages must be integers."""
+        if not integers:
+            raise ValueError("a cluster needs messages that are integers; here they are floats")
+        sparse = isinstance(observations, SparseObservations)
+        kind = SparseClusterBackend if sparse else ClusterBackend
+        return kind(observations, self.cluster, store.n_blocks, self._room, n_jobs)
