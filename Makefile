@@ -25,16 +25,24 @@ QUICK := tests/model tests/engine/test_*.py tests/estimator/test_estimator.py te
 quick: .venv/dev.stamp  ## the core in less than a minute (kernels compiled): no browser, no cluster
 	$(BIN)/python -m pytest $(QUICK) -n 2 --dist loadfile -q -m "not slow and not browser" -k "not cluster"
 
-test: lint  ## lint, the kernels as plain Python with coverage, then all tests
-	@# Meanwhile the other core compiles the kernels of the search, once for all tests.
-	$(BIN)/python -c 'from boolweave.search.searching import compile_kernels; compile_kernels()' & \
+# These compile most of the kernels that the others need. They run first, on one core, so that
+# the two workers of the rest do not compile the same kernels at the same time; the other core has
+# lint and the kernels as plain Python to do.
+FIRST := tests/golden tests/covering tests/completion tests/project/test_docstrings.py
+
+test: .venv/dev.stamp  ## lint, the kernels as plain Python with coverage, then all tests
+	@$(BIN)/python -m pytest $(FIRST) > .venv/first.log 2>&1 & first=$$!; \
+	$(MAKE) --no-print-directory lint plain; checked=$$?; \
+	wait $$first; tested=$$?; cat .venv/first.log; exit $$((checked + tested))
+	$(BIN)/python -m pytest $(FIRST:%=--ignore=%) -n auto --dist worksteal --durations=25
+
+plain: .venv/dev.stamp  ## the kernels as plain Python, with coverage
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/engine/kernels tests/search/kernels \
-		tests/covering/kernels tests/completion/kernels -q \
+	    tests/covering/kernels tests/completion/kernels -q -p no:cacheprovider \
 	    --ignore=tests/engine/kernels/test_jit.py \
 	    --cov=boolweave.engine.kernels --cov=boolweave.search.kernels \
-	    --cov=boolweave.covering.kernels --cov=src/boolweave/completion/kernels --cov-report=term-missing \
-	    && wait
-	$(BIN)/python -m pytest -n auto --dist worksteal --durations=25
+	    --cov=boolweave.covering.kernels --cov=src/boolweave/completion/kernels \
+	    --cov-report=term-missing
 
 lint: .venv/dev.stamp  ## style, types and the direction of imports
 	$(BIN)/ruff check .

@@ -65,6 +65,8 @@ def _splits(seen: Observations, roles: NDArray[np.uint8]) -> Iterator[Split]:
 def _warm_up(job: dict[str, Any], seen: Observations) -> None:
     """Compile what the method compiles, so that the times are those of the work."""
     model = _make(job)
+    if hasattr(model, "n_members"):  # each member runs the same code
+        model.set_params(n_members=1)
     if any(_has_shape(value) for value in job["parameters"].values()):
         # Channels and priors of this very table fit no other one.
         model.set_params(max_iter=2, n_init=1).fit(seen)
