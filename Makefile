@@ -28,7 +28,7 @@ quick: .venv/dev.stamp  ## the core in less than a minute (kernels compiled): no
 # These compile most of the kernels that the others need. They run first, on one core, so that
 # the two workers of the rest do not compile the same kernels at the same time; the other core has
 # lint and the kernels as plain Python to do.
-FIRST := tests/golden tests/covering tests/completion tests/project/test_docstrings.py
+FIRST := tests/golden tests/project/test_docstrings.py
 
 test: .venv/dev.stamp  ## lint, the kernels as plain Python with coverage, then all tests
 	@$(BIN)/python -m pytest $(FIRST) > .venv/first.log 2>&1 & first=$$!; \
