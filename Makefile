@@ -1,4 +1,4 @@
-# make demo   installs the library and shows it on real votes
+# make demo   installs the library and shows it on real votes and animals
 # make quick  the tests that find most mistakes, in less than a minute
 # make test   installs what the tests need, then runs every check
 # Everything goes into .venv; it is installed again only when pyproject.toml changes.
@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input -
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: .venv/demo.stamp  ## complete the hidden votes of the 107th Senate
+demo: .venv/demo.stamp  ## hidden votes of the 107th Senate completed, a zoo explained
 	$(BIN)/boolweave demo
 
 # What every answer goes through, from model to estimator, and the stored answers. Kernels

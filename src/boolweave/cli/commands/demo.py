@@ -54,10 +54,10 @@ def demo(
     Hides 80% of the votes, fills them in from the rest, and prints how many of the hidden ones were
     right, how many of the yeas were found, how many nays were taken for yeas, and the log-loss of
     the probabilities, beside two simple rules; then the Boolean factors in words. Of the zoo it
-    prints the factors with the fewest wrong entries, and the fewest groups of traits that cover
+    prints the factors with the fewest wrong entries, and a few groups of shared traits that cover
     most of the table. Draws a picture of the votes where matplotlib is installed.
 
-    The first run compiles the kernels, which takes most of a minute.
+    The first run takes longer, because it compiles the kernels.
 
     Example: boolweave demo --seed 1 -o senate.png
     """
@@ -161,7 +161,7 @@ def _judge(
 
 
 def _explain_zoo(zoo: Dataset, seed: int, jobs: int) -> tuple[Result, Cover]:
-    """Factors with the fewest wrong entries, and the fewest that cover most ones and no zero."""
+    """Factors with the fewest wrong entries, and few that cover most ones and no zero."""
     from boolweave.functions import cover, factorize
 
     found = factorize(zoo.observations, n_components=ZOO_FACTORS, n_jobs=jobs, random_state=seed)
