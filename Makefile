@@ -1,4 +1,4 @@
-# make demo   installs the library and shows it on real votes
+# make demo   installs the library and shows it on real votes and animals
 # make quick  the tests that find most mistakes, in less than a minute
 # make test   installs what the tests need, then runs every check
 # Everything goes into .venv; it is installed again only when pyproject.toml changes.
@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input -
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: .venv/demo.stamp  ## complete the hidden votes of the 107th Senate
+demo: .venv/demo.stamp  ## hidden votes of the 107th Senate completed, a zoo explained
 	$(BIN)/boolweave demo
 
 # What every answer goes through, from model to estimator, and the stored answers. Kernels
@@ -25,16 +25,24 @@ QUICK := tests/model tests/engine/test_*.py tests/estimator/test_estimator.py te
 quick: .venv/dev.stamp  ## the core in less than a minute (kernels compiled): no browser, no cluster
 	$(BIN)/python -m pytest $(QUICK) -n 2 --dist loadfile -q -m "not slow and not browser" -k "not cluster"
 
-test: lint  ## lint, the kernels as plain Python with coverage, then all tests
-	@# Meanwhile the other core compiles the kernels of the search, once for all tests.
-	$(BIN)/python -c 'from boolweave.search.searching import compile_kernels; compile_kernels()' & \
+# These compile most of the kernels that the others need. They run first, on one core, so that
+# the two workers of the rest do not compile the same kernels at the same time; the other core has
+# lint and the kernels as plain Python to do.
+FIRST := tests/golden tests/project/test_docstrings.py
+
+test: .venv/dev.stamp  ## lint, the kernels as plain Python with coverage, then all tests
+	@$(BIN)/python -m pytest $(FIRST) > .venv/first.log 2>&1 & first=$$!; \
+	$(MAKE) --no-print-directory lint plain; checked=$$?; \
+	wait $$first; tested=$$?; cat .venv/first.log; exit $$((checked + tested))
+	$(BIN)/python -m pytest $(FIRST:%=--ignore=%) -n auto --dist worksteal --durations=25
+
+plain: .venv/dev.stamp  ## the kernels as plain Python, with coverage
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/engine/kernels tests/search/kernels \
-		tests/covering/kernels tests/completion/kernels -q \
+	    tests/covering/kernels tests/completion/kernels -q -p no:cacheprovider \
 	    --ignore=tests/engine/kernels/test_jit.py \
 	    --cov=boolweave.engine.kernels --cov=boolweave.search.kernels \
-	    --cov=boolweave.covering.kernels --cov=src/boolweave/completion/kernels --cov-report=term-missing \
-	    && wait
-	$(BIN)/python -m pytest -n auto --dist worksteal --durations=25
+	    --cov=boolweave.covering.kernels --cov=src/boolweave/completion/kernels \
+	    --cov-report=term-missing
 
 lint: .venv/dev.stamp  ## style, types and the direction of imports
 	$(BIN)/ruff check .

@@ -41,7 +41,7 @@ def main() -> None:
     zoo = load_zoo()
     seen: Observations = zoo.observations
     found = factorize(seen, n_components=2, max_time=1.0, random_state=0)
-    cost: float = found.cost
+    cost: float | None = found.cost
     roles = cover(seen, n_components=3)
     names: list[str] = [] if seen.row_labels is None else seen.row_labels.tolist()
     print(factors(seen).shape, held_out_loss(seen), cost, roles.X.shape, len(names))
@@ -55,7 +55,7 @@ def main() -> None:
     bits: NDArray[np.uint8] = code.decode(bsc_llr(np.array([1, 0, 0]), flip=0.05)).bits
     design = design_pools(items=10, pools=5, prevalence=0.1, random_state=0)
     pooled = group_testing(design, np.zeros(5, dtype=np.uint8), prevalence=0.1)
-    print(bits.tolist(), pooled.items.tolist())
+    print(bits.tolist(), np.concatenate([pooled.items]).size)
 
     encoder = TableEncoder()
     encoder.fit(np.array([["a"], ["b"]], dtype=object))

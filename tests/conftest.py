@@ -34,6 +34,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests first, dealt to the workers, so that the end does not wait for one of them.
+
+    Each worker of `--dist worksteal` begins with its part of the list, in this order. Slow tests of
+    one file stay together, as they may share what they test; cases of one test are dealt out.
+    """
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    groups: dict[object, list[pytest.Item]] = {}
+    quick = []
+    for item in items:
+        if item.get_closest_marker("slow") is None:
+            quick.append(item)
+        else:
+            key = item.nodeid if hasattr(item, "callspec") else item.path
+            groups.setdefault(key, []).append(item)
+    slow = list(groups.values())
+    ends = [len(quick) * n // workers for n in range(workers + 1)]
+    items.clear()
+    for n in range(workers):
+        items += [item for group in slow[n::workers] for item in group]
+        items += quick[ends[n] : ends[n + 1]]
+
+
 def _note_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
     if not report.skipped or hasattr(report, "wasxfail"):
         return

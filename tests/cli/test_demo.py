@@ -1,4 +1,4 @@
-"""`boolweave demo` and the bare command, run as a process."""
+"""`boolweave demo` and the bare command."""
 
 import json
 import os
@@ -8,6 +8,9 @@ import subprocess
 import sys
 
 import pytest
+from commands import run_here
+
+from boolweave.datasets import load_zoo
 
 
 def boolweave(*arguments, cwd=None, **environment):
@@ -25,9 +28,18 @@ def shares(text):
     return [float(share) for share in re.findall(r"(\d+\.\d)%", text)]
 
 
-def test_hidden_votes_are_completed_better_than_by_simple_rules(tmp_path):
-    done = boolweave("demo", "--output", "senate.png", cwd=tmp_path)
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    """What a process shows, and the folder in which it ran."""
+    folder = tmp_path_factory.mktemp("demo")
+    done = boolweave("demo", "--jobs", "2", "--output", "senate.png", cwd=folder)
     assert done.returncode == 0, done.stderr
+    return done, folder
+
+
+@pytest.mark.slow
+def test_hidden_votes_are_completed_better_than_by_simple_rules(shown):
+    done, folder = shown
     majority, means, factors, ours = zip(*[iter(shares(done.stdout)[:8])] * 2, strict=True)
     assert majority[0] < means[0] < factors[0] < ours[0]
     assert factors[0] > 88 and ours[0] > 90
@@ -39,31 +51,54 @@ def test_hidden_votes_are_completed_better_than_by_simple_rules(tmp_path):
     assert "the Republican side" in done.stdout
     assert "49347 are hidden" in done.stderr
     assert "Warning" not in done.stderr
-    assert (tmp_path / "senate.png").read_bytes().startswith(b"\x89PNG")
-    assert [file.name for file in tmp_path.iterdir()] == ["senate.png"]
+    assert (folder / "senate.png").read_bytes().startswith(b"\x89PNG")
+    assert [file.name for file in folder.iterdir()] == ["senate.png"]
 
 
-def test_for_machines_and_the_same_for_any_number_of_threads(tmp_path):
-    done = boolweave("demo", "--json", "--jobs", "1", cwd=tmp_path)
+@pytest.mark.slow
+def test_the_zoo_in_factors_and_in_groups_without_a_false_one(shown):
+    _, zoo = shown[0].stdout.split("\nA zoo: ")
+    wrong, least = re.search(r"(\d+) wrong entries of 1,515; no 4 .* than (\d+)\n", zoo).groups()
+    assert int(least) <= int(wrong) <= 138  # of four factors nobody knows fewer
+    factors, groups = zoo.split("\nA cover: ")
+    line = r"^  \d\. (.*): (\d+) animals, (\w+), (\w+), .* and (\d+) more$"
+    assert len(re.findall(line, factors, re.M)) == 4
+    seen = load_zoo().observations
+    names, traits, cells = (
+        seen.row_labels.tolist(), seen.column_labels.tolist(), seen.to_dense(),
+    )  # fmt: skip
+    for of_group, size, *some, _ in re.findall(line, groups, re.M):
+        columns = [traits.index(name) for name in of_group.split(", ")]
+        assert cells[[names.index(name) for name in some]][:, columns].all()
+        assert cells[:, columns].all(axis=1).sum() == int(size)  # no animal is left out
+    assert int(groups.split()[0]) == len(re.findall(line, groups, re.M))
+
+
+@pytest.mark.slow
+def test_for_machines_and_the_same_for_any_number_of_threads(shown, tmp_path):
+    done = run_here("demo", "--json", "--jobs", "1", cwd=tmp_path, text=True)
     assert done.returncode == 0 and done.stderr == ""
-    assert boolweave("demo", "--json", "--jobs", "2", cwd=tmp_path).stdout == done.stdout
     found = json.loads(done.stdout)
+    of_two_threads = shares(shown[0].stdout)[:8]
+    for n, name in enumerate(found["accuracy"]):
+        here = (100 * found["accuracy"][name], 100 * found["ones_covered"][name])
+        assert here == pytest.approx(of_two_threads[2 * n : 2 * n + 2], abs=0.051)
+        assert f" {found['false_ones'][name]:,} " in shown[0].stdout
+        assert f" {found['log_loss'][name]:.3f} " in shown[0].stdout
     assert found["hidden"] == 49347 and found["accuracy"]["boolweave completion"] > 0.9
     assert min(found["log_loss"], key=found["log_loss"].get) == "boolweave completion"
     assert found["ones_covered"]["always the majority"] == 1
     assert found["false_ones"]["always the majority"] == found["hidden"] - found["hidden_ones"]
+    assert f"{found['zoo']['wrong']:.0f} wrong entries" in shown[0].stdout
+    assert f"{found['zoo']['groups']} groups" in shown[0].stdout
     assert not list(tmp_path.iterdir())
 
 
-def test_another_seed_without_matplotlib(tmp_path):
+@pytest.mark.slow
+def test_another_seed_without_matplotlib(tmp_path, monkeypatch):
     """Other votes are hidden; without matplotlib the figures are still printed."""
-    (tmp_path / "sitecustomize.py").write_text(
-        "import importlib.util as u\n"
-        "found = u.find_spec\n"
-        "u.find_spec = lambda name, *a: None if name == 'matplotlib' else found(name, *a)\n"
-    )
-    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    done = boolweave("demo", "--seed", "5", cwd=tmp_path, PYTHONPATH=path)
+    monkeypatch.setattr("boolweave.cli.commands.demo.find_spec", lambda name: None)
+    done = run_here("demo", "--seed", "5", "--jobs", "1", cwd=tmp_path, text=True)
     assert done.returncode == 0, done.stderr
     assert len(shares(done.stdout)) == 8 and "15,081" not in done.stdout
     assert "boolweave[plot]" in done.stderr

@@ -53,6 +53,7 @@ def broken(counts, *options):
     return {kind: (int(n_read), int(n_refused)) for kind, n_read, n_refused in found}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kinds", READERS)
 def test_broken_files(kinds):
     found = broken(READERS[kinds])
@@ -62,6 +63,7 @@ def test_broken_files(kinds):
         assert n_read > 0 or kind == "corpus"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kinds", COMMANDS)
 def test_broken_files_on_the_command_line(kinds):
     found = broken(COMMANDS[kinds], "--commands", "--first", "0")

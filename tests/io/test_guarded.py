@@ -21,6 +21,7 @@ def test_the_guards_are_there():
     assert guarded(0, 0).returncode < 0
 
 
+@pytest.mark.slow
 def test_random_fits():
     done = guarded(0, 80)
     assert done.returncode == 0, f"{done.stdout[-200:]}\n{done.stderr[-3000:]}"

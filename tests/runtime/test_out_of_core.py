@@ -11,6 +11,7 @@ import warnings
 
 import numpy as np
 import pytest
+from commands import run_here
 from crashing import stopped
 from fitted import assert_same
 
@@ -323,13 +324,14 @@ def test_the_command_line(planted, tmp_path):
     table = tmp_path / "table.csv"
     dense = planted.to_dense()
     polars.DataFrame(dense, schema=[f"c{n}" for n in range(60)]).fill_nan(None).write_csv(table)
-    run = [sys.executable, "-m", "boolweave", "factorize", str(table), "-k", "3", "-q"]
+    run = ["factorize", table, "-k", "3", "-q"]
     run += ["--objective", "posterior"]  # whose messages may be in files
-    plain = subprocess.run(run, capture_output=True, check=True)
+    plain = run_here(*run)
     # with blocks of at least 4096 entries
-    files = subprocess.run([*run, "--max-memory", "900kB"], capture_output=True, check=True)
+    files = run_here(*run, "--max-memory", "900kB")
+    assert files.returncode == plain.returncode == 0
     assert files.stdout == plain.stdout
-    little = subprocess.run([*run, "--max-memory", "1kB"], capture_output=True, text=True)
+    little = run_here(*run, "--max-memory", "1kB", text=True)
     assert little.returncode == 2
     assert re.fullmatch(r"boolweave: .* more than max_memory=1 kB; .*\n", little.stderr)
 

@@ -65,6 +65,8 @@ def _splits(seen: Observations, roles: NDArray[np.uint8]) -> Iterator[Split]:
 def _warm_up(job: dict[str, Any], seen: Observations) -> None:
     """Compile the code of the method, so that the times do not include compilation."""
     model = _make(job)
+    if hasattr(model, "n_members"):  # each member runs the same code
+        model.set_params(n_members=1)
     if any(_has_shape(value) for value in job["parameters"].values()):
         # Channels and priors with the shape of this table do not fit another one.
         model.set_params(max_iter=2, n_init=1).fit(seen)

@@ -36,6 +36,12 @@ if TYPE_CHECKING:
     from boolweave.model.channel import Channel
     from boolweave.model.products import Product
     from boolweave.recommend import Explanation, FactorExplainer
+    from boolweave.runtime.types import Floats
+
+
+def _view(name: str) -> Any:
+    """A property that shows an attribute of the result."""
+    return property(attrgetter(f"result_.{name}"))
 
 
 class FittedFactorization(TransformerMixin, BaseEstimator):
@@ -55,24 +61,25 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
 
     # ------------------------------------------------------------ views on the result
 
-    observations_ = property(attrgetter("result_.observations"))
-    components_ = property(attrgetter("result_.Y"))
-    row_factors_ = property(attrgetter("result_.X"))
-    row_log_odds_ = property(attrgetter("result_.row_log_odds"))
-    column_log_odds_ = property(attrgetter("result_.column_log_odds"))
-    marginal_ = property(attrgetter("result_.marginal"))
-    noise_ = property(attrgetter("result_.model.channel"))
-    row_prior_ = property(attrgetter("result_.model.row_prior"))
-    column_prior_ = property(attrgetter("result_.model.column_prior"))
-    n_iter_ = property(attrgetter("result_.n_iter"))
-    converged_ = property(attrgetter("result_.converged"))
-    interrupted_ = property(attrgetter("result_.interrupted"))
-    history_ = property(attrgetter("result_.history"))
-    log_posterior_ = property(attrgetter("result_.log_posterior"))
-    factor_stability_ = property(attrgetter("result_.stability"))
-    error_ = property(attrgetter("result_.cost"))
-    error_bound_ = property(attrgetter("result_.bound"))
-    redundancy_ = property(attrgetter("result_.redundancy"))
+    components_: NDArray[np.uint8] = _view("Y")
+    row_factors_: NDArray[np.uint8] = _view("X")
+    row_log_odds_: Floats = _view("row_log_odds")
+    column_log_odds_: Floats = _view("column_log_odds")
+    marginal_: bool = _view("marginal")
+    noise_: Channel = _view("model.channel")
+    n_iter_: int = _view("n_iter")
+    converged_: bool = _view("converged")
+    interrupted_: bool = _view("interrupted")
+    history_: dict[str, NDArray[np.float64]] = _view("history")
+    log_posterior_: float = _view("log_posterior")
+    # Of several types, or of none: it goes with the data and the parameters.
+    observations_: Any = _view("observations")
+    row_prior_: Any = _view("model.row_prior")
+    column_prior_: Any = _view("model.column_prior")
+    factor_stability_: Any = _view("stability")
+    error_: Any = _view("cost")
+    error_bound_: Any = _view("bound")
+    redundancy_: Any = _view("redundancy")
 
     # ------------------------------------------------------------ input data
 

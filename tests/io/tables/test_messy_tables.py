@@ -1,16 +1,15 @@
-"""Tables as people have them, messy ones too, read from Python and by the command as a process."""
+"""Tables as people have them, messy ones too, read from Python and by the command."""
 
 import io as stdio
 import json
 import re
-import subprocess
-import sys
 import zipfile
 from functools import partial
 
 import numpy as np
 import polars as pl
 import pytest
+from commands import run_here
 
 from boolweave import io
 from boolweave.cli.options import as_options
@@ -23,10 +22,7 @@ QUICK = ("-k", "2", "--method", "max-sum", "--jobs", "1", "-q")
 
 
 def run(*arguments, cwd, code=0):
-    done = subprocess.run(
-        [sys.executable, "-m", "boolweave", *map(str, arguments)],
-        cwd=cwd, capture_output=True, timeout=240,
-    )  # fmt: skip
+    done = run_here(*arguments, cwd=cwd)
     assert done.returncode == code, done.stderr.decode()
     return done
 

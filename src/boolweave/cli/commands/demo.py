@@ -1,28 +1,35 @@
-"""The command `boolweave demo`: votes of the US Senate are hidden and filled in again."""
+"""The command `boolweave demo`: votes of the US Senate completed, animals of a zoo explained."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from boolweave.cli.output import check_picture, put_json, save_picture
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from rich.console import Console
 
     from boolweave.baselines import Baseline
     from boolweave.completion import BooleanCompletion
+    from boolweave.covering.result import Cover
     from boolweave.data.observations import Observations
     from boolweave.datasets import Dataset
+    from boolweave.engine.result import Result
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.metrics import Agreement
 
+T = TypeVar("T")
+
 HIDDEN_SHARE = 0.8
-RANKS = (1, 2, 3, 4)
-STARTS = 3
+ZOO_FACTORS = 4
+ZOO_COVERAGE = 0.8
 PARTIES = ("Democrat", "Republican")
 PARTY_COLOURS = {"Democrat": "#3b6fb6", "Republican": "#c8443a", "Independent": "#7f7f7f"}
 NAMES_SHOWN = 6
@@ -44,88 +51,131 @@ def demo(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the figures.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Write JSON, without a picture.")] = False,
 ) -> None:
-    """Predict hidden votes of the 107th US Senate.
+    """Complete hidden votes of the 107th US Senate, and explain the animals of a zoo.
 
-    The demo hides 80% of the votes, fills them in from the rest, and compares three models with
-    always predicting the majority. It prints how many of the hidden votes were right, how many of
-    the yeas were found, how many nays were taken for yeas, and the log-loss of the probabilities.
-    Then it describes a few Boolean factors, and draws a picture if matplotlib is installed.
+    The demo hides 80% of the votes, fills them in from the rest, and compares its models with two
+    simple rules. It prints how many of the hidden votes were right, how many of the yeas were
+    found, how many nays were taken for yeas, and the log-loss of the probabilities. Then it
+    describes the Boolean factors. For the zoo it prints the factors with the fewest wrong entries,
+    and a few groups of shared traits that cover most of the table. It draws a picture of the votes
+    if matplotlib is installed.
+
+    The first run takes longer, because it compiles the kernels.
 
     Example: boolweave demo --seed 1 -o senate.png
     """
     from rich.console import Console
 
-    from boolweave.baselines import BiasModel, Majority
-    from boolweave.completion import BooleanCompletion
-    from boolweave.datasets import load_senate
-    from boolweave.metrics import agreement, log_loss
+    from boolweave.datasets import load_senate, load_zoo
 
     talk = Console(stderr=True, quiet=quiet or json, soft_wrap=True, highlight=False)
     page = Console(soft_wrap=True, highlight=False)
     check_picture(output, "--output")
-    senate = load_senate(107)
+    senate, zoo = load_senate(107), load_zoo()
     votes = senate.observations
     kept, rows, columns, values = votes.hide(HIDDEN_SHARE, random_state=seed)
     talk.print(
         f"The 107th Senate: {votes.n_rows} roll calls x {votes.n_columns} senators, "
         f"{votes.n_observed} votes. {len(values)} are hidden, {kept.n_observed} remain."
     )
-    factors = _find_factors(kept, seed, jobs)
-    completion = BooleanCompletion(**SIZE, n_jobs=jobs, random_state=seed).fit(kept)
-    rules: dict[str, Baseline | BooleanMatrixFactorization | BooleanCompletion] = {
-        "always the majority": Majority().fit(kept),
-        OFFSETS: BiasModel(random_state=seed).fit(kept),
-        f"boolweave, {len(factors.components_)} factors": factors,
-        COMPLETION: completion,
-    }
-    figures = {name: agreement(values, rule.predict(rows, columns)) for name, rule in rules.items()}
-    losses = {
-        name: log_loss(values, rule.predict_proba(rows, columns)) for name, rule in rules.items()
-    }
+    with _meanwhile(_explain_zoo, zoo, seed, jobs) as explained:
+        factors, rules = _fit_all(kept, seed, jobs)
+        figures, losses = _judge(rules, rows, columns, values)
+        if not json:
+            _print_figures(page, figures, losses)
+            if not quiet:
+                _print_gain(page, figures, rules[COMPLETION])
+                _print_factors(page, factors, senate)
+        found, groups = explained()
     if json:
         measures = ("accuracy", "ones_covered", "false_ones")
         put_json(
             {"hidden": len(values), "hidden_ones": int(values.sum())}
             | {m: {name: getattr(f, m) for name, f in figures.items()} for m in measures}
-            | {"log_loss": losses}
+            | {"log_loss": losses, "zoo": _zoo_in_numbers(found, groups)}
         )
         return
-    _print_figures(page, figures, losses)
     if not quiet:
-        gain = (figures[COMPLETION].accuracy or 0.0) - (figures[OFFSETS].accuracy or 0.0)
-        page.print(
-            f"\nThe completion gets {100 * gain:.1f} percentage points more of the hidden votes "
-            f"right than offsets alone. Its model: {completion.ensemble_.name}."
-        )
-        _print_factors(page, factors, senate)
+        _print_zoo(page, zoo, found, groups)
     if find_spec("matplotlib") is not None:
-        _draw(factors, completion, senate, output)
+        _draw(factors, rules[COMPLETION], senate, output)
         talk.print(f"Picture: {output}", markup=False)
     else:
         talk.print("No picture: it needs matplotlib, pip install 'boolweave[plot]'", markup=False)
-    talk.print(f"Data: {senate.citation}", style="dim")
+    for dataset in (senate, zoo):
+        talk.print(f"Data: {dataset.citation}", style="dim")
 
 
 # ---------------------------------------------------------------- completing
 
 
-def _find_factors(kept: Observations, seed: int, jobs: int) -> BooleanMatrixFactorization:
-    """Fit the number of factors with the highest log-posterior, without using the hidden votes."""
+@contextmanager
+def _meanwhile(task: Callable[..., T], *arguments: Any) -> Iterator[Callable[[], T]]:
+    """Run `task` in another process meanwhile, and yield a function that returns its result.
+
+    In the first run, the two processes compile different kernels at the same time. With one job,
+    the last argument, there is no other process.
+    """
+    if arguments[-1] == 1:
+        yield lambda: task(*arguments)
+        return
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        yield pool.submit(task, *arguments).result
+
+
+def _fit_all(
+    kept: Observations, seed: int, jobs: int
+) -> tuple[BooleanMatrixFactorization, dict[str, Any]]:
+    """Fit the default factorization and all rules, by name, without using the hidden votes."""
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
 
+    from boolweave.baselines import BiasModel, Majority
+    from boolweave.completion import BooleanCompletion
     from boolweave.estimator import BooleanMatrixFactorization
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fitted = [
-            BooleanMatrixFactorization(
-                rank, method="max-sum", n_init=STARTS, n_jobs=jobs, random_state=seed
-            ).fit(kept)
-            for rank in RANKS
-        ]
-    return max(fitted, key=lambda model: model.log_posterior_)
+        factors = BooleanMatrixFactorization(n_jobs=jobs, random_state=seed).fit(kept)
+    rules: dict[str, Baseline | BooleanMatrixFactorization | BooleanCompletion] = {
+        "always the majority": Majority().fit(kept),
+        OFFSETS: BiasModel(random_state=seed).fit(kept),
+        f"boolweave, {len(factors.components_)} factors": factors,
+        COMPLETION: BooleanCompletion(**SIZE, n_jobs=jobs, random_state=seed).fit(kept),
+    }
+    return factors, rules
+
+
+def _judge(
+    rules: dict[str, Any], rows: Any, columns: Any, values: Any
+) -> tuple[dict[str, Agreement], dict[str, float]]:
+    """How well each rule predicts the hidden votes, and the log-loss of its probabilities."""
+    from boolweave.metrics import agreement, log_loss
+
+    figures = {name: agreement(values, rule.predict(rows, columns)) for name, rule in rules.items()}
+    losses = {
+        name: log_loss(values, rule.predict_proba(rows, columns)) for name, rule in rules.items()
+    }
+    return figures, losses
+
+
+def _explain_zoo(zoo: Dataset, seed: int, jobs: int) -> tuple[Result, Cover]:
+    """Factors with the fewest wrong entries, and few that cover most ones and no zero."""
+    from boolweave.functions import cover, factorize
+
+    found = factorize(zoo.observations, n_components=ZOO_FACTORS, n_jobs=jobs, random_state=seed)
+    return found, cover(zoo.observations, coverage=ZOO_COVERAGE, random_state=seed)
+
+
+def _zoo_in_numbers(found: Result, groups: Cover) -> dict[str, float]:
+    return {
+        "factors": found.Y.shape[0], "wrong": found.cost, "wrong_at_least": found.bound,
+        "groups": groups.Y.shape[0], "coverage": groups.coverage,
+    }  # fmt: skip
 
 
 # ---------------------------------------------------------------- showing
@@ -147,6 +197,16 @@ def _print_figures(page: Console, figures: dict[str, Agreement], losses: dict[st
         style = "bold" if share == best else ""
         table.add_row(name, *cells, "█" * round(10 * share), style=style)
     page.print(table)
+
+
+def _print_gain(
+    page: Console, figures: dict[str, Agreement], completion: BooleanCompletion
+) -> None:
+    gain = (figures[COMPLETION].accuracy or 0.0) - (figures[OFFSETS].accuracy or 0.0)
+    page.print(
+        f"\nThe completion gets {100 * gain:.1f} percentage points more of the hidden votes right "
+        f"than offsets alone. Its model: {completion.ensemble_.name}."
+    )
 
 
 def _print_factors(page: Console, model: BooleanMatrixFactorization, senate: Dataset) -> None:
@@ -180,6 +240,34 @@ def _print_factors(page: Console, model: BooleanMatrixFactorization, senate: Dat
             f"factor; most certain: numbers {', '.join(calls[:NAMES_SHOWN])}"
         )
     page.print(f"\nNo factor votes yea in {int((~X.any(axis=1)).sum())} roll calls.\n")
+
+
+def _print_zoo(page: Console, zoo: Dataset, found: Result, groups: Cover) -> None:
+    """Factors and groups of traits, with the animals that have them."""
+    seen = zoo.observations
+    page.print(
+        f"[bold]A zoo[/bold]: {seen.n_rows} animals x {seen.n_columns} traits, explained by "
+        f"{len(found.Y)} factors with {found.cost:.0f} wrong entries of {seen.n_observed:,}; "
+        f"no {len(found.Y)} factors have fewer than {found.bound:.0f}"
+    )
+    _print_tiles(page, zoo, found.X, found.Y)
+    page.print(
+        f"\n[bold]A cover[/bold]: {len(groups.Y)} groups of animals that share these traits, "
+        f"{groups.coverage:.0%} of all ones and no zero"
+    )
+    _print_tiles(page, zoo, groups.X, groups.Y)
+    page.print("")
+
+
+def _print_tiles(page: Console, zoo: Dataset, X: NDArray[Any], Y: NDArray[Any]) -> None:
+    from boolweave.recommend import some_names
+
+    animals, traits = zoo.observations.row_labels, zoo.observations.column_labels
+    assert animals is not None and traits is not None
+    for k in range(len(Y)):
+        named = ", ".join(traits[Y[k] > 0].tolist())
+        of_them = some_names(tuple(animals[X[:, k] > 0].tolist()))
+        page.print(f"  {k + 1}. {named}: {int(X[:, k].sum())} animals, {of_them}", markup=False)
 
 
 def _side(counts: dict[str, tuple[int, int]]) -> str:

@@ -48,8 +48,8 @@ def fit_plain(
     return PlainBoolean(
         sigmoid(model.row_log_odds_).astype(np.float32),
         sigmoid(model.column_log_odds_).astype(np.float32),
-        float(np.mean(channel.one_given_zero)),
-        float(np.mean(channel.one_given_one)),
+        float(np.asarray(channel.one_given_zero).mean()),
+        float(np.asarray(channel.one_given_one).mean()),
         model.product,
         weight,
     )
