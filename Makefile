@@ -67,7 +67,7 @@ docs: .venv/docs.stamp  ## the documentation, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:  ## remove everything that was made, .venv included
-	rm -rf .venv .bench site dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache \
+	rm -rf .venv .bench .tutorials site dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache \
 	    .hypothesis .coverage .coverage.* htmlcov
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
