@@ -78,7 +78,7 @@ dist: .venv/dev.stamp  ## wheel and sdist, built twice and compared, into dist/
 	$(BIN)/python scripts/build_dist.py
 
 clean:  ## remove everything that was made, .venv included
-	rm -rf .venv .bench site dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache \
+	rm -rf .venv .bench .tutorials site dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache \
 	    .hypothesis .coverage .coverage.* htmlcov
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 

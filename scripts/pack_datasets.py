@@ -36,7 +36,7 @@ PARTIES = {"100": "Democrat", "200": "Republican", "328": "Independent"}
 ZOO_CLASSES = ("mammal", "bird", "reptile", "fish", "amphibian", "insect", "invertebrate")
 MISSING = -1
 MOST_RATED_FILMS = 500
-RATINGS_OF_A_USER = 20  # of these films, at least
+RATINGS_OF_A_USER, RATINGS_OF_A_FILM = 20, 10  # at least
 GOOD = 8  # of 10; the mean of all ratings is 7.3
 
 
@@ -175,9 +175,15 @@ def pack_movietweetings(folder: Path) -> None:
         ratings[int(user), film] = int(rating)
     count = Counter(film for _, film in ratings)
     films = sorted(count, key=lambda film: (-count[film], film))[:MOST_RATED_FILMS]
-    chosen = set(films)
-    active = Counter(user for user, film in ratings if film in chosen)
-    users = sorted(user for user, n in active.items() if n >= RATINGS_OF_A_USER)
+    users, before = sorted({user for user, _ in ratings}), 0
+    while before != len(users) + len(films):  # who is left out takes ratings along
+        before = len(users) + len(films)
+        chosen = set(films)
+        of_user = Counter(user for user, film in ratings if film in chosen)
+        users = [user for user in users if of_user[user] >= RATINGS_OF_A_USER]
+        active = set(users)
+        of_film = Counter(film for user, film in ratings if user in active)
+        films = [film for film in films if of_film[film] >= RATINGS_OF_A_FILM]
     stars = np.full((len(users), len(films)), MISSING, dtype=np.int8)
     row_of, column_of = ({line: at for at, line in enumerate(lines)} for lines in (users, films))
     for (user, film), rating in ratings.items():

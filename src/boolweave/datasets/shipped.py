@@ -176,22 +176,22 @@ def load_paleo() -> Dataset:
 def load_movietweetings() -> Dataset:
     """Ratings of films, collected from tweets in 2013, users x films.
 
-    These are the 500 films that were rated most often in the snapshot of 100,000 ratings, and the
-    577 users who rated at least 20 of them. A one is a rating of 8 or more out of 10, a zero a
-    lower one; films that a user did not rate are missing.
+    Taken from the snapshot of 100,000 ratings: of the 500 films that were rated most often, those
+    with at least 10 ratings by the users here, who rated at least 20 of the films here. A one is a
+    rating of 8 or more out of 10, a zero a lower one; films that a user did not rate are missing.
 
     Returns
     -------
     Dataset
-        Shape (577, 500), 17,999 entries known; ``column_groups`` of shape (500,) holds the genres
-        of a film, such as "Action|Sci-Fi", and ``ratings`` of shape (17999,) the ratings, 0 to 10.
+        Shape (563, 468), 17,512 entries known; ``column_groups`` of shape (468,) holds the genres
+        of a film, such as "Action|Sci-Fi", and ``ratings`` of shape (17512,) the ratings, 0 to 10.
 
     Examples
     --------
     >>> from boolweave.datasets import load_movietweetings
     >>> films = load_movietweetings()
     >>> films.observations.shape, films.observations.n_observed
-    ((577, 500), 17999)
+    ((563, 468), 17512)
     >>> print(films.observations.column_labels[0], films.column_groups[0])
     Man of Steel (2013) Action|Adventure|Fantasy|Sci-Fi
     """
