@@ -356,7 +356,7 @@ def test_a_checksum_cannot_be_left_out(saved):
         arrays = dict(stored)
     del arrays["checksum"]
     np.savez(saved, **arrays)
-    assert "'checksum' is missing" in unreadable(saved)
+    assert "it does not contain 'checksum'" in unreadable(saved)
 
 
 def test_without_a_checksum_nothing_is_certain_that_was_not_known(saved):
