@@ -79,7 +79,7 @@ def test_bad_input(model):
         fitted.predict([3], [0])
     with pytest.raises(ValueError, match="cols must be from 0 to 1"):
         fitted.predict_proba([0], [-1])
-    with pytest.raises(ValueError, match="one length"):
+    with pytest.raises(ValueError, match="the same length"):
         fitted.predict([0, 1], [0])
     with pytest.raises(ValueError, match="whole numbers"):
         fitted.predict([0.5], [0])

@@ -127,7 +127,7 @@ def test_sentences_on_a_terminal(folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--coverage", 0], "coverage must be a share of the ones"),
+        (["--coverage", 0], "coverage must be a fraction of the ones"),
         (["--false-ones", "few"], "--false-ones: expected a number, got 'few'"),
         (["--max-rows", 0], "--max-rows"),
         (["--fixed", "wrong.csv"], "fixed has the column 'fly', which the matrix does not have"),

@@ -98,7 +98,7 @@ def test_ones_only_are_warned_of_with_an_option_that_helps(folder):
 
 def test_nothing_observed_is_warned_of(folder):
     done = run("complete", "nothing.csv", *QUICK, cwd=folder)
-    assert "warning: nothing was observed" in done.stderr
+    assert "warning: no entry was observed" in done.stderr
     assert "set --absent zero" in done.stderr
     assert "2 factors, 2 empty: no observed entries" in done.stderr
 

@@ -279,7 +279,7 @@ def test_bad_data():
     model.fit(table)
     with pytest.raises(ValueError, match="rows must be from 0 to 1, got 2"):
         model.predict([2], [0])
-    with pytest.raises(ValueError, match="one length"):
+    with pytest.raises(ValueError, match="same length"):
         model.predict([0, 1], [0, 1, 2])
     with pytest.raises(ValueError, match="row_features must have 0 columns"):
         model.partial_fit(table, row_features=[[1.0], [2.0]])

@@ -262,11 +262,11 @@ def test_planted_seeds():
         ({"flip": -0.1}, "flip must be a probability"),
         ({"flip": (0.1, 0.2, 0.3)}, "pair"),
         ({"flip": (0.1, 2)}, "flip must be a probability"),
-        ({"observed": 0.0}, r"share in \(0, 1\]"),
+        ({"observed": 0.0}, r"fraction in \(0, 1\]"),
         ({"observed": 0}, "between 2 and"),
-        ({"observed": 1.5}, r"share in \(0, 1\]"),
+        ({"observed": 1.5}, r"fraction in \(0, 1\]"),
         ({"observed": 10**9}, "between 2 and"),
-        ({"observed": "half"}, "share"),
+        ({"observed": "half"}, "fraction"),
     ],
 )
 def test_planted_bad_input(options, words):

@@ -321,7 +321,7 @@ def test_alist_without_padding_and_with_comments(tmp_path):
         ("3 2   #", "3 x   #", "line 2: expected whole numbers, got 'x'"),
         ("3 2   #", "0 2   #", "at least 1"),
         ("1 2 1\n", "1 5 1\n", "column 2 has weight 5"),
-        ("\n2 3\n", "\n2\n", "ends in the list of row 2"),
+        ("\n2 3\n", "\n2\n", "ends within the list of row 2"),
         ("\n2 3\n", "\n2 4\n", "row 2 must hold 2 different numbers from 1 to 3"),
         ("\n2 3\n", "\n2 2\n", "different"),
         ("\n2 3\n", "\n1 3\n", "row 2 does not agree"),

@@ -194,7 +194,9 @@ def test_a_worker_that_was_started_again_at_the_same_address(client, planted, mo
 
     monkeypatch.setattr(loop, "iterate", forgetful_step)
     there = DaskBooleanMatrixFactorization(client=client, **LONG)
-    with pytest.warns(UserWarning, match="lost tcp://.*, which was started again; the run goes on"):
+    with pytest.warns(
+        UserWarning, match="lost tcp://.*, which was started again; the run continues"
+    ):
         there.fit(planted.observations)
     assert_same(here, there)
 
@@ -223,7 +225,7 @@ def test_the_only_worker_dies(planted, monkeypatch):  # noqa: F811
 
         monkeypatch.setattr(loop, "iterate", deadly_step)
         there = DaskBooleanMatrixFactorization(client=alone, **LONG)
-        with pytest.warns(UserWarning, match="the run goes on with the others"):
+        with pytest.warns(UserWarning, match="the run continues with the others"):
             there.fit(planted.observations)
     assert_same(here, there)
 

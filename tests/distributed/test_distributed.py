@@ -109,7 +109,7 @@ def test_a_worker_that_dies(client, planted, tmp_path, monkeypatch, with_checkpo
     kill_a_worker_in_step(monkeypatch, client, 30)
     place = Checkpoint(tmp_path, interval=0, share=1) if with_checkpoint else None
     there = DaskBooleanMatrixFactorization(client=client, checkpoint=place, **LONG)
-    with pytest.warns(UserWarning, match="lost tcp://.*; the run goes on with the others"):
+    with pytest.warns(UserWarning, match="lost tcp://.*; the run continues with the others"):
         there.fit(planted.observations)
     assert_same(here, there)
     assert type(there.observations_) is Observations
@@ -160,7 +160,7 @@ def test_an_error_on_a_worker_is_no_lost_worker(client, planted, monkeypatch):
 def test_floats_are_for_one_machine(client, planted):
     for wrong in ({"messages": "float32"}, {"noise": Channel(np.full((70, 60), 0.1), 0.9)}):
         model = DaskBooleanMatrixFactorization(2, client=client, **wrong)
-        with pytest.raises(ValueError, match="a cluster needs messages that are integers"):
+        with pytest.raises(ValueError, match="a cluster needs integer messages"):
             model.fit(planted.observations)
 
 
@@ -301,7 +301,7 @@ def test_a_worker_that_dies_with_its_entries(client, planted, tmp_path, monkeypa
     kill_a_worker_in_step(monkeypatch, client, 30)
     place = Checkpoint(tmp_path / "run", interval=0, share=1)
     there = DaskBooleanMatrixFactorization(client=client, checkpoint=place, **LONG)
-    with pytest.warns(UserWarning, match="lost tcp://.*; the run goes on with the others"):
+    with pytest.warns(UserWarning, match="lost tcp://.*; the run continues with the others"):
         there.fit(files)
     assert_same(here, there)
     client.wait_for_workers(2)

@@ -229,7 +229,7 @@ def test_bad_data(X, message):
 
 
 def test_data_without_observations():
-    with pytest.warns(UserWarning, match="nothing was observed"):
+    with pytest.warns(UserWarning, match="no entry was observed"):
         model = blocks_model(np.full((3, 4), NAN))
     assert model.components_.shape == (2, 4)
     assert not np.isnan(model.predict_proba([0, 2], [1, 3])).any()

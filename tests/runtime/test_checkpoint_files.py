@@ -187,7 +187,7 @@ def test_a_full_disk_does_not_end_the_fit(planted, tmp_path, n_components):
     n_failed, message = done.stdout.split(" ", 1)
     assert int(n_failed) > 10
     assert f"the checkpoint in {place} could not be written (" in message
-    assert "File too large" in message and "the run goes on" in message
+    assert "File too large" in message and "the run continues" in message
     undisturbed = fitted(planted.observations, {"n_components": n_components, "n_init": 1})
     assert_same(undisturbed, load(result))
     assert os.listdir(place) == []

@@ -162,9 +162,9 @@ class ReadingOptions:
         "The column of a wide table that holds the row labels.", metavar="COLUMN"
     )
     encode: str = _read(
-        "How to treat columns that do not hold 0/1 values: auto turns categories, numbers and "
-        "dates into 0/1 columns; never refuses them; rules such as "
-        "'age=40,60;hobby=split:,;zip=category' set the encoding of single columns.",
+        "How to treat columns that do not hold 0/1 values. auto: turn categories, numbers and "
+        "dates into 0/1 columns; never: refuse them. Rules such as "
+        "'age=40,60; hobby=split:,; zip=category' set the encoding of single columns.",
         metavar="auto|never|RULES", default="auto",
     )  # fmt: skip
 

@@ -29,15 +29,15 @@ def _no_pairs() -> NDArray[np.int64]:
 class Cover(Result):
     """A cover: factors, and what they cover of the ones.
 
-    It is a `Result`, with ``X`` (M, K) and ``Y`` (K, N). The factors stand in the order in which
-    each covers most of what those before it leave; fixed ones come first. ``cost`` is the number of
-    factors, ``bound`` a proven lower bound for covers that reach what was asked for: where both are
-    equal, none has fewer.
+    It is a `Result`, with ``X`` (M, K) and ``Y`` (K, N). Fixed factors come first; each of the
+    others covers most of what the previous ones leave. ``cost`` is the number of factors, and
+    ``bound`` is a proven lower bound of it for covers with the required properties: if both are
+    equal, no cover has fewer factors.
 
     Attributes
     ----------
     n_fixed : int
-        How many of the factors were given.
+        Number of factors that were given.
     n_ones : int
         The number of ones of the matrix.
     missed : (n, 2) array
@@ -45,11 +45,11 @@ class Cover(Result):
     false_ones : (n, 2) array
         Row and column of each zero that is covered.
     curve : (K,) array
-        The share of the ones that the first 1, 2, …, K factors cover.
+        The fraction of the ones that the first 1, 2, …, K factors cover.
     coverage : float
-        The share that all of them cover.
+        The fraction of the ones that all factors cover.
     missing : csr_array or None
-        Where nothing was observed; everything that is neither this nor a one is a zero.
+        The missing entries; all entries that are neither missing nor ones are zeros.
     """
 
     n_fixed: int = 0
@@ -61,7 +61,7 @@ class Cover(Result):
 
     @property
     def coverage(self) -> float:
-        """The share of the ones that is covered; 1 where there are none."""
+        """The fraction of the ones that is covered; 1 if there are none."""
         return 1.0 - len(self.missed) / self.n_ones if self.n_ones else 1.0
 
 

@@ -75,7 +75,7 @@ def _share(coverage: Any) -> float:
     if _is_number(coverage, Real) and 0 < coverage <= 1:
         return float(coverage)
     raise ValueError(
-        f"coverage must be a share of the ones, above 0 and at most 1, but got {coverage!r}"
+        f"coverage must be a fraction of the ones, above 0 and at most 1, but got {coverage!r}"
     )
 
 
@@ -87,15 +87,15 @@ def _most_false(false_ones: Any, n_ones: int) -> int:
     elif _is_number(false_ones, Real) and 0 <= false_ones < 1:
         return int(float(false_ones) * n_ones + 1e-9)
     raise ValueError(
-        "false_ones must be a whole number from 0 on, or a share of the ones from 0 up to but not "
-        f"including 1, but got {false_ones!r}"
+        "false_ones must be a non-negative whole number, or a fraction of the ones below 1, but "
+        f"got {false_ones!r}"
     )
 
 
 def _count(name: str, value: Any) -> int:
     if _is_number(value, Integral) and value >= 1:
         return int(value)
-    raise ValueError(f"{name} must be a whole number from 1 on, or None, but got {value!r}")
+    raise ValueError(f"{name} must be a positive whole number or None, but got {value!r}")
 
 
 def _is_number(value: object, kind: type) -> bool:
@@ -125,7 +125,7 @@ def _fixed(fixed: Any, matrix: Matrix) -> Bits:
         column = at[column]
     elif given.shape[1] != N:
         raise ValueError(
-            f"fixed must have {N} columns, as many as the matrix, but has {given.shape[1]}; give a "
+            f"fixed must have {N} columns, as many as the matrix, but has {given.shape[1]}; pass a "
             "row of zeros and ones for each factor"
         )
     roles[factor, column] = 1

@@ -200,7 +200,7 @@ def _axis(parts: list[Any], side: str, length: int | None) -> tuple[int, NDArray
     if not named:
         return max(parts, default=-1) + 1 if length is None else length, None
     if any(isinstance(part, int) and part >= 0 for part in parts):
-        raise ValueError(f"{side}s must be all whole numbers or all labels, but there are both")
+        raise ValueError(f"{side}s must be all whole numbers or all labels, got both; convert them")
     labels = np.array(list(dict.fromkeys(np.concatenate(named).tolist())), dtype=np.str_)
     return len(labels), labels
 

@@ -32,35 +32,36 @@ if TYPE_CHECKING:
 class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
     """`BooleanMatrixFactorization` on the workers of a Dask client.
 
-    Each worker keeps blocks of rows and their messages and runs the code that a thread runs; the
+    Each worker keeps blocks of rows and their messages and runs the same code as a thread; the
     result is the same bit for bit as on one machine. The parameters and attributes are those of
-    `BooleanMatrixFactorization`; `n_jobs` is for what runs here, such as `transform` of an array.
+    `BooleanMatrixFactorization`; `n_jobs` applies to this process, for example to `transform` of an
+    array.
 
-    A worker that dies takes its messages with it. The run then goes on with the others: from the
-    last checkpoint if there is a `checkpoint`, else from the beginning, to the same answer.
+    If a worker dies, its messages are lost. The run then continues with the other workers, from the
+    last checkpoint if there is a `checkpoint`, otherwise from the beginning, with the same result.
 
-    `fit` also takes a dask array, a dask dataframe of triples (row, column, value) or a list of
-    Parquet files of triples; `transform`, `predict` and `predict_proba` of dask arrays give dask
+    `fit` also takes a Dask array, a Dask dataframe of triples (row, column, value) or a list of
+    Parquet files of triples; `transform`, `predict` and `predict_proba` of Dask arrays return Dask
     arrays.
 
-    Of dask collections and Parquet files, which the workers must be able to read, the entries do
-    not pass through this process: workers read them and deal them out by rows. Messages, the
-    larger part by far, and beliefs are with the workers only. Messages are integers: a channel that
-    differs from entry to entry, which needs floats, is for one machine. `max_memory` is that of
-    each worker.
+    The entries of Dask collections and Parquet files do not pass through this process: workers,
+    which must be able to read them, distribute them among themselves by rows. Messages, by far the
+    larger part, and beliefs are only on the workers. Messages are integers, so that a channel that
+    differs from entry to entry, which needs floats, is only possible on one machine. `max_memory`
+    is the limit of each worker.
 
     Parameters
     ----------
     n_components : int or "auto", default="auto"
         Number of factors.
     client : distributed.Client, optional
-        Left out: the current one.
+        The Dask client; by default, the current one.
     **parameters
-        Those of `BooleanMatrixFactorization`.
+        Parameters of `BooleanMatrixFactorization`.
 
     Examples
     --------
-    On this machine; a cluster elsewhere is reached with `Client("tcp://scheduler:8786")`.
+    This uses the local machine; use `Client("tcp://scheduler:8786")` for another cluster.
 
     >>> from distributed import Client
     >>> from boolweave.datasets import make_boolean
@@ -93,7 +94,7 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
         super()._validate_params()
         if self.objective == "errors":
             raise ValueError(
-                "the search for the fewest errors runs on one machine, not on a cluster: use "
+                "the search for the fewest errors runs on one machine, not on a cluster; use "
                 'BooleanMatrixFactorization, or set `objective="posterior"`'
             )
 
@@ -112,7 +113,7 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
                     cluster.tidy()
                 return found
             except WorkerLost as lost:
-                warnings.warn(f"{lost}; the run goes on with the others", stacklevel=3)
+                warnings.warn(f"{lost}; the run continues with the others", stacklevel=3)
 
     def __sklearn_clone__(self) -> DaskBooleanMatrixFactorization:
         """A clone has the same client: it is a connection, which cannot be copied."""

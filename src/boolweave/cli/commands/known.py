@@ -34,6 +34,20 @@ SHARES = (0.35, 0.5, 0.7, 1.0)
 WORTH_SHOWING = 0.05
 
 
+Sensitivity = Annotated[
+    float,
+    typer.Option(
+        min=0.0, max=1.0, help="P(+ | positive): how often a positive pool tests positive."
+    ),
+]
+Specificity = Annotated[
+    float,
+    typer.Option(
+        min=0.0, max=1.0, help="P(- | negative): how often a negative pool tests negative."
+    ),
+]
+
+
 def pools(
     items: Annotated[
         str, typer.Argument(help="The number of items, or a file with one item name per line.")
@@ -54,8 +68,8 @@ def pools(
             min=1, help="Number of pools that contain each item.", show_default="the best"
         ),
     ] = None,
-    sensitivity: Annotated[float, typer.Option(min=0.0, max=1.0, help="P(+ | positive).")] = 1.0,
-    specificity: Annotated[float, typer.Option(min=0.0, max=1.0, help="P(- | negative).")] = 1.0,
+    sensitivity: Sensitivity = 1.0,
+    specificity: Specificity = 1.0,
     right: Annotated[
         float,
         typer.Option(
@@ -209,8 +223,8 @@ def group_test(
     prevalence: Annotated[
         str, typer.Option(metavar="P|learn", help="Prior probability that an item is positive.")
     ],
-    sensitivity: Annotated[float, typer.Option(min=0.0, max=1.0, help="P(+ | positive).")] = 1.0,
-    specificity: Annotated[float, typer.Option(min=0.0, max=1.0, help="P(- | negative).")] = 1.0,
+    sensitivity: Sensitivity = 1.0,
+    specificity: Specificity = 1.0,
     threshold: Annotated[
         float | None,
         typer.Option(

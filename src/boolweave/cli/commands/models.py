@@ -64,7 +64,7 @@ def predict(
     column: Annotated[str | None, typer.Option(help="A column, together with --row.")] = None,
     writing: Writing,
 ) -> None:
-    """Predict the value of each entry, and the probability that it is 1.
+    """Predict the values of entries, and the probability that each is 1.
 
     The table of pairs has a row and a column in each line, by label, or by number (from 1) if the
     data had no labels; further columns are ignored. The answer has the columns row, column, value
