@@ -101,3 +101,34 @@ def test_what_needs_every_zero_gets_them():
     np.testing.assert_array_equal(covered.Y, expected.Y)
     made = BooleanCompletion(n_layers=0, n_members=1, random_state=0, n_jobs=1).fit(seen)
     assert made.observations_.n_observed == 11
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.15])
+def test_folds_hide_every_one_once_and_a_sample_of_zeros(missing):
+    table = codes_at_random((60, 50), np.random.default_rng(1), missing=missing)
+    seen, hidden_ones, n_zeros = sparse_of(table), [], int((table == 0).sum())
+    for kept, rows, columns, values, weights in seen.folds(5, 3):
+        np.testing.assert_array_equal(table[rows, columns], values)
+        assert len(np.unique(rows * 50 + columns)) == len(rows)
+        expected = table.copy()
+        expected[rows, columns] = np.nan
+        np.testing.assert_array_equal(kept.to_local().to_dense(), expected)
+        hidden_ones.append(rows[values == 1] * 50 + columns[values == 1])
+        assert 0.5 < np.sum(values == 0) / np.sum(values == 1) < 1.3
+        assert weights[values == 0].sum() == pytest.approx(n_zeros / 5)
+        assert (weights[values == 1] == 1).all()
+    everywhere = np.flatnonzero(table == 1)
+    np.testing.assert_array_equal(np.sort(np.concatenate(hidden_ones)), everywhere)
+
+
+def test_folds_are_drawn_from_the_seed_and_never_list_zeros(monkeypatch):
+    seen = SparseObservations.from_sparse(scipy.sparse.eye_array(300, 10**9, format="csr"))
+    monkeypatch.setattr(SparseObservations, "_with_zeros", None)
+    one, other = (next(seen.folds(3, 7)) for _ in range(2))
+    for part, same in zip(one[1:], other[1:], strict=True):
+        np.testing.assert_array_equal(part, same)
+
+
+def test_folds_of_too_few_ones():
+    with pytest.raises(ValueError, match="from 2 to the number of ones, 3, but got 4"):
+        sparse_of(np.eye(3)).folds(4)

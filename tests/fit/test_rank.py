@@ -17,6 +17,7 @@ from boolweave import (
 )  # fmt: skip
 from boolweave.baselines import GreConD
 from boolweave.data.observations import Observations
+from boolweave.data.ones import SparseObservations
 from boolweave.datasets import load_votes84, load_zoo, make_boolean
 from boolweave.engine.result import Result
 from boolweave.fit import learn, memory, rank
@@ -411,3 +412,17 @@ def test_an_interrupt_inside_a_fit_ends_the_search():
     )
     assert best.interrupted
     assert 1 <= len(selection.ranks) <= 4
+
+
+def test_held_out_zeros_are_sampled_where_they_are_not_listed(monkeypatch):
+    """Ones are held out in turn, and some zeros, so that no zero is ever listed."""
+    made = make_boolean(
+        90, 80, 3, row_density=0.25, column_density=0.25, flip=(0.01, 0.05), random_state=0
+    )
+    seen = SparseObservations.from_observations(made.observations)
+    monkeypatch.setattr(SparseObservations, "to_local", None)
+    settings = Settings(1, method="max-sum", max_iter=40)
+    random = np.random.default_rng(0)
+    selection, best = search(seen, settings, random, range(1, 5), "heldout")
+    assert (selection.best, best) == (3, None)
+    assert selection.scores[2] < 0.5 * selection.scores[0]

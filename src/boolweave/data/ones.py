@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -19,7 +19,7 @@ from boolweave.data.observed import ObservedEntries
 from boolweave.runtime.types import Array, Integers
 
 if TYPE_CHECKING:
-    from boolweave.data.observations import Duplicates
+    from boolweave.data.observations import Duplicates, RandomState
 
 
 # It pays to treat all zeros at once if there are at least this many cells and at most this fraction
@@ -255,6 +255,66 @@ class SparseObservations(ObservedEntries):
 
     # ------------------------------------------------------------ derived observations
 
+    def folds(
+        self, n_folds: int, random_state: RandomState = None
+    ) -> Iterator[tuple[SparseObservations, Array, Array, Array, NDArray[np.float64]]]:
+        """Part the ones at random into `n_folds`, and hide each part with a sample of zeros.
+
+        Parameters
+        ----------
+        n_folds : int
+            Number of parts, from 2 to the number of ones.
+        random_state : int, numpy Generator or None
+            Where the random choice comes from.
+
+        Returns
+        -------
+        iterator of (kept, rows, columns, values, weights)
+            What is left, in which the hidden cells are missing; and the hidden cells: the ones of a
+            part, and about as many zeros, which weigh as much as a part of all zeros.
+
+        Examples
+        --------
+        >>> import scipy.sparse
+        >>> from boolweave.data.ones import SparseObservations
+        >>> seen = SparseObservations.from_sparse(scipy.sparse.eye_array(100))
+        >>> kept, rows, columns, values, weights = next(seen.folds(5, random_state=0))
+        >>> kept.n_ones, int(values.sum()), round(float(weights.sum()))
+        (80, 20, 2000)
+        """
+        if not 2 <= n_folds <= self.n_ones:
+            raise ValueError(
+                f"n_folds must be from 2 to the number of ones, {self.n_ones}, but got {n_folds!r}"
+            )
+        random = np.random.default_rng(random_state)
+        order = random.permutation(self.n_ones)
+        return (self._split(order % n_folds == fold, n_folds, random) for fold in range(n_folds))
+
+    def _split(
+        self, hidden: NDArray[np.bool_], n_folds: int, random: np.random.Generator
+    ) -> tuple[SparseObservations, Array, Array, Array, NDArray[np.float64]]:
+        """Hide some of the ones, (n_ones,), and about as many zeros."""
+        n_columns = np.int64(self.n_columns)
+        ones = self.ones.rows() * n_columns + self.ones.columns
+        holes = self.holes.rows() * n_columns + self.holes.columns
+        n_zeros = self.n_observed - self.n_ones
+        n_drawn = min(n_zeros, int(hidden.sum()))
+        # Cells that are no zeros are drawn as well, and left out.
+        n_cells = self.n_rows * int(n_columns)
+        n_tried = min(n_cells, -(-n_drawn * n_cells // max(1, n_zeros)))
+        zeros = np.setdiff1d(random.integers(0, max(1, n_cells), n_tried), ones)
+        zeros = np.setdiff1d(zeros, holes)
+        cells = np.concatenate([ones[hidden], zeros])
+        values = np.repeat(np.array([1, 0], dtype=np.uint8), [int(hidden.sum()), len(zeros)])
+        weights = np.where(values == 1, 1.0, n_zeros / n_folds / max(1, len(zeros)))
+        kept = replace(
+            self,
+            ones=_cells_of(ones[~hidden], self.shape),
+            missing=_cells_of(np.sort(np.concatenate([holes, cells])), self.shape),
+        )
+        rows, columns = np.divmod(cells, n_columns)
+        return kept, rows, columns, values, weights
+
     def take_rows(self, index: ArrayLike | slice) -> Observations:
         """Take some rows, in the order asked for, with all their zeros."""
         return self.some_rows(index)._with_zeros()
@@ -329,11 +389,17 @@ def _missing(stored: tuple[Integers, Integers], listed: CompressedRows) -> Cells
     (n_rows, n_columns), (rows, columns) = listed.shape, stored
     row_of = np.repeat(np.arange(n_rows), np.diff(listed.indptr))
     known = row_of * np.int64(n_columns) + listed.indices
-    cells = np.setdiff1d(rows.astype(np.int64) * n_columns + columns, known)
-    rows, columns = np.divmod(cells, max(1, n_columns))
-    counts = np.bincount(rows, minlength=n_rows)
+    return _cells_of(
+        np.setdiff1d(rows.astype(np.int64) * n_columns + columns, known), listed.shape
+    )
+
+
+def _cells_of(numbers: Integers, shape: tuple[int, int]) -> Cells:
+    """Cells by their rising numbers, row · N + column."""
+    rows, columns = np.divmod(numbers, max(1, shape[1]))
+    counts = np.bincount(rows, minlength=shape[0])
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return Cells(indptr, columns.astype(index_dtype(n_columns)))
+    return Cells(indptr, columns.astype(index_dtype(shape[1])))
 
 
 def _checked(name: str, cells: Cells, shape: tuple[int, int]) -> Cells:

@@ -6,11 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from boolweave.data.ones import SparseObservations
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from boolweave.data.observed import ObservedEntries
     from boolweave.engine.result import Result
+    from boolweave.runtime.types import Array, Floats
 
 # In a table with a smaller fraction of missing entries than this, the aim is to explain rather than
 # to predict. Then an answer of max-sum replaces one of sum-product that has this many times as many
@@ -99,3 +104,28 @@ def _log2_choose(n: int, k: int) -> float:
     from scipy.special import gammaln
 
     return float((gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)) / np.log(2.0))
+
+
+# ---------------------------------------------------------------- entries held out
+
+
+def held_out_parts(
+    seen: ObservedEntries, n_folds: int, seed: int
+) -> Iterator[tuple[ObservedEntries, Array, Array, Array, Floats | None]]:
+    """What is left without each part of the entries, and the rows, columns, values and weights.
+
+    Where zeros are not listed, a part is of ones and of a sample of zeros; otherwise all entries
+    are dealt, and there are no weights.
+    """
+    if isinstance(seen, SparseObservations):
+        yield from seen.folds(n_folds, seed)
+        return
+    for part in seen.to_local().folds(n_folds, seed):
+        yield (*part, None)
+
+
+def log_loss(values: Array, probability: Floats, weights: Floats | None) -> float:
+    """The mean of −log p of what was seen; probabilities are kept away from 0 and 1."""
+    p = np.clip(probability, 1e-6, 1 - 1e-6)
+    loss = -np.where(values == 1, np.log(p), np.log1p(-p))
+    return float(np.average(loss, weights=weights))

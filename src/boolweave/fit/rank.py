@@ -13,7 +13,7 @@ import numpy as np
 
 from boolweave.engine.result import Ending, Result
 from boolweave.fit.growing import Sample, with_tiles
-from boolweave.fit.judging import description_length
+from boolweave.fit.judging import description_length, held_out_parts, log_loss
 from boolweave.fit.learn import UninformativeWarning, check_memory, fit
 from boolweave.fit.resuming import search_of
 from boolweave.fit.settings import Settings
@@ -401,16 +401,16 @@ class _Search:
     def _hold_out(self, settings: Settings) -> None:
         """Fit a rank without each part of the entries in turn; keep the log-losses of the parts."""
         losses, rank = [], settings.n_components
-        parts = self.observations.to_local().folds(N_FOLDS, max(1, self.seed))
+        parts = held_out_parts(self.observations, N_FOLDS, max(1, self.seed))
         with _no_warnings():
-            for random, (kept, rows, columns, values) in zip(
+            for random, (kept, rows, columns, values, weights) in zip(
                 self._random(rank).spawn(N_FOLDS), parts, strict=True
             ):
                 result = fit(kept, settings, random, self.on_iteration)
                 if result.interrupted:
                     raise KeyboardInterrupt
-                p = np.clip(result.predict_proba(rows, columns), 1e-6, 1 - 1e-6)
-                losses.append(-np.mean(np.where(values == 1, np.log(p), np.log1p(-p))))
+                p = result.predict_proba(rows, columns)
+                losses.append(log_loss(values, p, weights))
         self.state.ranks.append(rank)
         self.state.scores.append(np.array(losses))
         self.recorder.save_if_due()
