@@ -10,6 +10,7 @@ import threading
 
 import numpy as np
 import pytest
+from commands import run_here
 
 from boolweave import BooleanMatrixFactorization, Observations, load
 from boolweave.cli import output
@@ -48,7 +49,7 @@ def test_links_stay_and_modes_are_kept(folder):
     (folder / "secret.html").chmod(0o640)
     (folder / "real.npz").write_text("old")
     (folder / "model.npz").symlink_to(folder / "real.npz")
-    done = run(
+    done = run_here(
         *FACTORIZE, "-o", "link.csv", "--model", "model.npz", "--report", "secret.html", cwd=folder
     )
     assert done.returncode == 0, done.stderr
@@ -98,7 +99,7 @@ def test_standard_output_by_its_name_goes_on_where_it_is(folder):
 
 def test_names_as_long_as_they_may_be(folder):
     name = "n" * 251 + ".csv"
-    done = run(*FACTORIZE, "-o", name, cwd=folder)
+    done = run_here(*FACTORIZE, "-o", name, cwd=folder)
     assert done.returncode == 0, done.stderr
     assert sorted(os.listdir(folder)) == [name, "t.csv"]
 
@@ -125,10 +126,10 @@ def test_models_come_through_pipes_and_errors_name_the_file(folder):
     done = run("predict", "-", "--row", "a", "--column", "x", cwd=folder, input=model)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(b"row,column,value,probability\na,x,1,")
-    done = run("predict", "-", "--row", "a", "--column", "x", cwd=folder, input=model[:300])
+    done = run_here("predict", "-", "--row", "a", "--column", "x", cwd=folder, stdin=model[:300])
     assert done.returncode == 2
     assert done.stderr.startswith(b"boolweave: standard input: this is not a boolweave model")
-    done = run("predict", "m.npz", "pairs.csv", cwd=folder)  # the first line is no pair
+    done = run_here("predict", "m.npz", "pairs.csv", cwd=folder)  # the first line is no pair
     assert done.stderr == b"boolweave: pairs.csv: there is no column named 'tea' in the model\n"
     assert done.returncode == 2
 
@@ -204,10 +205,10 @@ def test_bad_input_with_debug_is_still_bad_input(folder):
 
 def test_errors_of_a_page_are_cut(folder):
     name = "long" * 3000
-    done = run("info", "t.csv", "--columns", f"{name},b,c", cwd=folder)
+    done = run_here("info", "t.csv", "--columns", f"{name},b,c", cwd=folder)
     assert done.returncode == 2
     assert len(done.stderr) < 1000
-    done = run("info", "t.csv", "--input-format", name, cwd=folder)
+    done = run_here("info", "t.csv", "--input-format", name, cwd=folder)
     assert done.returncode == 2
     assert len(done.stderr) < 1000
 
@@ -253,11 +254,11 @@ def test_names_that_are_no_text(folder):
     BooleanMatrixFactorization(2, method="max-sum", random_state=0).fit(seen).save(folder / "m.npz")
     command = ["factorize", name, *FACTORIZE[2:], "--report", "t.html"]
     for arguments in (command, ["factorize", "m.npz", *FACTORIZE[2:]], ["info", "m.npz"]):
-        done = run(*arguments, cwd=folder)
+        done = run_here(*arguments, cwd=folder)
         assert done.returncode == 0, done.stderr
         assert (b"a\\ud800" in done.stdout) == ("m.npz" in arguments)
     assert "t\\udcff.csv" in (folder / "t.html").read_text(encoding="utf-8")
-    described = json.loads(run("info", "m.npz", "--json", cwd=folder).stdout)
+    described = json.loads(run_here("info", "m.npz", "--json", cwd=folder).stdout)
     assert described["row_labels"] == ["a\ud800", "b"]
 
 

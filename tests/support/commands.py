@@ -21,6 +21,8 @@ from unittest import mock
 
 from boolweave.cli import main
 
+# Warnings that Python does not show by itself.
+UNSEEN = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -43,7 +45,9 @@ def run_here(
             _streams(given, printed, said),
             warnings.catch_warnings(),
         ):
-            warnings.resetwarnings()
+            warnings.simplefilter("default")
+            for kind in UNSEEN:
+                warnings.simplefilter("ignore", kind)
             code = _code_of_main()
         out, err = (_contents(file) for file in (printed, said))
     if text:
