@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -69,5 +70,9 @@ def _card(told: tutorials.Tutorial) -> str:
     return (
         f'<li><a href="{told.name}/">{image}</a>\n'
         f'<p><a href="{told.name}/"><strong>{escape(told.title)}</strong></a></p>\n'
-        f"<p>{escape(told.summary)}</p></li>"
+        f"<p>{_with_code(escape(told.summary))}</p></li>"
     )
+
+
+def _with_code(text: str) -> str:
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", text)

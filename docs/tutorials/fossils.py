@@ -117,8 +117,8 @@ print(f"genera found at one without: {dense[~covered].sum(axis=1).mean():.0f} on
 #
 # ## What it means
 #
-# A table in which ones get lost still has its structure, if the method allows for the loss.
-# Whoever treats every zero as a no would need many small factors to cover the gaps.
+# A table in which ones get lost still has its structure, if the method allows for the loss. The
+# two rates that were learned say how far a one and a zero can be trusted.
 #
 # ## What to read next
 #
