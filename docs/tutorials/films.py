@@ -182,5 +182,5 @@ for column, probability in zip(found.columns[0], found.probabilities[0]):
 #
 # - [Filling holes](../completion.md) uses the ratings behind the zeros and ones, features of
 #   films, and intervals.
-# - [How good is it?](../evaluation.md) has the measures that recommender people use.
+# - [Evaluation](../evaluation.md) has the measures that recommender people use.
 # - [The holes of a survey](survey.md) checks whether the probabilities are honest.

@@ -123,5 +123,5 @@ print(f"genera found at one without: {dense[~covered].sum(axis=1).mean():.0f} on
 # ## What to read next
 #
 # - [Rank and noise](../rank-and-noise.md) says how the two rates of errors are learned.
-# - [Data](../data.md) has the source of this table.
+# - [Data sets](../data.md) has the source of this table.
 # - [What divides a Senate?](senate.md) looks at votes in the same way.

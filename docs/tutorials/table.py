@@ -172,6 +172,6 @@ print(f"age: {holes.sum()} holes, half of them filled to within {np.median(misse
 #
 # ## What to read next
 #
-# - [Tables as they are](../tables.md) has all kinds of columns, rules for the command line, and
+# - [Tables of any kind](../tables.md) has all kinds of columns, rules for the command line, and
 #   pipelines of scikit-learn.
 # - [The holes of a survey](survey.md) checks how sure such guesses are.

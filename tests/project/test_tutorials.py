@@ -92,8 +92,10 @@ class TestScripts:
 
         tutorials_hook._told[:] = tutorials.tutorials()
         nav = [{"Tutorials": [f"tutorials/{script.stem}.md" for script in reversed(SCRIPTS)]}]
-        shown = tutorials_hook.gallery(tutorials_hook._in_order(nav))
-        assert re.findall(r'<li><a href="(\w+)/">', shown) == [s.stem for s in reversed(SCRIPTS)]
+        shown = tutorials_hook.gallery(tutorials_hook._in_order(nav), lambda name: f"../{name}")
+        assert re.findall(r'<li><a href="../(\w+).md">', shown) == [
+            s.stem for s in reversed(SCRIPTS)
+        ]
         assert shown.count("<img ") == len(SCRIPTS)
         assert "`" not in shown
         with pytest.raises(ValueError, match=r"tutorials/senate\.md in its nav"):
