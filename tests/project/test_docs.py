@@ -62,7 +62,6 @@ def public_names():
         yield from (name for name in module.__all__ if callable(getattr(module, name)))
 
 
-@pytest.mark.timeout(900)  # it runs the tutorials that nobody has run before
 def test_built_without_warnings_and_with_every_public_name(tmp_path):
     pytest.importorskip("mkdocs")
     done = subprocess.run(
