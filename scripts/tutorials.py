@@ -317,7 +317,7 @@ def notebook(told: Tutorial) -> str:
     cells = []
     for number, (cell, outcome) in enumerate(zip(told.cells, told.outcomes, strict=True)):
         if cell.kind == "markdown":
-            cells.append(v4.new_markdown_cell(absolute_links(cell.text), id=f"cell-{number}"))
+            cells.append(v4.new_markdown_cell(without_links(cell.text), id=f"cell-{number}"))
             continue
         outputs = [v4.new_output("stream", text=outcome.output)] if outcome.output else []
         for picture in outcome.pictures:
@@ -333,7 +333,7 @@ def notebook(told: Tutorial) -> str:
     return nbformat.writes(made) + "\n"
 
 
-def absolute_links(text: str) -> str:
+def without_links(text: str) -> str:
     """Text whose links to pages of the site are plain words: a notebook stands alone."""
     return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]+\)", r"\1", text)
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ import tutorials
 from mkdocs.structure.files import File, Files
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mkdocs.config.defaults import MkDocsConfig
 
 GALLERY = "<!-- gallery -->"
@@ -41,7 +44,13 @@ def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: File
         return markdown
     if GALLERY not in markdown:
         raise ValueError(f"tutorials/index.md must have a line {GALLERY}, got none")
-    return markdown.replace(GALLERY, gallery(_in_order(config.nav)))
+
+    def address(name: str) -> str:
+        file = files.get_file_from_path(f"tutorials/{name}")
+        assert file is not None
+        return file.url_relative_to(page.file)
+
+    return markdown.replace(GALLERY, gallery(_in_order(config.nav), address))
 
 
 def _in_order(nav: Any) -> list[tutorials.Tutorial]:
@@ -53,21 +62,29 @@ def _in_order(nav: Any) -> list[tutorials.Tutorial]:
     return sorted(_told, key=lambda told: text.index(f"tutorials/{told.name}.md"))
 
 
-def gallery(told: list[tutorials.Tutorial]) -> str:
-    """Cards in HTML, with the classes that the theme has for them."""
-    cards = "\n".join(_card(each) for each in told)
+def gallery(told: list[tutorials.Tutorial], address: Callable[[str], str]) -> str:
+    """Cards in HTML, with the classes that the theme has for them.
+
+    `address` gives the address of a file of the folder, seen from the gallery.
+    """
+    cards = "\n".join(_card(each, address) for each in told)
     return f'<div class="grid cards"><ul>\n{cards}\n</ul></div>'
 
 
-def _card(told: tutorials.Tutorial) -> str:
+def _card(told: tutorials.Tutorial, address: Callable[[str], str]) -> str:
     picture, caption = told.gallery
-    source = tutorials.picture_name(told.name, picture)
+    source = address(tutorials.picture_name(told.name, picture))
+    page = address(f"{told.name}.md")
     image = (
         f'<img src="{source}" alt="{escape(caption)}" loading="lazy" '
         'style="width:100%;height:11rem;object-fit:contain;background:#fff;border-radius:.2rem">'
     )
     return (
-        f'<li><a href="{told.name}/">{image}</a>\n'
-        f'<p><a href="{told.name}/"><strong>{escape(told.title)}</strong></a></p>\n'
-        f"<p>{escape(told.summary)}</p></li>"
+        f'<li><a href="{page}">{image}</a>\n'
+        f'<p><a href="{page}"><strong>{escape(told.title)}</strong></a></p>\n'
+        f"<p>{_with_code(escape(told.summary))}</p></li>"
     )
+
+
+def _with_code(text: str) -> str:
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", text)

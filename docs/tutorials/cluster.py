@@ -88,8 +88,8 @@ plt.show()
 #
 # A cluster changes the time and the memory that a fit takes, and nothing else. You can try things
 # out on your own machine and trust that the same seed gives the same factors later. For a table
-# as small as this one, a cluster is slower than a single machine: messages between workers take
-# time.
+# as small as this one, a cluster is usually slower than a single machine, since messages between
+# workers take time.
 #
 # ## What to read next
 #

@@ -12,8 +12,8 @@
 # ## The data
 #
 # MovieTweetings collects ratings from Twitter. The package ships a part of it, from 2013: a row
-# is a person and a column is a film. A one is a rating of 8 or more out of 10, and a zero is a
-# lower one. Most entries are missing: nobody has seen everything.
+# is a person and a column is a film. A one is a rating of eight or more out of ten, and a zero is
+# a lower one. Most entries are missing: nobody has seen everything.
 
 # %%
 import matplotlib.pyplot as plt
@@ -83,10 +83,11 @@ axes.plot([0, 1], [0, 1], color="#8a8a8a", linestyle="--", linewidth=1)
 few = count < 20
 axes.scatter(share[few], stranger[few], s=16, color="#e69f00", label="fewer than 20 ratings")
 axes.scatter(share[~few], stranger[~few], s=16, color="#1f3a5f", label="20 ratings or more")
-for title in ("Man of Steel (2013)", "Movie 43 (2013)", "The Dark Knight (2008)"):
+for title in ("Movie 43 (2013)", "Pacific Rim (2013)", "Django Unchained (2012)"):
     n = list(titles).index(title)
+    arrow = {"arrowstyle": "-", "color": "#8a8a8a"}
     axes.annotate(
-        title, (share[n], stranger[n]), xytext=(8, -14), textcoords="offset points", fontsize=8
+        title, (share[n], stranger[n]), (share[n] + 0.06, stranger[n] - 0.15), arrowprops=arrow
     )
 axes.set_xlabel("share of good ratings")
 axes.set_ylabel("probability that a stranger likes it")
@@ -133,13 +134,17 @@ now = model.predict_proba(mine)[0]
 for title in ("The Dark Knight (2008)", "Stoker (2013)", "Safe Haven (2013)"):
     n = list(titles).index(title)
     print(f"{title}: {stranger[n]:.0%} for a stranger, {now[n]:.0%} for this viewer")
+unrated = np.isnan(mine[0])
+change = np.abs(now - stranger)[unrated].max()
+print(f"largest change of a film that was not rated: {change:.0%}")
 # > The Dark Knight (2008): 92% for a stranger, 95% for this viewer
 # > Stoker (2013): 39% for a stranger, 43% for this viewer
 # > Safe Haven (2013): 47% for a stranger, 47% for this viewer
+# > largest change of a film that was not rated: 8%
 
 # %% [markdown]
-# Five ratings move the predictions by a few percent at most. `explain` shows what a prediction is
-# made of, in log-odds:
+# Five ratings do not move the predictions far, by 8% at most. `explain` shows what a prediction
+# is made of, in log-odds:
 
 # %%
 for sentence in model.explain(mine, "Stoker (2013)").sentences():
@@ -177,5 +182,5 @@ for column, probability in zip(found.columns[0], found.probabilities[0]):
 #
 # - [Filling holes](../completion.md) uses the ratings behind the zeros and ones, features of
 #   films, and intervals.
-# - [How good is it?](../evaluation.md) has the measures that recommender people use.
+# - [Evaluation](../evaluation.md) has the measures that recommender people use.
 # - [The holes of a survey](survey.md) checks whether the probabilities are honest.

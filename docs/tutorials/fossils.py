@@ -117,11 +117,11 @@ print(f"genera found at one without: {dense[~covered].sum(axis=1).mean():.0f} on
 #
 # ## What it means
 #
-# A table in which ones get lost still has its structure, if the method allows for the loss.
-# Whoever treats every zero as a no would need many small factors to cover the gaps.
+# A table in which ones get lost still has its structure, if the method allows for the loss. The
+# two rates that were learned say how far a one and a zero can be trusted.
 #
 # ## What to read next
 #
 # - [Rank and noise](../rank-and-noise.md) says how the two rates of errors are learned.
-# - [Data](../data.md) has the source of this table.
+# - [Data sets](../data.md) has the source of this table.
 # - [What divides a Senate?](senate.md) looks at votes in the same way.

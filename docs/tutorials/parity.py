@@ -76,9 +76,9 @@ print("iterations of each word:", decoded.n_iter.tolist())
 # > iterations of each word: [9, 5, 7, 6, 8, 6, 5, 6]
 
 # %% [markdown]
-# Hundreds of bits were flipped, and every one of them was mended. All words together took a few
-# iterations each. A code whose first positions carry the message can be read off directly;
-# `information_positions` says where it is.
+# Hundreds of bits were flipped, and every one of them was mended. Each word took between five and
+# nine iterations. The message itself stands in some of the positions of a word, which
+# `information_positions` tells, so that we can draw it at every stage.
 
 # %% tags=["gallery"]
 where = code.information_positions

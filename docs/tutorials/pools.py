@@ -133,7 +133,7 @@ plt.show()
 # ## What it means
 #
 # With 40 pools, less than half of the 96 single tests, the answer is exactly right on 89% of the
-# days, and every further pool helps. The simple rules get worse from some number of pools on,
+# days, and more pools help further. The simple rules get worse from some number of pools on,
 # because one wrong test is enough to mislead them, and more tests mean more wrong ones.
 #
 # ## What to read next

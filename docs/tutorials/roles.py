@@ -12,9 +12,9 @@
 #
 # ## The data
 #
-# We invent a small company: seven jobs with their rights, sixty people with one or two jobs each,
-# and a handful of grants that were made by hand and never taken back. The list of grants is all
-# that the next step gets to see.
+# We invent a small company: six jobs with their rights, some rights that everybody has, sixty
+# people with one or two jobs each, and a handful of grants that were made by hand and never taken
+# back. The list of grants is all that the next step gets to see.
 
 # %%
 import matplotlib.pyplot as plt

@@ -14,7 +14,7 @@
 # The package ships the roll calls of seven Congresses, from Voteview. This is the 107th, which
 # sat in 2001 and 2002. A row is a roll call and a column is a senator; a one is a yea, a zero is
 # a nay, and whoever did neither is missing. The parties of the senators are known, but we keep
-# them aside until the end.
+# them aside for now.
 
 # %%
 import matplotlib.pyplot as plt
@@ -70,7 +70,7 @@ for k, members in enumerate(model.components_, start=1):
 # so there are few votes to place him by.
 #
 # Three Democrats are in both factors. The model expects a yea from them whenever either party is
-# in favor:
+# in favour:
 
 # %%
 print(*senators[model.components_.sum(axis=0) == 2], sep="\n")
@@ -86,21 +86,21 @@ print(*senators[model.components_.sum(axis=0) == 2], sep="\n")
 
 # %%
 first, second = model.row_factors_.T
-print("both parties in favor:", int(np.sum((first == 1) & (second == 1))))
-print("factor 1 alone:       ", int(np.sum((first == 1) & (second == 0))))
-print("factor 2 alone:       ", int(np.sum((first == 0) & (second == 1))))
-print("neither:              ", int(np.sum((first == 0) & (second == 0))))
-print("along party lines:    ", int(np.sum(first != second)))
-# > both parties in favor: 282
-# > factor 1 alone:        212
-# > factor 2 alone:        117
-# > neither:               22
-# > along party lines:     329
+print("both parties in favour:", int(np.sum((first == 1) & (second == 1))))
+print("factor 1 alone:        ", int(np.sum((first == 1) & (second == 0))))
+print("factor 2 alone:        ", int(np.sum((first == 0) & (second == 1))))
+print("neither:               ", int(np.sum((first == 0) & (second == 0))))
+print("along party lines:     ", int(np.sum(first != second)))
+# > both parties in favour: 282
+# > factor 1 alone:         212
+# > factor 2 alone:         117
+# > neither:                22
+# > along party lines:      329
 
 # %% [markdown]
-# A little less than half of the roll calls united the parties, and about as many divided them:
-# 329 of 633. The Democrats, who held the majority from June 2001 on, have more roll calls of
-# their own.
+# The parties were divided on a little more than half of the roll calls, 329 of 633, and united on
+# most of the others. The Democrats, who held the majority from June 2001 on, have more roll calls
+# of their own.
 #
 # Here is the whole Senate, with rows and columns put in the order of their factors. On the left
 # are the votes as they were cast, on the right what the two factors say. The strip at the top

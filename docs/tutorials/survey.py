@@ -55,7 +55,7 @@ print(f"right, with BooleanCompletion: {metrics.accuracy(truth, guess):.1%}")
 # ## Is the confidence honest?
 #
 # A guess is worth more if we know when to trust it. If the probabilities are honest, then of the
-# answers to which the model gives a probability of 0.8, eight in ten are a yes. The picture
+# answers to which the model gives a probability of 0.9, nine in ten are a yes. The picture
 # compares the two; the larger a point, the more answers it stands for.
 
 # %% tags=["gallery"]
@@ -85,9 +85,9 @@ print(f"calibration error: {metrics.expected_calibration_error(truth, chance):.3
 # > calibration error: 0.019
 
 # %% [markdown]
-# The points lie close to the line: the calibration error, which is the mean distance from it, is
-# small. So the model knows what it knows. Where it is sure, it is nearly always right, and where
-# it is not, it says so.
+# The points lie close to the line: the calibration error, which is the average distance from it,
+# is small. So the model knows what it knows. Where it is sure, it is nearly always right, and
+# where it is not, it says so.
 #
 # ## The boxes that are really empty
 #

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # A table with categories
 #
-# Ages, cities, plans and lists of choices are no zeros and ones. `TableEncoder` turns such a
+# Ages, cities, plans and lists of choices are not zeros and ones. `TableEncoder` turns such a
 # table into named columns of zeros and ones, and turns what was found there back into cells.
 #
 # ## The question
@@ -13,7 +13,8 @@
 # ## The data
 #
 # We make the list ourselves, so that we know the answer: there are three kinds of customers,
-# students, families and retired people. Nobody is entirely typical, and many cells get lost.
+# students, families and retired people. Many of them differ from their kind in something, and
+# many cells get lost.
 
 # %%
 import matplotlib.pyplot as plt
@@ -140,8 +141,8 @@ for kind, values in zip(KINDS, share):
 # ## And back again
 #
 # The model has a probability for every column of zeros and ones. `most_probable` turns them back
-# into cells: the likeliest city, the likeliest plan, and for a number the middle of the likeliest
-# interval.
+# into cells: the likeliest city, the likeliest plan, and for a number a typical one of the
+# likeliest interval.
 
 # %%
 rows, columns = np.indices(bits.shape)
@@ -162,15 +163,15 @@ print(f"age: {holes.sum()} holes, half of them filled to within {np.median(misse
 # %% [markdown]
 # ## What it means
 #
-# Most of the holes are filled rightly, far more than the most common city or plan would get, and
-# the factors read like a description of the customers. Factors were found on zeros and ones;
-# questions and answers are in the words of the table.
+# Most of the holes are filled rightly, clearly more than the most common city or plan would get,
+# and the factors read like a description of the customers. The work was done on zeros and ones,
+# but the answers are in the words of the table.
 #
 # On the command line nothing needs to be set up: `boolweave complete customers.csv` encodes such
 # a table, fills its holes, and writes it back in its own form.
 #
 # ## What to read next
 #
-# - [Tables as they are](../tables.md) has all kinds of columns, rules for the command line, and
+# - [Tables of any kind](../tables.md) has all kinds of columns, rules for the command line, and
 #   pipelines of scikit-learn.
 # - [The holes of a survey](survey.md) checks how sure such guesses are.

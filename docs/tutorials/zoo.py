@@ -97,12 +97,14 @@ print(*animals[(zoo.row_groups == "mammal") & (found.X[:, 2] == 1)], sep=", ")
 
 # %% [markdown]
 # Reptiles and amphibians have no bundle of their own. Most reptiles go with the birds, with which
-# they share all but the feathers, and amphibians go with the fish. What unites the other
+# they share much, if not the feathers, and amphibians go with the fish. What unites the remaining
 # invertebrates is little more than that most of them hunt.
 #
 # ## Where biology is untidy
 #
-# Entries that the factors get wrong are worth a look. These animals have the most of them:
+# Entries that the factors get wrong are worth a look. These animals have the most of them. The
+# list has first the traits that the factors expect and the animal lacks, then those that it has
+# and the factors do not expect.
 
 # %%
 table = zoo.observations.to_dense()
@@ -110,19 +112,19 @@ wrong = (table != found.Z).sum(axis=1)
 for i in np.argsort(-wrong, kind="stable")[:6]:
     lacks = traits[(found.Z[i] == 1) & (table[i] == 0)]
     also = traits[(found.Z[i] == 0) & (table[i] == 1)]
-    print(f"{animals[i]}: lacks {', '.join(lacks) or 'nothing'}; has {', '.join(also)} besides")
-# > frog 2: lacks fins, tail; has breathes, venomous besides
-# > cavy: lacks tail, catsize; has domestic besides
-# > frog: lacks fins, tail; has breathes besides
-# > honeybee: lacks nothing; has hair, venomous, domestic besides
-# > octopus: lacks nothing; has eggs, aquatic, catsize besides
-# > pitviper: lacks feathers; has toothed, venomous besides
+    print(f"{animals[i]}: expected {', '.join(lacks) or 'nothing'}; not expected {', '.join(also)}")
+# > frog 2: expected fins, tail; not expected breathes, venomous
+# > cavy: expected tail, catsize; not expected domestic
+# > frog: expected fins, tail; not expected breathes
+# > honeybee: expected nothing; not expected hair, venomous, domestic
+# > octopus: expected nothing; not expected eggs, aquatic, catsize
+# > pitviper: expected feathers; not expected toothed, venomous
 
 # %% [markdown]
 # The frogs sit in the bundle of the fish and lack the fins and the tail. The cavy is a mammal
-# without a tail that is smaller than a cat. The honeybee has hair, like a mammal, and venom. None
-# of these is an error in the table: the world is not a product of five bundles, and the wrong
-# entries say where.
+# without a tail that is smaller than a cat. The honeybee has hair, like a mammal, and venom. The
+# table is right about them: the world is not a product of five bundles, and the wrong entries say
+# where.
 #
 # ## What it means
 #
