@@ -40,7 +40,9 @@ class ClusterMachine:
     ) -> AnyBackend:
         """Make the back end, whose messages must be integers."""
         if not integers:
-            raise ValueError("a cluster needs messages that are integers; here they are floats")
+            raise ValueError(
+                "a cluster needs integer messages, but here they are floats; use one machine"
+            )
         sparse = isinstance(observations, SparseObservations)
         kind = SparseClusterBackend if sparse else ClusterBackend
         return kind(observations, self.cluster, store.n_blocks, self._room, n_jobs)
