@@ -388,9 +388,7 @@ def _missing(stored: tuple[Integers, Integers], listed: CompressedRows) -> Cells
     (n_rows, n_columns), (rows, columns) = listed.shape, stored
     row_of = np.repeat(np.arange(n_rows), np.diff(listed.indptr))
     known = row_of * np.int64(n_columns) + listed.indices
-    return _cells_of(
-        np.setdiff1d(rows.astype(np.int64) * n_columns + columns, known), listed.shape
-    )
+    return _cells_of(np.setdiff1d(rows.astype(np.int64) * n_columns + columns, known), listed.shape)
 
 
 def _cells_of(numbers: Integers, shape: tuple[int, int]) -> Cells:
