@@ -127,6 +127,7 @@ class FitSize:
             total = max(total, int(WIDTH * held * K) * _MAX_SUM[messages] + variables)
             listed = K * min(self.n_entries, most_listed(K))
             total += (rows + columns) * K * _OF_ZEROS + 8 * self.n_entries + _LISTED * listed
+            total += 4 * self.n_jobs * columns * K  # what listed cells would send to columns
         return total
 
     @property

@@ -169,6 +169,8 @@ class SparseBackend:
         self.pool = pool_of(n_jobs) if n_lines >= WORTH_THREADS else None
         # cells that are no collective zeros: the ones, and what is missing
         self.listed = [observations.ones, observations.holes]
+        # arrays that are written to in every iteration
+        self._room: list[tuple[Array, Array]] = []
         # what was scored last: problem, messages, iteration; and how many zeros were covered
         self._scored: tuple[ref[Problem], ref[Messages], int, int] | None = None
 
@@ -338,7 +340,7 @@ class SparseBackend:
         sums = Sums(messages.rows, messages.columns, after.rows, after.columns.T)
         renew_sums(
             scale, rows, columns, [*self.listed, messages.listed.cells], damping, sums, pool, left,
-            self.reduce,
+            self.reduce, self._room,
         )  # fmt: skip
         return max(change, more) / (STEPS if state.semiring == "max-sum" else FINE)
 
@@ -363,16 +365,19 @@ class SparseBackend:
         less: Listed | None = None,
     ) -> None:  # fmt: skip
         """Add what listed zeros send, less what others send, to sums (M, K) and (N, K)."""
-        listed, n_columns = messages.listed, len(columns)
-        nothing = not len(listed.columns) and (less is None or not len(less.columns))
-        if nothing and self.part is None:
+        lists = [messages.listed] if less is None else [messages.listed, less]
+        if not any(len(listed.columns) for listed in lists) and self.part is None:
             return
-        listed.add_to_rows(rows, semiring)
-        steps = listed.column_sums(n_columns, semiring)
-        if less is not None:
-            less.add_to_rows(rows, semiring, -1)
-            steps -= less.column_sums(n_columns, semiring)
-        columns += self.reduce(steps) / np.float64(LISTED_STEPS)
+        # Few columns have such zeros; on a cluster these are others on every worker.
+        there = np.full(len(columns), self.part is not None)
+        for listed in lists:
+            there[listed.columns] = True
+        touched, numbers = np.flatnonzero(there), np.cumsum(there) - 1
+        steps = np.zeros((len(touched), columns.shape[1]), dtype=np.int64)
+        for listed, sign in zip(lists, (1, -1), strict=False):
+            listed.add_to_rows(rows, semiring, sign)
+            steps += sign * listed.column_sums(numbers, len(touched), semiring)
+        columns[touched] += self.reduce(steps) / np.float64(LISTED_STEPS)
 
     # ------------------------------------------------------------ as the back end of ones sees it
 

@@ -223,35 +223,49 @@ def renew_sums(
     scale: Scale, rows: Side, columns: Side, listed: Sequence[Cells], damping: float, sums: Sums,
     pool: ThreadPoolExecutor | None = None, field: Field | None = None,
     reduce: Callable[[Array], Array] = lambda array: array,
+    room: list[tuple[Array, Array]] | None = None,
 ) -> None:  # fmt: skip
     """Damp what zeros send to all rows and columns towards what they send now.
 
     `listed` are the cells that are no collective zeros, each of them once. What the `field` and the
     sums are together is written to the arrays for afterwards. `reduce` adds whole numbers up over
-    all parts of the matrix, of which these rows are one.
+    all parts of the matrix, of which these rows are one. `room` has arrays from the last time: new
+    ones would be mapped by the system page by page.
     """
     (n_rows, n_factors), n_columns = sums.rows.shape, len(sums.columns)
     counts = reduce(rows.counts)
-    # What listed cells would send to columns; a thread takes an array that no other has.
-    arrays: list[Array] = []
     kind = _kind_of_sums(scale, max(int(counts[0].sum()), n_columns))
     table = scale.table(columns.counts)
+    # What listed cells would send to some rows and to columns: a pair of arrays for each thread.
+    pairs = [] if room is None else room
+    shapes = (ROWS, n_factors), (n_columns, n_factors)
+    pairs[:] = [pair for pair in pairs if (pair[0].shape, pair[1].shape) == shapes]
+    pairs[:] = [pair for pair in pairs if pair[0].dtype == kind]
+    for _, to_columns in pairs:
+        to_columns.fill(0)
+
+    def make() -> tuple[Array, Array]:
+        return np.empty(shapes[0], kind), np.zeros(shapes[1], kind)
 
     def some(start: int) -> None:
         own = slice(start, min(n_rows, start + ROWS))
-        to_columns = _one_of(arrays, lambda: np.zeros((n_columns, n_factors), kind))
-        to_rows = np.zeros((own.stop - own.start, n_factors), dtype=kind)
+        pair = _one_of(pairs, make)
+        to_rows, to_columns = pair[0][: own.stop - own.start], pair[1]
+        to_rows.fill(0)
         for cells in listed:
             if len(cells):
                 _add_listed(scale, rows, columns, cells, own, to_rows, to_columns)
-        arrays.append(to_columns)
         first = None if field is None else field.of_rows(own)
         _damp(
             scale, rows, own, table, to_rows, damping, first, sums.rows[own], sums.after_rows[own]
         )
+        pairs.append(pair)
 
     _each(pool, some, range(0, n_rows, ROWS))
-    to_columns = reduce(sum(arrays, np.zeros((n_columns, n_factors), kind)))
+    to_columns = pairs[0][1] if pairs else np.zeros(shapes[1], kind)
+    for _, others in pairs[1:]:
+        to_columns += others
+    to_columns = reduce(to_columns)
     first = None if field is None else np.ascontiguousarray(field.of_columns().T)
     everything, table = slice(0, n_columns), scale.table(counts)
     _damp(
@@ -266,10 +280,12 @@ def _kind_of_sums(scale: Scale, n_cells: int) -> type[np.signedinteger]:
     return np.int32 if narrow else np.int64
 
 
-def _one_of(arrays: list[Array], make: Callable[[], Array]) -> Array:
-    """An array that no other thread has taken, or a new one."""
+def _one_of(
+    pairs: list[tuple[Array, Array]], make: Callable[[], tuple[Array, Array]]
+) -> tuple[Array, Array]:
+    """A pair of arrays that no other thread has taken, or a new one."""
     try:
-        return arrays.pop()
+        return pairs.pop()
     except IndexError:
         return make()
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from boolweave.engine.backend import Beliefs, Semiring
-    from boolweave.runtime.types import Floats
+    from boolweave.runtime.types import Floats, Integers
 
 
 # The longest list, and its most messages: with more covered zeros the factors are far from a good
@@ -98,11 +98,15 @@ class Listed:
         if len(self.columns):
             kernels.add_to_rows(self.indptr, _log_odds(self.to_row, semiring), sign, sums)
 
-    def column_sums(self, n_columns: int, semiring: Semiring) -> NDArray[np.int64]:
-        """What they send to columns, in steps that are exact in any order, (N, K)."""
-        sums = np.zeros((n_columns, self.to_column.shape[1]), dtype=np.int64)
+    def column_sums(self, numbers: Integers, n: int, semiring: Semiring) -> NDArray[np.int64]:
+        """What they send to columns, in steps that are exact in any order, (n, K).
+
+        numbers (N,): which of the n sums is that of a column.
+        """
+        sums = np.zeros((n, self.to_column.shape[1]), dtype=np.int64)
         if len(self.columns):
-            kernels.add_to_columns(self.columns, _log_odds(self.to_column, semiring), sums)
+            to_column = _log_odds(self.to_column, semiring)
+            kernels.add_to_columns(numbers[self.columns], to_column, sums)
         return sums
 
     def _entries(self, strength: float) -> max_sum.Entries:
