@@ -25,6 +25,7 @@ from boolweave.decoding import ParityCheckCode, bsc_llr, design_pools, group_tes
 
 PLANTED = make_boolean(60, 40, 2, flip=0.02, observed=0.8, random_state=0)
 HAMMING = np.array([[1, 1, 0, 1, 1, 0, 0], [1, 0, 1, 1, 0, 1, 0], [0, 1, 1, 1, 0, 0, 1]])
+SMALL = ("-k", "2", "--members", "1", "--layers", "0")
 TABLE = "name,tea,rum,gin,milk\nAnn,1,,0,1\nBo,1,0,0,1\nCy,0,1,1,\nDi,0,1,1,0\n"
 
 
@@ -82,7 +83,7 @@ def encodes(folder: Path) -> None:
 def runs_the_command(folder: Path) -> None:
     assert command(folder, "--version") == f"boolweave {boolweave.__version__}\n"
     assert json.loads(command(folder, "info", "likes.csv", "--json"))["rows"] == 4
-    holes = json.loads(command(folder, "complete", "likes.csv", "--members", "1", "--json"))
+    holes = json.loads(command(folder, "complete", "likes.csv", *SMALL, "--json"))
     assert {hole["row"] for hole in holes["filled"]} == {"Ann", "Cy"}
     assert "Ann, tea: 1" in command(folder, "explain", "likes.npz", "Ann", "tea")
     assert command(folder, "recommend", "likes.npz", "Ann").count("\n") > 1
@@ -121,7 +122,7 @@ def report(folder: Path) -> None:
 
 
 def excel(folder: Path) -> None:
-    command(folder, "complete", "likes.csv", "--members", "1", "-o", "filled.xlsx")
+    command(folder, "complete", "likes.csv", *SMALL, "-o", "filled.xlsx")
     assert "filled" in command(folder, "info", "filled.xlsx", "--drop", "filled by boolweave")
 
 
