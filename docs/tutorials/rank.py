@@ -69,6 +69,7 @@ axes[1].plot(by_prediction.ranks, by_prediction.scores, marker="o", color="#009e
 axes[1].set_title("Log-loss on hidden entries", loc="left")
 for panel in axes:
     panel.axvline(4, color="#8a8a8a", linestyle="--", linewidth=1)
+    panel.set_xticks(by_length.ranks)
     panel.set_xlabel("number of factors")
     panel.grid(alpha=0.3)
 plt.show()
