@@ -5,13 +5,19 @@ from __future__ import annotations
 import contextlib
 import doctest
 import io
+import itertools
 import os
 import re
+import shlex
+import signal
 import subprocess
 import sys
+import tempfile
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 FENCE = re.compile(
     r"^(?:<!-- (?P<note>[^\n]*?) -->\n\n?)?```(?P<head>[^\n]*)\n(?P<text>.*?)^```$",
@@ -100,12 +106,60 @@ class Run:
         self.printed += told.getvalue()
 
     def shell(self, block: Block) -> None:
-        script = "\n".join(line.removeprefix("$ ") for line in block.text.splitlines())
+        lines = [line.removeprefix("$ ") for line in block.text.splitlines()]
+        for alone, group in itertools.groupby(lines, lambda line: words_of(line) is not None):
+            if alone:
+                for line in group:
+                    self.command(line)
+            else:
+                self.script("\n".join(group))
+        for name in re.findall(r"(?:-o|--model|--report|--picture) (\S+)", "\n".join(lines)):
+            assert (self.folder / name).exists(), f"{name} was not written"
+
+    def command(self, line: str) -> None:
+        """Runs one command of boolweave here, where it is loaded and compiled already."""
+        code, told = run_here(words_of(line) or [])
+        assert code == 0, f"{line}\n{told}"
+        self.printed += told
+
+    def script(self, script: str) -> None:
         done = subprocess.run(
             ["sh", "-ec", script], cwd=self.folder, env=self.environment, timeout=850,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
         assert done.returncode == 0, f"{script}\n{done.stdout}"
         self.printed += done.stdout
-        for name in re.findall(r"(?:-o|--model|--report|--picture) (\S+)", script):
-            assert (self.folder / name).exists(), f"{name} was not written"
+
+
+def words_of(line: str) -> list[str] | None:
+    """The words of a command of boolweave that needs neither a shell nor processes of its own."""
+    if not line.startswith("boolweave ") or "cluster" in line or "scheduler" in line:
+        return None
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="();<>|&$")
+    lexer.whitespace_split = True
+    words = list(lexer)
+    return None if any(set(word) <= set("();<>|&$") for word in words) else words
+
+
+def run_here(words: list[str]) -> tuple[int, str]:
+    """The exit code of a command, and what it printed to both streams."""
+    from boolweave.__main__ import main
+
+    signals = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8") as told,
+        contextlib.redirect_stdout(told),
+        contextlib.redirect_stderr(told),
+        mock.patch.object(sys, "argv", words),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("default")
+        try:
+            code = main()
+        except SystemExit as end:
+            code = end.code
+        finally:
+            for number, handler in signals.items():
+                signal.signal(number, handler)
+        told.seek(0)
+        return int(code or 0), told.read()
