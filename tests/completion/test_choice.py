@@ -66,7 +66,7 @@ def test_blend_is_the_least_log_loss():
     def loss(w):
         v = w[0] + w[1] * good + w[2] * noise
         shift = w[0] + w[1:] @ typical - typical.mean()
-        prior = (shift / 0.03) ** 2 + ((w[1] - 0.5) / 0.1) ** 2 + ((w[2] - 0.5) / 0.1) ** 2
+        prior = (shift / 0.1) ** 2 + ((w[1] - 0.5) / 0.2) ** 2 + ((w[2] - 0.5) / 0.2) ** 2
         return np.sum(np.logaddexp(0, v) - values * v) + prior / 2
 
     for step in np.eye(3) * 0.02:

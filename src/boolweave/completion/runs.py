@@ -92,7 +92,10 @@ def make_members(task: MemberTask) -> list[Member]:
     """Run a chain and keep its last stretches."""
     chain, burn_in = _begin(task.table, task.structure, task.seed, task.start)
     chain.settle(burn_in)
-    return [chain.stretch(STRETCH) for _ in range(task.n_members)]
+    # directions turn and layers change on the way, so that a mean over them must be short
+    fixed = task.structure.n_directions == task.structure.n_layers == 0
+    length = max(STRETCH, _longer(STRETCH, task.table)) if fixed else STRETCH
+    return [chain.stretch(length) for _ in range(task.n_members)]
 
 
 def _begin(table: Table, structure: Structure, seed: int, start: Draw | None) -> tuple[Chain, int]:
@@ -100,7 +103,7 @@ def _begin(table: Table, structure: Structure, seed: int, start: Draw | None) ->
     random = np.random.default_rng(seed)
     if start is None:
         return Chain.start(table, structure, random), _longer(FROM_RANDOM, table)
-    return Chain.resume(table, structure, start, random), FROM_DRAW
+    return Chain.resume(table, structure, start, random), max(FROM_DRAW, _longer(FROM_DRAW, table))
 
 
 def _longer(n: int, table: Table) -> int:

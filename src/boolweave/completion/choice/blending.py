@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 # The prior of the weights: standard deviations of each weight around an equal share, and of what
 # the intercept adds at the mean log-odds. Few held-out entries then change little: each family has
 # a constant of its own that was fitted to nearly the same entries.
-WEIGHT_DEVIATION = 0.1
-SHIFT_DEVIATION = 0.03
+WEIGHT_DEVIATION = 0.2
+SHIFT_DEVIATION = 0.1
 
 # A family with less weight than this is left out, and so costs nothing.
 LEAST_WEIGHT = 0.08

@@ -57,9 +57,10 @@ FEW_FOLDS, VERY_FEW, VERY_FEW_FOLDS = 7, 1000, 4
 LEAST_ENTRIES = 20
 
 # A model that is less simple must lower the total log-loss of the held-out entries by this much,
-# and by so many standard errors of the difference: that is how far the luckiest of ten equally good
-# models is ahead of what it is worth, on average.
-LEAST_GAIN, LEAST_ERRORS = 2.0, 1.5
+# and by so many standard errors of the difference. That is one for another family of a blend, which
+# an average makes safe, and more for directions in place of offsets alone: the luckiest of several
+# equally good models is ahead of what it is worth.
+LEAST_GAIN, BLEND_ERRORS, DIRECTION_ERRORS = 2.0, 1.0, 1.5
 
 Map = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 
@@ -317,13 +318,15 @@ class Selection:
     def _loss_of(self, candidates: list[Candidate]) -> float:
         return self._loss(self._odds_of(candidates))
 
-    def _is_better(self, candidates: list[Candidate], fewer: list[Candidate]) -> bool:
+    def _is_better(
+        self, candidates: list[Candidate], fewer: list[Candidate], n_errors: float
+    ) -> bool:
         """Whether a blend gains enough on another one for the difference not to be luck."""
         odds, other = self._odds_of(candidates), self._odds_of(fewer)
         gains = np.logaddexp(0, other) - np.logaddexp(0, odds) + self.values * (odds - other)
         gains *= self.weights
         error = float(gains.std()) * math.sqrt(len(gains))
-        return float(gains.sum()) >= max(LEAST_GAIN, LEAST_ERRORS * error)
+        return float(gains.sum()) >= max(LEAST_GAIN, n_errors * error)
 
     def _best(self, kind: str) -> Candidate:
         """The best by itself, or offsets alone if it is not surely better; of layers in a blend."""
@@ -332,7 +335,7 @@ class Selection:
         best = min(of_kind, key=lambda candidate: self._loss_of([*rest, candidate]))
         if kind == "directions" and self.wanted.n_directions is None:
             offsets = next(c for c in of_kind if c.structure.n_directions == 0)
-            return best if self._is_better([best], [offsets]) else offsets
+            return best if self._is_better([best], [offsets], DIRECTION_ERRORS) else offsets
         return best
 
     def _best_without(self, kind: str) -> list[Candidate]:
@@ -350,7 +353,9 @@ class Selection:
             if size == 1 or self._weights_of(list(some))[1:].min() >= LEAST_WEIGHT
         ]
         best = min(every, key=self._loss_of)
-        chosen = next(some for some in every if some is best or not self._is_better(best, some))
+        chosen = next(
+            some for some in every if some is best or not self._is_better(best, some, BLEND_ERRORS)
+        )
         weights = self._weights_of(chosen)
         table = self._table(chosen, weights)
         n_members = max(1, self.wanted.n_members // len(chosen))
