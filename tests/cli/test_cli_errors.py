@@ -121,7 +121,7 @@ def test_ctrl_c_writes_the_best_so_far(tmp_path):
     planted = make_boolean(150, 150, 8, flip=0.1, random_state=0).observations.to_dense()
     np.savetxt(tmp_path / "m.csv", planted, fmt="%d", delimiter=",")
     code, shown = interrupt_when_shown(
-        rb"8 factors, round [1-9]\d*, smallest error so far [\d,]+",
+        rb"8 factors, round [1-9]\d*, lowest error [\d,]+",
         ["factorize", "m.csv", "-k", "8", "--n-init", "1000000", "--model", "m.npz", "-o", "f.csv"],
         tmp_path,
     )

@@ -79,4 +79,4 @@ def test_a_line_about_a_search(monkeypatch):
         on_round(1, 1500.0, 4)
         on_round(2, 1234.0, 4)
     shown = stream.getvalue()
-    assert "round 2" in shown and "smallest error so far 1,234" in shown and "of 10 s" in shown
+    assert "round 2" in shown and "lowest error 1,234" in shown and "of 10 s" in shown

@@ -174,7 +174,7 @@ def search_progress(max_time: float | None, verbose: int | bool = True) -> Itera
 
         def on_round(number: int, error: float, factors: int, share: float | None = None) -> None:
             many = f"{factors} factor{'' if factors == 1 else 's'}"
-            words = f"{many}, round {number}, smallest error so far {error:,.10g}"
+            words = f"{many}, round {number}, lowest error {error:,.10g}"
             left = time_left(began, share or 0.0, "at most ")
             line.update(task, description=words, left=left)
 
