@@ -1,5 +1,6 @@
 """Max-sum over ones entry by entry, against the kernel that has 16 entries in a vector."""
 
+import numba
 import numpy as np
 import pytest
 from matrices import codes_at_random
@@ -10,6 +11,16 @@ from boolweave.engine.field import Field
 from boolweave.engine.integers import IntegerBackend
 from boolweave.model.channel import Channel
 from boolweave.model.model import Model
+
+# Without the compiler the kernels take seconds for what they do in microseconds.
+PLAIN = bool(numba.config.DISABLE_JIT)
+N_ITER = 3 if PLAIN else 12
+CASES = (
+    [((9, 7), 0.3, 16), ((4, 40), 0.4, 20)]
+    if PLAIN
+    else [((40, 30), 0.3, 16), ((90, 70), 0.2, 37), ((5, 900), 0.5, 20)]
+)
+SHAPE = (10, 9) if PLAIN else (60, 50)
 
 
 def ones_of(shape, density, seed):
@@ -37,14 +48,12 @@ def states(seen, K, by_entry, monkeypatch, n_iter, damping, n_jobs=1, n_blocks=5
 
 
 @pytest.mark.parametrize("damping", [0.4, 0.1, 1.0])
-@pytest.mark.parametrize(
-    ("shape", "density", "K"), [((40, 30), 0.3, 16), ((90, 70), 0.2, 37), ((5, 900), 0.5, 20)]
-)
+@pytest.mark.parametrize(("shape", "density", "K"), CASES)
 def test_same_bits_as_sixteen_entries_at_once(shape, density, K, damping, monkeypatch):
     seen, found = ones_of(shape, density, K), []
     for by_entry in (True, False):
         for n_jobs in (1, 2):
-            made = states(seen, K, by_entry, monkeypatch, 12, damping, n_jobs)
+            made = states(seen, K, by_entry, monkeypatch, N_ITER, damping, n_jobs)
             backend, problem, state, residuals = made
             found.append((*backend.messages(problem, state), np.array(residuals)))
             beliefs = backend.beliefs(problem, state)
@@ -56,9 +65,9 @@ def test_same_bits_as_sixteen_entries_at_once(shape, density, K, damping, monkey
 
 
 def test_messages_go_on_as_those_of_sum_product(monkeypatch):
-    seen, found = ones_of((60, 50), 0.3, 0), []
+    seen, found = ones_of(SHAPE, 0.3, 0), []
     for by_entry in (True, False):
-        backend, problem, state, _ = states(seen, 33, by_entry, monkeypatch, 6, 0.4)
+        backend, problem, state, _ = states(seen, 33, by_entry, monkeypatch, N_ITER // 2, 0.4)
         after = backend.to_sum_product(problem, state)
         backend.check(problem, after)
         found.append(backend.messages(problem, after))
@@ -67,7 +76,7 @@ def test_messages_go_on_as_those_of_sum_product(monkeypatch):
 
 
 def test_beliefs_are_those_that_a_step_writes_down(monkeypatch):
-    seen = ones_of((53, 50), 0.3, 0)
+    seen = ones_of(SHAPE, 0.3, 0)
     backend, problem, state, _ = states(seen, 20, True, monkeypatch, 3, 0.4)
     out = backend.beliefs(problem, state)
     out.rows[...], out.columns[...] = np.nan, np.nan
