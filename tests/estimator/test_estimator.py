@@ -353,7 +353,7 @@ def test_bad_pairs(rows, cols, message):
 
 
 def test_labels_without_labels():
-    with pytest.raises(ValueError, match="the fitted data had no row labels; give row numbers"):
+    with pytest.raises(ValueError, match="the fitted data had no row labels; pass row numbers"):
         blocks_model().predict(["a"], [0])
 
 

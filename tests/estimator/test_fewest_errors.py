@@ -214,14 +214,14 @@ ONLY_POSTERIOR = {
 
 @pytest.mark.parametrize("name", ONLY_POSTERIOR)
 def test_parameters_of_message_passing_are_refused(name):
-    with pytest.raises(ValueError, match=f"has no `{name}`: leave it out"):
+    with pytest.raises(ValueError, match=f"does not use `{name}`; leave it out"):
         fitted(table(), **{name: ONLY_POSTERIOR[name]})
     result = factorize(table(), 2, random_state=0, **{name: ONLY_POSTERIOR[name]})
     assert result.cost is None  # the objective is "posterior" then
 
 
 def test_several_are_named_at_once():
-    with pytest.raises(ValueError, match="has no `method`, `tol`: leave them out"):
+    with pytest.raises(ValueError, match="does not use `method`, `tol`; leave them out"):
         fitted(table(), method="max-sum", tol=0.1)
 
 

@@ -476,7 +476,7 @@ def test_long_messages_are_cut(put):
     names = [f"a rather long name of column {j}" for j in range(3000)]
     path = put(",".join(names) + "\n" + ",".join(["1"] * 3000) + "\n")
     text = message(path, dialect=Dialect(columns=("who", "what", "like")))
-    assert "column 0" in text and "3000 in all" in text
+    assert "column 0" in text and "3000 in total" in text
     assert len(text) < 1000
     label = "x" * 5000
     text = message(put(f"n,a\n{label},1\n{label},0\n"))

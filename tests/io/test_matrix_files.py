@@ -82,7 +82,7 @@ def test_sparse_matrices(tmp_path, kind):
         ("csr", {"shape": [2, -3]}, "two whole numbers"),
         ("csr", {"shape": [2, 3, 4]}, "two whole numbers"),
         ("coo", {"shape": [10**12, 3]}, "empty rows"),
-        ("csr", {"indices": None}, "'indices' is missing"),
+        ("csr", {"indices": None}, "does not contain 'indices'"),
         ("csr", {"format": b"lil"}, "no format 'lil'"),
     ],
 )

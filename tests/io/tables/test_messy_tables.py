@@ -144,7 +144,7 @@ def test_a_hint_never_makes_a_one_of_no_answer(put, content, hint):
     path = put(content)
     text = refused(path, dialect=Dialect(layout="wide"))
     assert hint in text and "above" not in text
-    assert hint.replace("`missing=", "--missing ").strip("`") in as_options(text)
+    assert hint.replace("pass `missing=", "use --missing ").strip("`") in as_options(text)
 
 
 def test_codes_for_no_answer_as_a_process(put):
@@ -174,7 +174,7 @@ def test_factorize_encodes_and_says_so(put):
     lines = done.stderr.decode().splitlines()
     assert lines[0].endswith("first line is a header, first column holds labels")
     assert lines[1].startswith(
-        "encoded 4 columns (1 yes or no, 1 category, 1 number, 1 with several choices) as 10 of"
+        "encoded 4 columns (1 yes or no, 1 category, 1 number, 1 with several choices) as 10 0/1 "
     )
     assert lines[2] == "left out: comment (all values differ); row labels: 'id'"
     assert lines[3].startswith("change this with --encode 'COLUMN=RULE'")
