@@ -73,7 +73,6 @@ def test_factorize_info_and_the_model(baskets, tmp_path):
     [
         (["--product", "xor"], 'product="xor"'),
         (["--objective", "errors"], "zeros"),
-        (["--local-cluster", "1"], "one machine"),
     ],
 )
 def test_what_is_refused(baskets, words, problem):
