@@ -48,7 +48,7 @@ def backend(kind, planted, request):
     if kind == "floats":
         return FloatBackend(seen)
     if kind == "cluster":
-        from boolweave.distributed.backend import ClusterMachine
+        from boolweave.distributed.machine import ClusterMachine
         from boolweave.distributed.cluster import Cluster
         from boolweave.runtime.storage import Memory
 
