@@ -48,8 +48,8 @@ def backend(kind, planted, request):
     if kind == "floats":
         return FloatBackend(seen)
     if kind == "cluster":
-        from boolweave.distributed.machine import ClusterMachine
         from boolweave.distributed.cluster import Cluster
+        from boolweave.distributed.machine import ClusterMachine
         from boolweave.runtime.storage import Memory
 
         machine = ClusterMachine(Cluster(request.getfixturevalue("client")))
