@@ -372,7 +372,7 @@ def test_zeros_at_once_when_a_worker_dies(client, few_ones, tmp_path, monkeypatc
     kill_a_worker_in_step(monkeypatch, client, 12)
     place = Checkpoint(tmp_path, interval=0, share=1)
     there = DaskBooleanMatrixFactorization(client=client, checkpoint=place, **how)
-    with pytest.warns(UserWarning, match="the run goes on with the others"):
+    with pytest.warns(UserWarning, match="the run continues with the others"):
         there.fit(few_ones)
     assert_same(here, there)
     client.wait_for_workers(2)
