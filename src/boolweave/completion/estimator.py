@@ -277,7 +277,7 @@ class BooleanCompletion(FittedCompletion):
             None if value == "auto" else int(value)
             for value in (self.n_directions, self.n_layers, self.n_components)
         ]
-        return Wanted(chosen[0], chosen[1], chosen[2], self.n_jobs, self.n_members)
+        return Wanted(chosen[0], chosen[1], chosen[2], self.n_jobs)
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31))

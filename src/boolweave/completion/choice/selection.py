@@ -85,24 +85,6 @@ class Candidate:
     odds: Doubles  # (held out,) log-odds
     seconds: float
     draws: list[Draw] = field(default_factory=list)
-    n_starts: int = 1  # chains whose mean the log-odds are
-    spread: float = 0.0  # variance of the log-odds of one of these chains about their mean
-
-    def steeper(self, n_members: int) -> float:
-        """How much larger the weight of the mean of many chains is than that of a few.
-
-        What the mean of k chains has of chance, spread / k, flattens a regression on it.
-        """
-        variance = float(self.odds.var())
-        least = variance - self.spread / self.n_starts  # of the mean of infinitely many
-        if self.n_starts >= n_members or least <= variance / 2:
-            return 1.0
-
-        def slope(n_chains: int) -> float:
-            share = least / (least + self.spread / n_chains)
-            return share / math.sqrt(1 + math.pi / 8 * least * (1 - share))
-
-        return slope(n_members) / slope(self.n_starts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +103,6 @@ class Wanted(NamedTuple):
     n_layers: int | None
     n_components: int | None
     n_jobs: int | None
-    n_members: int = 16
 
 
 def make_folds(table: Table, random: np.random.Generator) -> list[Fold]:
@@ -260,16 +241,12 @@ class Selection:
             ends = draws or [part[0].draw for part in parts]
             chances = [np.mean([tried.chances for tried in part], axis=0) for part in parts]
             odds = limited_log_odds(np.concatenate(chances, axis=1))
-            spreads = _spreads(parts) if n_starts > 1 else np.zeros(len(odds))
             best = np.inf
             for step, each in enumerate(odds):
                 made = structure if kind == "directions" else replace(structure, n_layers=step + 1)
                 if kind == "layers" and self.wanted.n_layers not in (None, step + 1):
                     continue
-                candidate = Candidate(
-                    made.name, kind, made, each, seconds / len(odds), ends, n_starts,
-                    float(spreads[step]),
-                )  # fmt: skip
+                candidate = Candidate(made.name, kind, made, each, seconds / len(odds), ends)
                 self.tried.append(candidate)
                 best = min(best, self._loss_of([*self._best_without(kind), candidate]))
             self.say(f"{structure.name}: held-out log-loss {best:.4f}")
@@ -358,11 +335,6 @@ class Selection:
         )
         weights = self._weights_of(chosen)
         table = self._table(chosen, weights)
-        n_members = max(1, self.wanted.n_members // len(chosen))
-        for i, candidate in enumerate(chosen):  # steeper about the mean log-odds, which stay
-            more = weights[1 + i] * (candidate.steeper(n_members) - 1)
-            weights[1 + i] += more
-            weights[0] -= more * np.average(candidate.odds, weights=self.weights)
         return Choice(chosen, weights, table)
 
     def _table(self, chosen: list[Candidate], weights: Doubles) -> list[dict[str, Any]]:
@@ -389,12 +361,3 @@ class Selection:
             "weight": weight,
             "seconds": round(seconds, 3),
         }
-
-
-def _spreads(parts: list[list[Tried]]) -> Doubles:
-    """Variance of the log-odds of one chain about the mean of all chains on its fold, (steps,)."""
-    found = [
-        limited_log_odds(np.array([tried.chances for tried in part])).var(axis=0, ddof=1)
-        for part in parts
-    ]  # (steps, held out) each
-    return np.asarray(np.concatenate(found, axis=1).mean(axis=1))
