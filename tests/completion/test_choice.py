@@ -100,6 +100,8 @@ def test_the_simplest_that_is_not_surely_worse():
     offsets = 0.7 * first
     assert chosen_of(values, directions0=offsets, directions8=lucky) == ["directions0"]
     assert chosen_of(values, 8, directions0=offsets, directions8=lucky) == ["directions8"]
+    assert chosen_of(values, directions0=offsets, directions2=lucky) == ["directions2"]
+    assert chosen_of(values, directions0=lucky, directions2=offsets) == ["directions0"]
     better = first + 0.6 * second
     assert chosen_of(values, directions0=offsets, directions8=better) == ["directions8"]
     both = chosen_of(values, directions0=offsets, layers=0.7 * second)

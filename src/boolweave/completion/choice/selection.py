@@ -58,9 +58,11 @@ LEAST_ENTRIES = 20
 
 # A model that is less simple must lower the total log-loss of the held-out entries by this much,
 # and by so many standard errors of the difference. That is one for another family of a blend, which
-# an average makes safe, and more for directions in place of offsets alone: the luckiest of several
-# equally good models is ahead of what it is worth.
+# an average makes safe, and more for many directions in place of few or none: the luckiest of
+# several equally good models is ahead of what it is worth. Few directions need no such proof, since
+# their variances shrink where the entries do not support them.
 LEAST_GAIN, BLEND_ERRORS, DIRECTION_ERRORS = 2.0, 1.0, 1.5
+FEW_DIRECTIONS = 2
 
 Map = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 
@@ -306,13 +308,17 @@ class Selection:
         return float(gains.sum()) >= max(LEAST_GAIN, n_errors * error)
 
     def _best(self, kind: str) -> Candidate:
-        """The best by itself, or offsets alone if it is not surely better; of layers in a blend."""
+        """The best by itself, or with few directions if more are not surely better.
+
+        The best layers are those that are best in a blend.
+        """
         rest = self._best_without("layers") if kind == "layers" else []
         of_kind = [candidate for candidate in self.tried if candidate.kind == kind]
         best = min(of_kind, key=lambda candidate: self._loss_of([*rest, candidate]))
         if kind == "directions" and self.wanted.n_directions is None:
-            offsets = next(c for c in of_kind if c.structure.n_directions == 0)
-            return best if self._is_better([best], [offsets], DIRECTION_ERRORS) else offsets
+            few = [c for c in of_kind if c.structure.n_directions <= FEW_DIRECTIONS]
+            simple = min(few, key=lambda candidate: self._loss_of([candidate]))
+            return best if self._is_better([best], [simple], DIRECTION_ERRORS) else simple
         return best
 
     def _best_without(self, kind: str) -> list[Candidate]:
