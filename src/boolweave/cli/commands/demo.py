@@ -86,6 +86,8 @@ def demo(
             if not quiet:
                 _print_gain(page, figures, rules[COMPLETION])
                 _print_factors(page, factors, senate)
+            if picture := find_spec("matplotlib") is not None:
+                _draw(factors, rules[COMPLETION], senate, output)
         found, groups = explained()
     if json:
         measures = ("accuracy", "ones_covered", "false_ones")
@@ -97,8 +99,7 @@ def demo(
         return
     if not quiet:
         _print_zoo(page, zoo, found, groups)
-    if find_spec("matplotlib") is not None:
-        _draw(factors, rules[COMPLETION], senate, output)
+    if picture:
         talk.print(f"Picture: {output}", markup=False)
     else:
         talk.print("No picture: it needs matplotlib, pip install 'boolweave[plot]'", markup=False)
