@@ -168,14 +168,20 @@ def write_csv(run: Run, rows: Sequence[dict]) -> None:
             writer.writerow({k: f"{v:.5g}" if isinstance(v, float) else v for k, v in row.items()})
 
 
-def with_earlier(run: Run, rows: Sequence[dict], methods: Sequence[str]) -> list[dict]:
-    """Add the lines that methods left out by --only have in name.csv, in the order of `methods`."""
-    if not run.options.only or not run.path("csv").exists():
+def with_earlier(
+    run: Run, rows: Sequence[dict], methods: Sequence[str], parts: Sequence[str] = ("method",)
+) -> list[dict]:
+    """Add the lines of name.csv whose parts were not run anew, in the order of `methods`.
+
+    A part is a method, or what else the columns `parts` tell apart.
+    """
+    in_part = run.options.only or getattr(run.options, "curve", False)
+    if not in_part or not run.path("csv").exists():
         return list(rows)
     with run.path("csv").open(encoding="utf-8", newline="") as file:
         lines = [{k: _number(v) for k, v in line.items()} for line in csv.DictReader(file)]
-    anew = {row["method"] for row in rows}
-    every = [*rows, *(line for line in lines if line["method"] not in anew)]
+    anew = {tuple(row[part] for part in parts) for row in rows}
+    every = [*rows, *(line for line in lines if tuple(line[p] for p in parts) not in anew)]
     order = {method: i for i, method in enumerate(methods)}
     return sorted(every, key=lambda row: order.get(row["method"], len(order)))
 
