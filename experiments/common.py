@@ -89,11 +89,17 @@ def start(
     return run
 
 
-def run_all(run: Run, function: Callable[[dict], dict], tasks: Sequence[dict]) -> list[dict]:
+def run_all(
+    run: Run,
+    function: Callable[[dict], dict],
+    tasks: Sequence[dict],
+    warm_up: Sequence[dict] = (),
+) -> list[dict]:
     """`function` of every task, in parallel processes, what is on file not again.
 
-    Returns task and answer joined, in the order of the tasks; without those that --minutes left no
-    time for.
+    Each process runs the tasks of `warm_up` first, so that no time of a task includes the loading
+    of kernels. Returns task and answer joined, in the order of the tasks; without those that
+    --minutes left no time for.
     """
     log = run.path("jsonl")
     known: dict[str, dict] = {}
@@ -107,7 +113,7 @@ def run_all(run: Run, function: Callable[[dict], dict], tasks: Sequence[dict]) -
     todo = [task for task in tasks if _key(task) not in known]
     begun = time.perf_counter()
     with log.open("a", encoding="utf-8") as file:
-        for i, (task, answer) in enumerate(_answers(run, function, todo), start=1):
+        for i, (task, answer) in enumerate(_answers(run, function, todo, warm_up), start=1):
             known[_key(task)] = answer
             file.write(json.dumps({"task": task, "answer": answer}) + "\n")
             file.flush()
@@ -122,16 +128,17 @@ def run_all(run: Run, function: Callable[[dict], dict], tasks: Sequence[dict]) -
 
 
 def _answers(
-    run: Run, function: Callable[[dict], dict], tasks: Sequence[dict]
+    run: Run, function: Callable[[dict], dict], tasks: Sequence[dict], warm_up: Sequence[dict]
 ) -> Iterable[tuple[dict, dict]]:
     if run.jobs <= 1 or len(tasks) <= 1:
-        _quiet()
+        if tasks:
+            _begin(function, warm_up)
         for task in tasks:
             if time.monotonic() > run.deadline:
                 return
             yield task, function(task)
         return
-    with ProcessPoolExecutor(run.jobs, initializer=_quiet) as pool:
+    with ProcessPoolExecutor(run.jobs, initializer=_begin, initargs=(function, warm_up)) as pool:
         waiting = {pool.submit(function, task): task for task in tasks}
         for future in as_completed(waiting):
             if not future.cancelled():
@@ -140,8 +147,10 @@ def _answers(
                 pool.shutdown(wait=False, cancel_futures=True)  # what is under way still ends
 
 
-def _quiet() -> None:
+def _begin(function: Callable[[dict], dict], warm_up: Sequence[dict]) -> None:
     warnings.filterwarnings("ignore")  # runs that do not settle are counted, not warned of
+    for task in warm_up:
+        function(task)
 
 
 def _key(task: dict) -> str:
@@ -159,14 +168,20 @@ def write_csv(run: Run, rows: Sequence[dict]) -> None:
             writer.writerow({k: f"{v:.5g}" if isinstance(v, float) else v for k, v in row.items()})
 
 
-def with_earlier(run: Run, rows: Sequence[dict], methods: Sequence[str]) -> list[dict]:
-    """Add the lines that methods left out by --only have in name.csv, in the order of `methods`."""
-    if not run.options.only or not run.path("csv").exists():
+def with_earlier(
+    run: Run, rows: Sequence[dict], methods: Sequence[str], parts: Sequence[str] = ("method",)
+) -> list[dict]:
+    """Add the lines of name.csv whose parts were not run anew, in the order of `methods`.
+
+    A part is a method, or what else the columns `parts` tell apart.
+    """
+    in_part = run.options.only or getattr(run.options, "curve", False)
+    if not in_part or not run.path("csv").exists():
         return list(rows)
     with run.path("csv").open(encoding="utf-8", newline="") as file:
         lines = [{k: _number(v) for k, v in line.items()} for line in csv.DictReader(file)]
-    anew = {row["method"] for row in rows}
-    every = [*rows, *(line for line in lines if line["method"] not in anew)]
+    anew = {tuple(row[part] for part in parts) for row in rows}
+    every = [*rows, *(line for line in lines if tuple(line[p] for p in parts) not in anew)]
     order = {method: i for i, method in enumerate(methods)}
     return sorted(every, key=lambda row: order.get(row["method"], len(order)))
 

@@ -83,7 +83,11 @@ def main() -> None:
         {"size": size, "flip": flip, "repeat": repeat, "method": method}
         for repeat in range(repeats) for method in methods for flip in flips
     ]  # fmt: skip
-    ran = run_all(run, one, tasks)
+    small = [
+        {"size": 40, "flip": 0.1, "repeat": 0, "method": method}
+        for method in methods if method != "NIMFA"  # a process of its own for each fit
+    ]  # fmt: skip
+    ran = run_all(run, one, tasks, warm_up=small)
     rows = [row for row in ran if row["error"] is not None]
     table = [
         {

@@ -10,9 +10,12 @@ models where the others fit one, and 4000 such fits would take days.
     python experiments/phase.py            # 200 × 200, minutes
     python experiments/phase.py --full     # 1000 × 1000, 20 ranks × 20 shares × 10 repeats
     python experiments/phase.py --full --only max-sum auto
+    python experiments/phase.py --full --only max-sum auto --curve    # the three lines alone
 """
 
 from __future__ import annotations
+
+import argparse
 
 import numpy as np
 from common import extent, figure, grouped, mean, run_all, save, say, start, with_earlier, write_csv
@@ -94,12 +97,20 @@ def tasks_of(run, methods: list[str]) -> tuple[list[dict], list[dict]]:
     return grid, curve
 
 
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--curve",
+        action="store_true",
+        help="the lines at multiples of the bound only; keep the grid",
+    )
+
+
 def main() -> None:
-    run = start(__file__, __doc__)
+    run = start(__file__, __doc__, options)
     quickly = tuple(method for method in METHODS if method != COMPLETION)
     methods = run.chosen(run.pick(METHODS, METHODS, quickly))
     grid, curve = tasks_of(run, methods)
-    tasks = curve + grid
+    tasks = curve if run.options.curve else curve + grid
     rows = run_all(run, one, tasks)
     curve_rows = [row for row in rows if row["observed"] > 1]  # a number of entries, no share
     grid_rows = [row for row in rows if row["observed"] <= 1]
@@ -117,7 +128,7 @@ def main() -> None:
             part, "method", "size", "rank", "observed"
         ).items()
     ]  # fmt: skip
-    table = with_earlier(run, table, METHODS)
+    table = with_earlier(run, table, METHODS, parts=("kind", "method"))
     write_csv(run, table)
     methods = [method for method in METHODS if any(row["method"] == method for row in table)]
     draw(run, [row for row in table if row["kind"] == "grid"], methods)

@@ -4,15 +4,19 @@
 
 Every Python and every extra gets an environment of its own, in which `scripts/smoke.py` runs.
 With --types, `scripts/typed_user.py` must pass ``mypy --strict`` against the wheel, and run.
+With --lowest, the packages that the wheel needs have the lowest versions that it allows; such old
+versions have no wheels for the newest Python.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 SCRIPTS = Path(__file__).resolve().parent
@@ -25,15 +29,25 @@ def main() -> None:
     parser.add_argument("--python", nargs="+", default=[sys.executable])
     parser.add_argument("--extras", nargs="+", default=[CORE])
     parser.add_argument("--types", action="store_true")
+    parser.add_argument("--lowest", action="store_true")
     given = parser.parse_args()
     wheel = given.wheel.resolve(strict=True)
     for python in given.python:
         for extra in given.extras:
             wanted = [] if extra == CORE else [extra]
-            try_in_empty_environment(python, wheel, wanted, [], [["smoke.py", *wanted]])
+            pinned = lowest(wanted) if given.lowest else []
+            try_in_empty_environment(python, wheel, wanted, pinned, [["smoke.py", *wanted]])
         if given.types:
             checks = [["-m", "mypy", "--strict", "typed_user.py"], ["typed_user.py"]]
             try_in_empty_environment(python, wheel, [], ["mypy"], checks)
+
+
+def lowest(extras: list[str]) -> list[str]:
+    """Requirements of the core and of the extras, pinned at their lower bounds."""
+    project = tomllib.loads((SCRIPTS.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    names = project["project"]["optional-dependencies"]
+    needed = project["project"]["dependencies"] + [one for extra in extras for one in names[extra]]
+    return [re.sub(",<.*", "", one).replace(">=", "==") for one in needed]
 
 
 def try_in_empty_environment(

@@ -49,7 +49,7 @@ def test_hidden_votes_are_completed_better_than_by_simple_rules(shown):
     assert means[1] < ours[1]
     assert "the Democratic side" in done.stdout
     assert "the Republican side" in done.stdout
-    assert "49347 are hidden" in done.stderr
+    assert "49,347 are hidden" in done.stderr
     assert "Warning" not in done.stderr
     assert (folder / "senate.png").read_bytes().startswith(b"\x89PNG")
     assert [file.name for file in folder.iterdir()] == ["senate.png"]

@@ -86,6 +86,24 @@ def test_only_some_methods_keep_the_lines_of_the_others(tmp_path):
     assert sum(line["method"].startswith("GLRM hinge, strength") for line in lines) == 4
 
 
+def test_lines_at_multiples_of_the_bound_are_run_anew_without_the_grid(tmp_path):
+    assert run("phase", tmp_path, "--only", "max-sum").returncode == 0
+    path = tmp_path / "phase.csv"
+    with path.open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    for line in lines:
+        line["error"] = "0.12345"
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(lines[0]))
+        writer.writeheader()
+        writer.writerows(lines)
+    assert run("phase", tmp_path, "--only", "max-sum", "--curve").returncode == 0
+    with path.open(newline="") as file:
+        again = [(line["kind"], line["error"] == "0.12345") for line in csv.DictReader(file)]
+    assert sorted(again) == sorted((line["kind"], line["kind"] == "grid") for line in lines)
+    assert len(set(again)) == 2
+
+
 def test_only_names_methods_that_exist(tmp_path):
     done = run("senate", tmp_path, "--only", "magic")
     assert done.returncode != 0 and "no method is named magic; choose from: max-sum" in done.stderr

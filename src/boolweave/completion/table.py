@@ -110,7 +110,7 @@ class Table:
         seen = self.observations
         place = np.arange(self.n_entries, dtype=np.int64)
         other = seen.indices.astype(np.int32, copy=False)
-        return Lines(seen.indptr, other, self.levels, place)
+        return Lines(seen.indptr, other, self.levels, place).read_only()
 
     @cached_property
     def by_column(self) -> Lines:
@@ -120,7 +120,7 @@ class Table:
         counts = np.bincount(seen.indices, minlength=seen.n_columns)
         indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         rows = seen.rows_of_entries()[place].astype(np.int32)
-        return Lines(indptr, rows, self.levels[place], place)
+        return Lines(indptr, rows, self.levels[place], place).read_only()
 
     @cached_property
     def filled(self) -> Filled:

@@ -76,7 +76,8 @@ def demo(
     kept, rows, columns, values = votes.hide(HIDDEN_SHARE, random_state=seed)
     talk.print(
         f"The 107th Senate: {votes.n_rows} roll calls x {votes.n_columns} senators, "
-        f"{votes.n_observed} votes. {len(values)} are hidden, {kept.n_observed} remain."
+        f"{votes.n_observed:,} votes. {len(values):,} are hidden, {kept.n_observed:,} remain.\n"
+        "Fitting. The first run also compiles the kernels, which takes up to a minute."
     )
     with _meanwhile(_explain_zoo, zoo, seed, jobs) as explained:
         factors, rules = _fit_all(kept, seed, jobs)
@@ -86,6 +87,8 @@ def demo(
             if not quiet:
                 _print_gain(page, figures, rules[COMPLETION])
                 _print_factors(page, factors, senate)
+            if picture := find_spec("matplotlib") is not None:
+                _draw(factors, rules[COMPLETION], senate, output)
         found, groups = explained()
     if json:
         measures = ("accuracy", "ones_covered", "false_ones")
@@ -97,8 +100,7 @@ def demo(
         return
     if not quiet:
         _print_zoo(page, zoo, found, groups)
-    if find_spec("matplotlib") is not None:
-        _draw(factors, rules[COMPLETION], senate, output)
+    if picture:
         talk.print(f"Picture: {output}", markup=False)
     else:
         talk.print("No picture: it needs matplotlib, pip install 'boolweave[plot]'", markup=False)
@@ -236,10 +238,10 @@ def _print_factors(page: Console, model: BooleanMatrixFactorization, senate: Dat
         calls = [name.removeprefix("roll call ") for name in members(model, k, "row")]
         alone = int((X[:, k] & (X.sum(axis=1) == 1)).sum())
         page.print(
-            f"  vote yea in {len(calls)} roll calls, in {alone} of them without another "
-            f"factor; most certain: numbers {', '.join(calls[:NAMES_SHOWN])}"
+            f"  vote yea in {len(calls)} roll calls, in {alone} of them as the only factor; "
+            f"most certain: numbers {', '.join(calls[:NAMES_SHOWN])}"
         )
-    page.print(f"\nNo factor votes yea in {int((~X.any(axis=1)).sum())} roll calls.\n")
+    page.print(f"\nIn {int((~X.any(axis=1)).sum())} roll calls no factor votes yea.\n")
 
 
 def _print_zoo(page: Console, zoo: Dataset, found: Result, groups: Cover) -> None:
@@ -248,12 +250,12 @@ def _print_zoo(page: Console, zoo: Dataset, found: Result, groups: Cover) -> Non
     page.print(
         f"[bold]A zoo[/bold]: {seen.n_rows} animals x {seen.n_columns} traits, explained by "
         f"{len(found.Y)} factors with {found.cost:.0f} wrong entries of {seen.n_observed:,}; "
-        f"no {len(found.Y)} factors have fewer than {found.bound:.0f}"
+        f"no {len(found.Y)} factors can have fewer than {found.bound:.0f}"
     )
     _print_tiles(page, zoo, found.X, found.Y)
     page.print(
-        f"\n[bold]A cover[/bold]: {len(groups.Y)} groups of animals that share these traits, "
-        f"{groups.coverage:.0%} of all ones and no zero"
+        f"\n[bold]A cover[/bold]: {len(groups.Y)} groups of animals, each with all of these "
+        f"traits; together they contain {groups.coverage:.0%} of the ones and no zero"
     )
     _print_tiles(page, zoo, groups.X, groups.Y)
     page.print("")

@@ -114,10 +114,9 @@ class FoldIn:
         used[observations.indices] = True
         columns = np.flatnonzero(used)
         other = (np.cumsum(used) - 1).astype(np.int32)[observations.indices]
-        # These are copied, because kernels would be compiled again for read-only arrays.
-        seen = np.array(observations.values if levels is None else levels, dtype=np.uint8)
+        seen = np.asarray(observations.values if levels is None else levels, dtype=np.uint8)
         place = np.arange(len(other), dtype=np.int64)
-        lines = Lines(np.array(observations.indptr), other, seen, place)
+        lines = Lines(observations.indptr, other, seen, place).read_only()
         families = self.ensemble.families
         tasks = [
             (member, prior)

@@ -41,6 +41,13 @@ class Lines(NamedTuple):
     level: Integers  # (entries,) uint8, what was seen
     place: Integers  # (entries,) int64, its place in the order by rows
 
+    def read_only(self) -> "Lines":
+        """Views that cannot be written to: kernels are compiled for them alone, not for both."""
+        views = [array.view() for array in self]
+        for view in views:
+            view.flags.writeable = False
+        return Lines(*views)
+
 
 def slope_table() -> Floats:
     """φ/Φ at −REACH, … , REACH in steps of 1/PER_UNIT, and one more."""

@@ -6,7 +6,7 @@ of a float and a polynomial for the rest. What is between is in floats, 16 to a 
 even entries of a group before those of the odd ones: see `vectors.in_upper_halves`.
 """
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -335,7 +335,8 @@ def sum_product(
     n_groups = count_groups(block, n_columns)
     entries, of_rows, of_columns = pointer(block), pointer(rows), pointer(columns)
     sent, own, shares = pointer(messages), pointer(Scratch(*scratch)), pointer(Chances(*chances))
-    by_entry = None if per_entry is None else pointer(per_entry)
+    # Branches ask for `per_entry`, an argument: numba 0.60 prunes no others before it infers types.
+    by_entry: Any = None if per_entry is None else pointer(per_entry)
     zero = splat(_i16(0))
     one = splat(_f32(1))
     none = splat(_i32(0))
@@ -361,7 +362,7 @@ def sum_product(
             code = in_upper_halves(read_codes(entries, group, own)) >> splat(_i32(16))
             as_one = code == splat(_i32(1))
             as_zero = code == none
-            if by_entry is None:
+            if per_entry is None:
                 like_one = where(as_zero, splat(likelihoods[0]), one)
                 like_zero = where(as_one, splat(likelihoods[1]), one)
             else:
@@ -378,7 +379,7 @@ def sum_product(
             prior = one - all_zero
             if xor is not None:
                 prior = prior * splat(_f32(0.5))
-            if by_entry is not None:
+            if per_entry is not None:
                 parts = as_int32(prior * splat(_f32(CHANCE_STEPS << 16)))
                 store(by_entry.chance, g * LANES, from_upper_halves(parts))
             joint = prior * like_one
