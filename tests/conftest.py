@@ -1,6 +1,7 @@
 """Settings of the test session: hypothesis profiles, a browser, and no silent skips in CI."""
 
 import os
+import signal
 from pathlib import Path
 
 import hypothesis
@@ -24,6 +25,9 @@ FLAGS = [
 hypothesis.settings.register_profile("local", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile("ci" if IN_CI else "local")
+
+# A shell starts a background job with Ctrl-C ignored, and so would be all processes of the tests.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _unexpected_skips: list[str] = []
 
