@@ -42,6 +42,14 @@ class Lines(NamedTuple):
     place: Integers  # (entries,) int64, its place in the order by rows
 
 
+def lines_of(indptr: Integers, other: Integers, level: Integers, place: Integers) -> Lines:
+    """Lines of read-only arrays: for others, the kernels would be compiled once more."""
+    parts = [np.asarray(part).view() for part in (indptr, other, level, place)]
+    for part in parts:
+        part.flags.writeable = False
+    return Lines(*parts)
+
+
 def slope_table() -> Floats:
     """φ/Φ at −REACH, … , REACH in steps of 1/PER_UNIT, and one more."""
     from scipy.special import log_ndtr
