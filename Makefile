@@ -7,6 +7,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input --root-user-action=ignore
 
+# Compiled Python is kept: otherwise each of the many processes of the tests compiles it again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo quick test lint plain format bench quality figures docs dist clean
@@ -25,16 +28,13 @@ QUICK := tests/model tests/engine/test_*.py tests/estimator/test_estimator.py te
 quick: .venv/dev.stamp  ## the core in less than a minute (kernels compiled): no browser, no cluster
 	$(BIN)/python -m pytest $(QUICK) -n 2 --dist loadfile -q -m "not slow and not browser" -k "not cluster"
 
-# These compile most of the kernels that the others need. They run first, on one core, so that
-# the two workers of the rest do not compile the same kernels at the same time; the other core has
-# lint and the kernels as plain Python to do.
-FIRST := tests/golden tests/project/test_docstrings.py
-
-test: .venv/dev.stamp  ## lint, the kernels as plain Python with coverage, then all tests
-	@$(BIN)/python -m pytest $(FIRST) > .venv/first.log 2>&1 & first=$$!; \
-	$(MAKE) --no-print-directory lint plain; checked=$$?; \
-	wait $$first; tested=$$?; cat .venv/first.log; exit $$((checked + tested))
-	$(BIN)/python -m pytest $(FIRST:%=--ignore=%) -n auto --dist worksteal --durations=25
+# Lint and the kernels as plain Python are a process beside the two of the tests: it has work while one
+# of these waits for the other to compile a kernel. What it says is shown at the end.
+test: .venv/dev.stamp  ## lint, the kernels as plain Python with coverage, all tests
+	@$(MAKE) --no-print-directory lint plain > .venv/checks.log 2>&1 & checks=$$!; \
+	trap 'kill $$checks' INT TERM; \
+	$(BIN)/python -m pytest -n auto --dist worksteal --durations=25; tested=$$?; \
+	wait $$checks; checked=$$?; cat .venv/checks.log; exit $$((checked + tested))
 
 plain: .venv/dev.stamp  ## the kernels as plain Python, with coverage
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/engine/kernels tests/search/kernels \

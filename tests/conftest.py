@@ -1,6 +1,8 @@
 """Settings of the test session: hypothesis profiles, a browser, and no silent skips in CI."""
 
 import os
+import signal
+import sys
 from pathlib import Path
 
 import hypothesis
@@ -14,6 +16,9 @@ ALLOWED_SKIPS = (
     "needs BOOLWEAVE_BIG",  # tens of gigabytes of disk
 )
 
+# Files whose tests compile most of the kernels.
+COMPILING = ("test_golden.py", "test_docstrings.py")
+
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -25,6 +30,9 @@ hypothesis.settings.register_profile("local", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile("ci" if IN_CI else "local")
 
+# A shell starts a background job with Ctrl-C ignored, and so would be all processes of the tests.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 _unexpected_skips: list[str] = []
 
 
@@ -34,22 +42,35 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput") and sys.platform != "win32":
+        from compiling import compile_once
+
+        compile_once(config.cache.mkdir("compiling"))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Slow tests first, dealt to the workers, so that the end does not wait for one of them.
+
+    Before them go the files that compile most kernels, so that the processes which other tests
+    start find them compiled.
 
     Each worker of `--dist worksteal` begins with its part of the list, in this order. Slow tests of
     one file stay together, as they may share what they test; cases of one test are dealt out.
     """
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    compiling: dict[object, list[pytest.Item]] = {name: [] for name in COMPILING}
     groups: dict[object, list[pytest.Item]] = {}
     quick = []
     for item in items:
-        if item.get_closest_marker("slow") is None:
+        if item.path.name in compiling:
+            compiling[item.path.name].append(item)
+        elif item.get_closest_marker("slow") is None:
             quick.append(item)
         else:
             key = item.nodeid if hasattr(item, "callspec") else item.path
             groups.setdefault(key, []).append(item)
-    slow = list(groups.values())
+    slow = [*compiling.values(), *groups.values()]
     ends = [len(quick) * n // workers for n in range(workers + 1)]
     items.clear()
     for n in range(workers):

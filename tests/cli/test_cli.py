@@ -300,7 +300,7 @@ def test_bad_options(shop, arguments, words):
 
 def test_compare(shop):
     some = ("--only", "boolweave max-sum, row and column bias,majority", "-k", 2, "--jobs", 1)
-    found = json.loads(answer("compare", "likes.csv", *some, "--folds", 3, "--json", cwd=shop))
+    found = json.loads(answer("compare", "likes.csv", *some, "--folds", 2, "--json", cwd=shop))
     assert [row["method"] for row in found["methods"]][1:] == ["row and column bias", "majority"]
     assert found["methods"][0]["rank"] == 2 and found["failures"] == {}
     assert {"accuracy", "log_loss", "auc", "calibration", "seconds", "megabytes"} <= set(

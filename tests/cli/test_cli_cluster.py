@@ -179,7 +179,7 @@ def test_no_scheduler(frame, tmp_path):
     text = refused_there("--scheduler", "nonsense://x")
     assert "--scheduler: no answer from nonsense://x" in text
     both = ("--scheduler", address, "--local-cluster", "2")
-    assert "cannot be combined" in refused_there(*both)
+    assert "cannot be combined" in refused("complete", "all.parquet", *both, cwd=tmp_path)
 
 
 def test_no_dask(monkeypatch):

@@ -283,10 +283,7 @@ write._put_table = half
     ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
 )
 def test_signals_leave_no_half_files(folder, number, code):
-    unblock = (
-        "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # ignored under nohup
-    )
+    unblock = "import signal\nsignal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # ignored under nohup
     child = program(unblock + HALF, *FACTORIZE, "-o", "f.csv", cwd=folder)
     try:
         assert child.stdout.readline() == "half\n"
@@ -306,7 +303,6 @@ import os, signal
 from boolweave.engine import loop
 from boolweave.cli import fits, process
 
-signal.signal(signal.SIGINT, signal.default_int_handler)
 process.SAME_INTERRUPTION = {seconds}
 step, keep = loop.iterate, fits._keep
 
@@ -348,10 +344,7 @@ def test_ctrl_c_while_the_program_loads(folder, module):
     (folder / "shadow").mkdir()
     (folder / "shadow" / f"{module}.py").write_text(INTERRUPTING)
     paths = [str(folder / "shadow"), *filter(None, [os.environ.get("PYTHONPATH")])]
-    done = run(
-        "info", "t.csv", cwd=folder, env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
+    done = run("info", "t.csv", cwd=folder, env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)})
     assert done.returncode == 130
     assert done.stderr == b"boolweave: interrupted\n"
 

@@ -95,9 +95,12 @@ def test_for_machines_and_the_same_for_any_number_of_threads(shown, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_search")
 def test_another_seed_without_matplotlib(tmp_path, monkeypatch):
-    """Other votes are hidden; without matplotlib the figures are still printed."""
+    """Other votes are hidden; without matplotlib the figures of a small model are still printed."""
     monkeypatch.setattr("boolweave.cli.commands.demo.find_spec", lambda name: None)
+    small = {"n_directions": 0, "n_layers": 0, "n_components": 2, "n_members": 1}
+    monkeypatch.setattr("boolweave.cli.commands.demo.SIZE", small)
     done = run_here("demo", "--seed", "5", "--jobs", "1", cwd=tmp_path, text=True)
     assert done.returncode == 0, done.stderr
     assert len(shares(done.stdout)) == 8 and "15,081" not in done.stdout

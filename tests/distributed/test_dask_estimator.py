@@ -249,14 +249,13 @@ def test_a_worker_that_dies_after_the_fit(client, planted, tmp_path):  # noqa: F
 # ---------------------------------------------------------------- Ctrl-C
 
 CHILD = """
-import signal, sys, threading, warnings
+import sys, threading, warnings
 import distributed
 from boolweave.engine import backend, loop
 from boolweave.datasets import make_boolean
 from boolweave.distributed import DaskBooleanMatrixFactorization
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     warnings.simplefilter("ignore")
     backend.MIN_BLOCK = 600
     planted = make_boolean(70, 60, 3, flip=0.1, observed=0.8, random_state=0)

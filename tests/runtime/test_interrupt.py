@@ -55,12 +55,10 @@ def test_interrupted_before_the_first_iteration_was_done(monkeypatch):
 
 
 CHILD = """
-import signal
 from boolweave import BooleanMatrixFactorization
 from boolweave.engine import loop
 from boolweave.datasets import make_boolean
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job would ignore it
 planted = make_boolean(200, 200, 3, flip=0.1, random_state=0)
 step = loop.iterate
 
@@ -96,7 +94,6 @@ from boolweave import BooleanMatrixFactorization
 from boolweave.engine import loop
 from boolweave.datasets import make_boolean
 
-signal.signal(signal.SIGINT, signal.default_int_handler)
 warnings.simplefilter("ignore")
 when, n_components, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 planted = make_boolean(60, 50, 4, flip=0.15, random_state=0)
@@ -167,7 +164,6 @@ from boolweave.fit import rank
 from boolweave.runtime.checkpoint import Checkpoint
 from boolweave.datasets import make_boolean
 
-signal.signal(signal.SIGINT, signal.default_int_handler)
 warnings.simplefilter("ignore")
 planted = make_boolean(40, 40, 2, flip=0.05, random_state=0)
 fit, n_fits = rank.fit, 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from boolweave.completion.kernels.drawing import Lines
+from boolweave.completion.kernels.drawing import Lines, lines_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -110,7 +110,7 @@ class Table:
         seen = self.observations
         place = np.arange(self.n_entries, dtype=np.int64)
         other = seen.indices.astype(np.int32, copy=False)
-        return Lines(seen.indptr, other, self.levels, place).read_only()
+        return lines_of(seen.indptr, other, self.levels, place)
 
     @cached_property
     def by_column(self) -> Lines:
@@ -120,7 +120,7 @@ class Table:
         counts = np.bincount(seen.indices, minlength=seen.n_columns)
         indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         rows = seen.rows_of_entries()[place].astype(np.int32)
-        return Lines(indptr, rows, self.levels[place], place).read_only()
+        return lines_of(indptr, rows, self.levels[place], place)
 
     @cached_property
     def filled(self) -> Filled:

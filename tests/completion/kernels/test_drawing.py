@@ -7,12 +7,12 @@ from scipy.special import log_ndtr, ndtr
 from boolweave.completion.kernels.channels import evidence_of, log_normal_table
 from boolweave.completion.kernels.drawing import (
     Draws,
-    Lines,
     Link,
     Mixed,
     Prior,
     draw_lines,
     entry_means,
+    lines_of,
     slope_table,
 )
 from boolweave.completion.kernels.random import normal, seeded, uniform
@@ -39,7 +39,7 @@ def problem(rng, n_lines, n_other, n_parameters, n_levels=2, share=0.6):
     indptr = np.concatenate([[0], np.cumsum(seen.sum(axis=1))]).astype(np.int64)
     level = rng.integers(0, n_levels, len(line)).astype(np.uint8)
     place = rng.permutation(len(line)).astype(np.int64)
-    lines = Lines(indptr, other.astype(np.int32), level, place)
+    lines = lines_of(indptr, other.astype(np.int32), level, place)
     prior = Prior(rng.normal(size=(n_lines, n_parameters)) * 0.3, rng.uniform(0.3, 2, n_parameters))
     return lines, prior, rng.normal(size=(n_other, n_parameters))
 
@@ -125,7 +125,7 @@ def test_cuts_of_the_lines_do_not_matter():
 def test_lines_without_entries_are_drawn_from_the_prior():
     n = 20_000
     none = np.zeros(0, np.int64)
-    lines = Lines(np.zeros(n + 1, np.int64), none.astype(np.int32), none.astype(np.uint8), none)
+    lines = lines_of(np.zeros(n + 1, np.int64), none.astype(np.int32), none.astype(np.uint8), none)
     own = Draws(np.full((n, 2), 7.0), np.full((n, 2), 7.0))
     prior = Prior(np.tile([1.0, -2.0], (n, 1)), np.array([0.25, 4.0]))
     draw_lines(lines, link_of(BINARY), None, None, prior, own, np.zeros((1, 2)), 0, 0, n)

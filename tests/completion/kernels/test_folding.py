@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from boolweave.completion.chain import BINARY_CUTS, LOGS, SLOPES
-from boolweave.completion.kernels.drawing import Lines, Link, Prior
+from boolweave.completion.kernels.drawing import Link, Prior, lines_of
 from boolweave.completion.kernels.folding import FixedColumns, FoldedRows, fold_rows
 
 LEVELS = np.array([-np.inf, -0.6, 0.1, 0.9, np.inf])
@@ -36,7 +36,7 @@ def make_lines(random, counts, N, n_levels):
         [np.sort(random.choice(N, n, replace=False)) for n in counts] or [[]]
     ).astype(np.int32)
     level = random.integers(0, n_levels, len(other)).astype(np.uint8)
-    return Lines(indptr, other, level, np.arange(len(other)))
+    return lines_of(indptr, other, level, np.arange(len(other)))
 
 
 def folded(lines, cuts, prior, factor_prior, fixed, n_rounds):
@@ -139,7 +139,7 @@ def test_many_entries_that_agree():
         np.zeros((N, 1), np.float32), np.zeros((N, 1), np.float32),
         np.tile(np.float32([1, 0]), (N, 1, 1)), np.array([3.0]),
     )  # fmt: skip
-    lines = Lines(
+    lines = lines_of(
         np.array([0, N]), np.arange(N, dtype=np.int32), np.ones(N, np.uint8), np.arange(N)
     )
     prior = Prior(np.zeros((1, 1)), np.array([1e-6]))

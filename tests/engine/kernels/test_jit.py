@@ -83,6 +83,34 @@ def test_a_change_in_another_file_is_noticed(tmp_path, beside_the_source):
     assert len(list(cache.parent.glob("boolweave-*"))) == 1
 
 
+TOGETHER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from compiling import compile_once
+compile_once(Path({locks!r}))
+input()
+"""
+
+
+@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
+def test_of_processes_of_the_tests_one_compiles(tmp_path):
+    environment = environment_without_caches() | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    program = TOGETHER.format(tests=str(Path(__file__).parents[2]), locks=str(tmp_path)) + COUNT
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", program], env=environment, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    for child in started:
+        child.stdin.write("\n")
+        child.stdin.flush()
+    told = [child.communicate(timeout=120) for child in started]
+    assert sorted(out for out, _ in told) == ["4 0\n", "4 1\n"], told
+
+
 @pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
 def test_a_folder_swept_while_it_is_written_to_stops_nothing(monkeypatch):
     def swept(*_):

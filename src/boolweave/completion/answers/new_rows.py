@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from boolweave.completion.chain import LOGS, SLOPES
-from boolweave.completion.kernels.drawing import Lines, Link, Prior
+from boolweave.completion.kernels.drawing import Lines, Link, Prior, lines_of
 from boolweave.completion.kernels.folding import FixedColumns, FoldedRows, fold_rows
 from boolweave.completion.layers import LEAST_PRIOR
 from boolweave.completion.table import make_features
@@ -114,9 +114,11 @@ class FoldIn:
         used[observations.indices] = True
         columns = np.flatnonzero(used)
         other = (np.cumsum(used) - 1).astype(np.int32)[observations.indices]
-        seen = np.asarray(observations.values if levels is None else levels, dtype=np.uint8)
+        seen = np.ascontiguousarray(
+            observations.values if levels is None else levels, dtype=np.uint8
+        )
         place = np.arange(len(other), dtype=np.int64)
-        lines = Lines(observations.indptr, other, seen, place).read_only()
+        lines = lines_of(observations.indptr, other, seen, place)
         families = self.ensemble.families
         tasks = [
             (member, prior)

@@ -41,12 +41,13 @@ class Lines(NamedTuple):
     level: Integers  # (entries,) uint8, what was seen
     place: Integers  # (entries,) int64, its place in the order by rows
 
-    def read_only(self) -> "Lines":
-        """Views that cannot be written to: kernels are compiled for them alone, not for both."""
-        views = [array.view() for array in self]
-        for view in views:
-            view.flags.writeable = False
-        return Lines(*views)
+
+def lines_of(indptr: Integers, other: Integers, level: Integers, place: Integers) -> Lines:
+    """Lines of read-only arrays: for others, the kernels would be compiled once more."""
+    parts = [np.asarray(part).view() for part in (indptr, other, level, place)]
+    for part in parts:
+        part.flags.writeable = False
+    return Lines(*parts)
 
 
 def slope_table() -> Floats:
