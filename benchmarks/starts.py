@@ -25,7 +25,7 @@ import factors
 from boolweave import Observations
 from boolweave.search import searching, starts
 from boolweave.search.kernels.descent import descend, fill, improve, scratch
-from boolweave.search.kernels.factors import no_factors
+from boolweave.search.kernels.factors import empty_factors
 from boolweave.search.kernels.tiles import KEEP_TIES
 from boolweave.search.table import bits_of, factors_of, pack_table, shape_of
 
@@ -47,7 +47,7 @@ def first_factors(kind, seen, table, K, seed):
         rows = random.choice(len(table.rows.ones), K, replace=len(table.rows.ones) < K)
         Y = (seen.to_dense()[rows] == 1).astype(np.uint8)
         return factors_of(table, np.zeros((len(table.rows.ones), K), dtype=np.uint8), Y)
-    found = no_factors(shape_of(table), K)
+    found = empty_factors(shape_of(table), K)
     words = np.array([2 * seed + 1], dtype=np.uint64)
     fill(table, found, scratch(shape_of(table), K), words, searching.N_TRIES)
     return found
@@ -62,7 +62,7 @@ def costs(kind, seen, table, K, seed):
     descended, _ = descend(table, found, memory, words, np.int64(50), KEEP_TIES)
     n_refits = int(searching.TASK_WORK / searching.work_of_refit(table))
     improved, _ = improve(
-        table, found, no_factors(shape_of(table), K), memory, words,
+        table, found, empty_factors(shape_of(table), K), memory, words,
         n_refits, searching.TASK_TRIALS, searching.MOST_TRIALS * K, False, np.zeros(1, dtype=bool),
     )  # fmt: skip
     return descended, improved

@@ -25,7 +25,7 @@ from boolweave.runtime.threads import effective_jobs
 from boolweave.search import starts
 from boolweave.search.choosing import choose
 from boolweave.search.kernels.descent import fill, improve, prune, scratch
-from boolweave.search.kernels.factors import Entries, Table, no_factors
+from boolweave.search.kernels.factors import Entries, Table, empty_factors
 from boolweave.search.kernels.lines import best_sets
 from boolweave.search.solutions import Solution, add, distinct, distinct_tiles
 from boolweave.search.table import bits_of, shape_of
@@ -179,10 +179,10 @@ def compile_kernels() -> None:
     bit = np.ones((1, 1), dtype=np.uint64)
     entries = Entries(bit, np.zeros_like(bit), np.zeros((0, 0)))
     table, memory = Table(entries, entries, 1.0, False), scratch((1, 1), 1)
-    factors, random = no_factors((1, 1), 1), np.ones(1, dtype=np.uint64)
+    factors, random = empty_factors((1, 1), 1), np.ones(1, dtype=np.uint64)
     fill(table, factors, memory, random, 1)
     never = np.zeros(1, dtype=np.bool_)
-    improve(table, factors, no_factors((1, 1), 1), memory, random, 1, 1, 1, False, never)
+    improve(table, factors, empty_factors((1, 1), 1), memory, random, 1, 1, 1, False, never)
     prune(table, factors, 0)
     best_sets(entries, 1.0, False, bit, bit.copy(), np.zeros(1))
 
@@ -427,7 +427,7 @@ class Search:
         seeds = np.random.default_rng(task.seed)
         random = seeds.integers(1, 2**63, size=1, dtype=np.uint64)
         shape = shape_of(self.table)
-        memory, kept = scratch(shape, self.K), no_factors(shape, self.K)
+        memory, kept = scratch(shape, self.K), empty_factors(shape, self.K)
         factors, work, was_whole = self._begin(task, seeds)
         if task.kind == "fill":
             fill(self.table, factors, memory, random, N_TRIES)
@@ -451,7 +451,7 @@ class Search:
                 found = starts.pruned(self.table, *bits_of(found), self.K)
             return found, OF_MESSAGE * min(n_messages, starts.MOST_MESSAGES), True
         if task.kind == "fill":
-            return no_factors(shape_of(self.table), self.K), 0.0, True
+            return empty_factors(shape_of(self.table), self.K), 0.0, True
         if task.kind in ("continue", "simplify"):
             return task.given[0].factors(self.table), 0.0, True
         X, Y = distinct_tiles(task.given)

@@ -25,7 +25,7 @@ from boolweave.fit.rank import RANKS_BEYOND, STEP, RankSelection
 from boolweave.runtime.threads import effective_jobs
 from boolweave.search.kernels.bits import pack
 from boolweave.search.kernels.descent import improve, n_different, scratch
-from boolweave.search.kernels.factors import cost, no_factors
+from boolweave.search.kernels.factors import cost, empty_factors
 from boolweave.search.kernels.greedy import add_best
 from boolweave.search.searching import (
     MOST_TRIALS,
@@ -335,7 +335,7 @@ class Curve:
         random = np.random.default_rng(number).integers(1, 2**63, size=1, dtype=np.uint64)
         n_refits = int(RANK_WORK / work_of_refit(self.table))
         least, _ = improve(
-            self.table, factors, no_factors(shape, K), scratch(shape, K), random,
+            self.table, factors, empty_factors(shape, K), scratch(shape, K), random,
             n_refits, RANK_TRIALS, MOST_TRIALS * K, False, self.stop,
         )  # fmt: skip
         return Solution.of(least, factors)

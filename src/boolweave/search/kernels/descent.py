@@ -12,10 +12,10 @@ from boolweave.search.kernels.factors import (
     Tile,
     copy_factors,
     cost,
+    empty_tile,
     gains,
     install,
     loss,
-    no_tile,
 )
 from boolweave.search.kernels.tiles import (
     DROP_TIES,
@@ -60,7 +60,7 @@ def scratch(shape: tuple[int, int], n_components: int) -> Scratch:
     rows, columns = (np.zeros((K, n_words(n)), dtype=np.uint64) for n in shape)
     waits, order = np.zeros(K, dtype=np.bool_), np.arange(K)
     return Scratch(
-        no_tile(shape), no_tile(shape), rows, columns, waits, order, np.zeros(max(shape))
+        empty_tile(shape), empty_tile(shape), rows, columns, waits, order, np.zeros(max(shape))
     )
 
 
