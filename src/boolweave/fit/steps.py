@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -63,21 +63,19 @@ class Steps:
     machine: Machine = field(default_factory=ThisMachine)
     store: Memory = field(default_factory=Memory)
 
-    def room(self, n_jobs: int) -> Memory:
-        """Where this many threads may keep messages."""
-        K = self.settings.n_components
-        how = {**self._what_takes_memory, "max_memory": self.settings.max_memory}
-        return self.machine.room(self.observations, K, n_jobs=n_jobs, **how)
-
-    @property
-    def _what_takes_memory(self) -> dict[str, Any]:
-        return {
-            "messages": "uint8" if self.integers else "float32",
-            "method": self.settings.method,
-            "learns": self.settings.learns_any,
-            "n_init": self.settings.n_init + self.has_first,
-            "product": self.settings.product,
-        }
+    def choose_store(self, n_jobs: int) -> Memory:
+        """Choose where messages are kept, given the number of threads."""
+        return self.machine.choose_store(
+            self.observations,
+            self.settings.n_components,
+            n_jobs=n_jobs,
+            messages="uint8" if self.integers else "float32",
+            method=self.settings.method,
+            learns=self.settings.learns_any,
+            n_init=self.settings.n_init + self.has_first,
+            product=self.settings.product,
+            max_memory=self.settings.max_memory,
+        )
 
     def keep_in(self, store: Memory, n_blocks: int) -> None:
         """Keep messages in the store, in this many blocks.
@@ -88,7 +86,7 @@ class Steps:
         n_jobs = effective_jobs(self.settings.n_jobs)
         while store.n_blocks > n_blocks and n_jobs > 1:
             n_jobs -= 1
-            store = self.room(n_jobs)
+            store = self.choose_store(n_jobs)
         store.n_blocks = n_blocks
         self.settings = replace(self.settings, n_jobs=n_jobs)
         self.store = self.recorder.store = store
