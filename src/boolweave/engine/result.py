@@ -175,7 +175,7 @@ class Result:
     ) -> NDArray[np.float64]:
         """P(o = 1), or P(z = 1) if `kind` is "latent", at pairs of rows and columns, (n,)."""
         latent = prediction.latent_at(*self._factors, rows, columns, self.model.product)
-        return latent if kind == "latent" else self._seen_one(latent, rows, columns)
+        return latent if kind == "latent" else self._observed(latent, rows, columns)
 
     def predict_rows(self, rows: Integers | None = None) -> Iterator[tuple[slice, Bits]]:
         """Decoded values of all columns, (some, N), of all rows or of those asked for.
@@ -194,15 +194,17 @@ class Result:
         for some, latent in prediction.latent_rows(*self._factors, self.model.product, rows=rows):
             if kind == "observed":
                 which = np.arange(some.start, some.stop) if rows is None else rows[some]
-                latent = self._seen_one(latent, which[:, None], columns)
+                latent = self._observed(latent, which[:, None], columns)
             yield some, latent
 
     @property
     def _factors(self) -> tuple[Floats, Floats]:
         return self.row_log_odds, self.column_log_odds
 
-    def _seen_one(self, latent: Array, rows: Integers, columns: Integers) -> NDArray[np.float64]:
-        return self.model.channel.seen_one(latent, rows, columns, self.observations.shape)
+    def _observed(self, latent: Array, rows: Integers, columns: Integers) -> NDArray[np.float64]:
+        """P(o = 1) of entries whose P(z = 1) is `latent`."""
+        shape = self.observations.shape
+        return self.model.channel.probability_of_one(latent, rows, columns, shape)
 
     def contributions(
         self, row: int, column: int
@@ -264,7 +266,7 @@ def _counts(
     column_log_odds: Floats,
     how: tuple[Product, bool],
 ) -> NDArray[np.int64]:
-    """`prediction.counts` of some rows, wherever they are."""
+    """`prediction.counts` of some rows; a function that can be sent to another machine."""
     return prediction.counts(row_log_odds, column_log_odds, observations, *how)
 
 

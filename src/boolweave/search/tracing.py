@@ -188,7 +188,7 @@ class Curve:
             with self.recorder.frame("search", Searching) as at:
                 search = Search(
                     self.observations, self.table, rank, options, 0, self.n_jobs,
-                    lambda progress: self._say(progress.n_components, progress.cost), self.recorder,
+                    lambda now: self._report(now.n_components, now.cost), self.recorder,
                 )  # fmt: skip
                 search.run(at)
             found: list[Solution] = []
@@ -299,7 +299,7 @@ class Curve:
             self.stop[0] = True
         for future in futures:
             self._keep(future.result())
-        self._say(rank, self.point(rank).solution.cost)
+        self._report(rank, self.point(rank).solution.cost)
 
     def _beginnings(self, rank: int) -> list[Callable[[], Factors]]:
         """The ways to make the first factors of a rank from known solutions."""
@@ -427,7 +427,7 @@ class Curve:
             return None
         return max(0.0, self.max_time - (time.monotonic() - self.began))
 
-    def _say(self, n_components: int, least: float) -> None:
+    def _report(self, n_components: int, least: float) -> None:
         self.n_rounds += 1
         if self.report is not None:
             seconds = time.monotonic() - self.began

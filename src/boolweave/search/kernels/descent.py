@@ -108,7 +108,7 @@ def _mark(factors: Factors, k: int, memory: Scratch) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _is_wrong(
+def _should_change(
     table: Table, entries: Entries, side: Side, k: int, lines: Words, saved: NDArray[np.float64]
 ) -> bool:  # fmt: skip
     """Whether one of the lines should join factor k or leave it."""
@@ -126,7 +126,7 @@ def _is_wrong(
 
 
 @njit(cache=True, nogil=True)
-def _forget(memory: Scratch) -> None:
+def _clear_marks(memory: Scratch) -> None:
     for k in range(len(memory.waits)):
         memory.waits[k] = False
         clear(memory.rows[k])
@@ -146,9 +146,11 @@ def _repair(table: Table, factors: Factors, memory: Scratch, random: Words, ties
         if not memory.waits[k]:
             break
         memory.waits[k] = False
-        wrong = _is_wrong(
+        wrong = _should_change(
             table, table.rows, factors.rows, k, memory.rows[k], memory.saved
-        ) or _is_wrong(table, table.columns, factors.columns, k, memory.columns[k], memory.saved)
+        ) or _should_change(
+            table, table.columns, factors.columns, k, memory.columns[k], memory.saved
+        )
         clear(memory.rows[k])
         clear(memory.columns[k])
         if wrong:
@@ -159,7 +161,7 @@ def _repair(table: Table, factors: Factors, memory: Scratch, random: Words, ties
 
 
 @njit(cache=True, nogil=True)
-def _victim(
+def _factor_to_replace(
     table: Table, factors: Factors, random: Words, saved: NDArray[np.float64]
 ) -> int:  # fmt: skip
     """A random factor, or the least useful one of two or three."""
@@ -209,9 +211,9 @@ def improve(
             break
         n_trials += 1
         work += 2
-        _forget(memory)
+        _clear_marks(memory)
         for _ in range(1 + (below(random, 3) == 0)):
-            k = _victim(table, factors, random, memory.saved)
+            k = _factor_to_replace(table, factors, random, memory.saved)
             if not seed(table, factors, k, random, memory.tile):
                 break
             if install(table, factors, k, memory.tile, memory.changed):
