@@ -285,7 +285,10 @@ def test_bad_files_are_one_line_and_nothing_is_written(tmp_path, content, words)
         (["info", "likes.csv", "--columns", "x,y,z"], "no column 'x'"),
         (["info", "likes.csv", "--delimiter", "ab"], "--delimiter"),
         (["predict", "likes.csv", "--row", "Ann", "--column", "tea"], "not a boolweave model"),
-        (["report", "none.npz"], "no such file"),
+        (
+            ["report", "none.npz"],
+            "none.npz: there is no such file; the option --model of factorize and of complete",
+        ),
         (
             ["explain", "likes.npz", "Ann", "te"],
             "no column named 'te' in the model; did you mean 'tea'?",

@@ -290,7 +290,7 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         ['Ann', 'Bo']
         """
         check_is_fitted(self)
-        return recommend.members_table(self.result_, self._frame, full=full)
+        return self.result_.members(full=full, frame=self._frame)
 
     def plot(
         self, what: Literal["matrix", "factors", "curve"] = "matrix",

@@ -67,7 +67,7 @@ def factorize(
     Example: boolweave factorize votes.csv -k 3 --model votes.npz --report votes.html
     """
     from boolweave.io.write import write_table
-    from boolweave.recommend import members, members_table
+    from boolweave.recommend import members
 
     kind = check_output(writing)
     check_kept(keeping)
@@ -100,7 +100,7 @@ def factorize(
                     for k in range(len(model.components_))
                 ],
             },
-            lambda: write_table(members_table(model.result_, full=full), writing.output, kind),
+            lambda: write_table(model.result_.members(full=full), writing.output, kind),
         )
 
 
