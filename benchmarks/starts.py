@@ -1,11 +1,11 @@
-"""What each kind of start of a search for the fewest errors is worth.
+"""Comparison of the kinds of starts of the search for the fewest errors.
 
     BOOLWEAVE_DATA=tables python benchmarks/starts.py
 
-For every table and rank of `benchmarks/factors.py` with a published number, and each kind of start:
-wrong entries after descent, and after one task of local search, of the better one of two seeds, as
-excess over the best number known. Printed are medians over the cells of low ranks (at most 12
-factors) and of high ones.
+For every table and rank of `benchmarks/factors.py` with a published number, and for each kind of
+start, the script computes the wrong entries after descent and after one task of local search, for
+the better of two seeds, as excess over the best known number. It prints medians over the cells with
+at most 12 factors, and over those with more.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KINDS = ("max-sum .1", "max-sum .02", "max-sum .004", "wide .1", "wide .02", "ro
 
 
 def first_factors(kind, seen, table, K, seed):
-    """Make the first factors of a start, or None where this kind is not possible."""
+    """Make the first factors of a start, or None if this kind is not possible."""
     name, _, flip = kind.partition(" ")
     n_factors = int(np.ceil(searching.WIDE * K)) if name == "wide" else K
     if name in ("max-sum", "wide"):
