@@ -80,7 +80,7 @@ def bound(times: float, n_components: int) -> int:
 
 
 def between(low: float, high: float, n: int) -> Callable[[int], float]:
-    """Flip probabilities that increase from low to high with the seed, and repeat after n seeds."""
+    """Flip probabilities from low to high, a different one for each of n seeds."""
     return lambda seed: low + (high - low) * (seed * 7 % n) / (n - 1)
 
 

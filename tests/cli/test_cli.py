@@ -178,7 +178,7 @@ def test_info(shop):
     needed = memory.FitSize((6, 5), 26, 10, n_init=learn.N_STARTS).n_bytes
     assert found["memory_bytes"] == needed
     assert found["row_labels"] == ["Ann", "Bo", "Cy"] and not any(" " in key for key in found)
-    assert memory.in_words(needed) in text
+    assert memory.format_bytes(needed) in text
 
 
 def test_rank(shop, tmp_path):

@@ -237,7 +237,7 @@ def test_nothing_is_made_before_the_check(monkeypatch):
     [(0, "0 bytes"), (999, "999 bytes"), (1500, "1.5 kB"), (2.5e9, "2.5 GB"), (3e15, "3e+03 TB")],
 )
 def test_in_words(n_bytes, words):
-    assert memory.in_words(n_bytes) == words
+    assert memory.format_bytes(n_bytes) == words
 
 
 # ---------------------------------------------------------------- absent entries that are zeros

@@ -160,10 +160,8 @@ def is_value(text: str, words: Words = USUAL) -> bool:
 
 def split(line: str, delimiter: str) -> list[str]:
     """The fields of one line."""
-    if delimiter == " " and '"' not in line:
-        return (
-            re.split("[ \t]+", line.strip(" \t")) if line.strip(" \t") else []
-        )  # a run of blanks is one delimiter
+    if delimiter == " " and '"' not in line:  # a run of blanks is one delimiter
+        return re.split("[ \t]+", line.strip(" \t")) if line.strip(" \t") else []
     if len(delimiter) > 1 or '"' not in line:
         return line.split(delimiter) if line else []
     try:

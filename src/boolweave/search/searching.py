@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,8 @@ from boolweave.search.solutions import Solution, add, distinct, distinct_tiles
 from boolweave.search.table import bits_of, shape_of
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from boolweave.data.observations import Observations
     from boolweave.runtime.checkpoint import Recorder
     from boolweave.search.kernels.factors import Factors
@@ -130,6 +132,29 @@ def work_of_refit(table: Table) -> float:
     """The work of refitting one factor of a table."""
     n_words = table.rows.ones.size + table.columns.ones.size
     return OF_REFIT + OF_LINE * sum(shape_of(table)) + OF_WORD * n_words
+
+
+def time_left(max_time: float | None, began: float) -> float | None:
+    """The seconds until `max_time` after `began`, a monotonic time; None if there is no limit."""
+    return None if max_time is None else max(0.0, max_time - (time.monotonic() - began))
+
+
+def wait_in_time(
+    futures: Sequence[Future[Any]], seconds: float | None, stop: NDArray[np.bool_]
+) -> bool:
+    """Wait for threads; return whether Ctrl-C was pressed.
+
+    After this many seconds or after Ctrl-C, `stop[0]` is set, which makes the threads end.
+    """
+    interrupted = False
+    try:
+        waiting = wait(futures, timeout=seconds).not_done
+    except KeyboardInterrupt:
+        interrupted, waiting = True, set(futures)
+    if waiting:
+        stop[0] = True
+        wait(futures)
+    return interrupted
 
 
 def check_state(table: Table, n_components: int, state: object) -> None:
@@ -257,9 +282,7 @@ class Search:
 
     def time_left(self) -> float | None:
         """The seconds until `max_time`; None if there is no limit."""
-        if self.options.max_time is None:
-            return None
-        return max(0.0, self.options.max_time - (time.monotonic() - self.began))
+        return time_left(self.options.max_time, self.began)
 
     # ------------------------------------------------------------ when it ends
 
@@ -374,14 +397,7 @@ class Search:
             at.history[-1] = at.best.cost
 
     def _wait_for(self, futures: list[Future[_Done]]) -> None:
-        """Wait; when the time is over or Ctrl-C is pressed, tell the threads to end."""
-        try:
-            waiting = wait(futures, timeout=self.time_left()).not_done
-        except KeyboardInterrupt:
-            self.interrupted, waiting = True, set(futures)
-        if waiting:
-            self.stop[0] = True
-            wait(futures)
+        self.interrupted |= wait_in_time(futures, self.time_left(), self.stop)
 
     def _tasks(self, at: Searching, random: np.random.Generator, number: list[int]) -> list[_Task]:
         """The tasks of the next round."""

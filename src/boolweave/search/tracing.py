@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -36,6 +36,8 @@ from boolweave.search.searching import (
     Searching,
     check_state,
     compile_kernels,
+    time_left,
+    wait_in_time,
     work_of_refit,
 )
 from boolweave.search.solutions import Solution, add, distinct_tiles
@@ -291,12 +293,7 @@ class Curve:
             self.threads.submit(self._improved, begin, [*number, i])
             for i, begin in enumerate(beginnings)
         ]
-        try:
-            waiting = wait(futures, timeout=self._time_left()).not_done
-        except KeyboardInterrupt:
-            self.interrupted, waiting = True, set(futures)
-        if waiting:
-            self.stop[0] = True
+        self.interrupted |= wait_in_time(futures, self._time_left(), self.stop)
         for future in futures:
             self._keep(future.result())
         self._report(rank, self.point(rank).solution.cost)
@@ -423,9 +420,7 @@ class Curve:
         )
 
     def _time_left(self) -> float | None:
-        if self.max_time is None:
-            return None
-        return max(0.0, self.max_time - (time.monotonic() - self.began))
+        return time_left(self.max_time, self.began)
 
     def _report(self, n_components: int, least: float) -> None:
         self.n_rounds += 1
