@@ -155,7 +155,7 @@ def save(path: str | Path, estimator: Any) -> None:
 def load(path: str | Path, make: type) -> Any:
     """Read what `save` wrote into a new estimator of class `make`.
 
-    The whole file is checked before it is used; `FileError` says what is wrong.
+    The whole file is checked before it is used; a `FileError` describes the damage.
     """
     arrays, header, sealed = read_file(path, {FORMAT: VERSION})
     with naming_damage(path):

@@ -30,7 +30,7 @@ class Cover(Result):
     """A cover: factors, and the ones that they cover.
 
     It is a `Result`, with ``X`` (M, K) and ``Y`` (K, N). Fixed factors come first; each of the
-    others covers most of what the previous ones leave. ``cost`` is the number of factors, and
+    others covers as many as possible of the remaining ones. ``cost`` is the number of factors, and
     ``bound`` is a proven lower bound of it for covers with the required properties: if both are
     equal, no cover has fewer factors.
 

@@ -106,7 +106,7 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Boolean:
-    """A column of ones and zeros, in whatever spelling: it stays one column."""
+    """A column of ones and zeros in any spelling, which stays one column."""
 
     name: str
     words: Words
@@ -159,7 +159,7 @@ class Category:
 
     @property
     def names(self) -> list[str]:
-        """Such as "colour = red"."""
+        """Names such as "colour = red"."""
         return [f"{self.name} = {_level_text(value)}" for value in self.values]
 
     def encode(self, column: pl.Series) -> Bits:
@@ -207,7 +207,7 @@ class Choices:
 
     @property
     def names(self) -> list[str]:
-        """Such as "hobby: chess"."""
+        """Names such as "hobby: chess"."""
         more = [self.pooled] if self.pooled else []
         return [f"{self.name}: {choice}" for choice in [*self.choices, *more]]
 
@@ -282,7 +282,7 @@ class Numbers:
 
     @property
     def names(self) -> list[str]:
-        """Such as "age ≥ 40"."""
+        """Names such as "age ≥ 40"."""
         if self.nested:
             return [f"{self.name} ≥ {number_text(edge)}" for edge in self.edges]
         if self.exact:
@@ -356,7 +356,7 @@ class Dates:
 
     @property
     def names(self) -> list[str]:
-        """Such as "born month = March"."""
+        """Names such as "born month = March"."""
         return [name for _, feature in self.parts for name in feature.names]
 
     def encode(self, column: pl.Series) -> Bits:

@@ -1,4 +1,4 @@
-"""What a factorization can do after its fit: predict, explain, decode new rows, be saved."""
+"""The methods of a fitted factorization: predict, explain, decode new rows, save."""
 
 from __future__ import annotations
 
@@ -230,8 +230,8 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         Returns
         -------
         DataFrame or Recommendations
-            If `rows`, or else the fitted data, came as a table: a table of the same library with
-            one line for each recommendation: row, rank, column, probability and why. Otherwise
+            If `rows`, or else the fitted data, is a table: a table of the same library with one
+            line for each recommendation: row, rank, column, probability and why. Otherwise
             `Recommendations` with ``rows`` (R,), ``columns`` (R, n), ``probabilities`` (R, n),
             ``reasons``, and ``table``.
         """

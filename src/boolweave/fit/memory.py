@@ -155,7 +155,7 @@ class FitSize:
     def n_blocks(self, max_memory: int) -> int:
         """Return the number of blocks into which the rows are divided for messages in files.
 
-        Raises MemoryError if what cannot be in files takes more than `max_memory`.
+        Raises MemoryError if the other data of the fit take more than `max_memory`.
         """
         (rows, columns), K = self.shape, self.n_components
         rest = replace(self, n_entries=0).n_bytes
@@ -182,7 +182,7 @@ def store_for(
     """Choose where the messages of a fit are kept: in memory, or in files if they must be.
 
     They are in files if the fit would take more than `max_memory` bytes. Raises MemoryError if it
-    would not fit into what is free, or if what cannot be in files takes more than `max_memory`.
+    needs more than the free memory, or if its other data take more than `max_memory`.
     The other options are those of `FitSize`.
     """
     collective = isinstance(observations, SparseObservations)

@@ -42,7 +42,7 @@ NUMERIC_BLANKS = ["", "NA", "NaN", "nan", "?", "na", "N/A", "null", "None", "non
 
 
 def read_text(path: Path, name: str, options: Options) -> Contents:
-    """Read a text table, with its times and its form; what the options leave open is guessed."""
+    """Read a text table, with its times and its form; options that are not given are guessed."""
     if options.encode not in ("auto", "never"):
         return _encoded(path, name, options)
     found = guess(path, name, options.dialect, options.above is not None, options.words)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from boolweave.runtime.checkpoint import Recorder
     from boolweave.search.kernels.factors import Factors
 
-# Number of tasks of a round, whatever the number of threads; the first rounds are starts.
+# Number of tasks of a round, for any number of threads, and number of first rounds with starts.
 N_TASKS = 4
 N_START_ROUNDS = 2
 

@@ -1,7 +1,7 @@
 """Compiled loops that decode single rows for a known column factor.
 
 Each row is decoded only from its own entries, in the order of its columns and in 64-bit floats.
-Therefore equal rows get bit for bit the same answers, whatever their positions and the other rows.
+Therefore equal rows get the same answers bit for bit, regardless of their positions.
 
 In all functions, `entries` are `max_sum.Entries`, and `row_prior` (rows, K) holds log-odds.
 """

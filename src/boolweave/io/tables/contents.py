@@ -1,4 +1,4 @@
-"""What readers of tables return."""
+"""The results of the readers of tables."""
 
 from __future__ import annotations
 

@@ -241,7 +241,7 @@ def encoded_frames(
 
 
 def with_mark(frame: pl.DataFrame, marked: NDArray[np.bool_]) -> pl.DataFrame:
-    """The table with an additional column that names what was filled in in each row."""
+    """The table with an additional column that lists the columns filled in in each row."""
     import polars as pl
 
     names = frame.columns
@@ -252,7 +252,7 @@ def with_mark(frame: pl.DataFrame, marked: NDArray[np.bool_]) -> pl.DataFrame:
 def without_mark(
     frame: pl.DataFrame, marked: NDArray[np.bool_]
 ) -> tuple[pl.DataFrame, NDArray[np.bool_]]:
-    """The table without what an earlier run filled in, according to its last column."""
+    """The table without the additional column that an earlier run has written."""
     if frame.columns[-1:] != [MARK] or marked[:, -1].any():
         return frame, marked
     return frame[:, :-1], marked[:, :-1]
