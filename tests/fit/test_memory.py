@@ -182,9 +182,9 @@ def test_what_does_not_fit_is_refused(monkeypatch):
 
 def test_what_fits_is_not_refused(monkeypatch):
     monkeypatch.setattr(memory, "free_memory", lambda: 10**12)
-    check()
+    assert type(check()) is Memory
     monkeypatch.setattr(memory, "free_memory", lambda: None)
-    check(messages="float32")
+    assert type(check(messages="float32")) is Memory
 
 
 def test_what_exceeds_max_memory_goes_to_files(monkeypatch):
