@@ -1,7 +1,7 @@
 """Results in the form of the input table: pandas, polars or Arrow.
 
 Internally, rows and columns are positions, and names are labels. A user gets back the names of the
-input, in a table of the same library.
+input, in a table of the same library. Tables are read in `boolweave.data.convert`.
 """
 
 from __future__ import annotations
