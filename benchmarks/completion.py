@@ -1,25 +1,26 @@
-"""Held-out entries of real and planted tables, filled by ours and by other methods.
+"""Prediction of held-out entries of real and planted tables by BooleanCompletion and other methods.
 
-Of each table a share of the known entries is given to every method, and the rest is predicted:
+Every method is given a fraction of the known entries of each table and predicts the others:
 
-- `movietweetings`: 100,000 ratings of films, a one is a rating above the mean of all (read from the
+- `movietweetings`: 100,000 ratings of films, where a rating above the mean is a one (read from the
   folder movietweetings of $BOOLWEAVE_DATA), at 1, 5, 10, 20, 50 and 95%;
 - `senate-101` to `senate-107` and `votes84`, which ship with the package, at 5, 20 and 50%;
 - `planted-500x400` (4 factors, a tenth of the entries flipped) at 20% and `planted-1000x1000` (5
   factors, a twentieth flipped) at 5%;
-- `movielens`, where --movielens names a folder with the user's own copy, at the six shares above.
+- `movielens`, if --movielens is given the folder of the user's copy, at the first six fractions.
 
-Each split of a table is the same for all methods. Each fit runs in a process of its own, which is
-ended after --limit seconds; one runs at a time. `completion_peers.py` says how each method is set
-up; those of other people are installed from PyPI into .bench/completion-venv on first use.
+The splits of a table are the same for all methods. Each fit runs in a process of its own, one at a
+time, which is ended after --limit seconds. The settings of each method are in
+`completion_methods.py`; other packages are installed from PyPI into .bench/completion-venv when
+they are first used.
 
     BOOLWEAVE_DATA=... python benchmarks/completion.py
     BOOLWEAVE_DATA=... python benchmarks/completion.py --only senate votes84/0.05 --splits 1
     BOOLWEAVE_DATA=... python benchmarks/completion.py --methods BooleanCompletion --again
 
-Results are stored one by one in results/completion.json: a run goes on where the last one stopped,
-and only --again measures anew what is there. A table of all that is stored is printed, and
-results/completion.png is drawn; `scripts/completion_table.py` puts both on the page.
+Results are stored one by one in results/completion.json, so that a run continues where the last one
+stopped; stored results are measured again only with --again. All results are printed as a table and
+drawn in results/completion.png; `scripts/completion_table.py` puts both into the documentation.
 """
 
 from __future__ import annotations
@@ -56,9 +57,9 @@ VOTE_SHARES = (0.05, 0.2, 0.5)
 
 @dataclass(frozen=True)
 class Table:
-    """A table by name: the shares of its entries that are given, and how to get it.
+    """A table: its name, the fractions of its entries that are given, and how to load it.
 
-    `load` returns its known entries and, where it was planted, the matrix before flips, (M, N).
+    `load` returns the known entries, and for a planted table the matrix without flips, (M, N).
     """
 
     name: str
@@ -67,7 +68,7 @@ class Table:
 
 
 def tables(movielens: Path | None = None) -> dict[str, Table]:
-    """All tables by name; MovieTweetings only where $BOOLWEAVE_DATA is set."""
+    """All tables by name, without MovieTweetings unless $BOOLWEAVE_DATA is set."""
     found = []
     if "BOOLWEAVE_DATA" in os.environ:
         folder = Path(os.environ["BOOLWEAVE_DATA"]) / "movietweetings"
@@ -100,20 +101,20 @@ def planted(n_rows: int, n_columns: int, K: int, flip: float) -> tuple[Observati
 
 
 def split(observations: Observations, share: float, seed: int) -> Split:
-    """Keep a share of the entries: these, and rows, columns and values of the rest, each (n,)."""
+    """Keep a fraction of the entries; also return rows, columns and values of the others, (n,)."""
     return observations.hide(1 - share, random_state=seed)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A table at one share."""
+    """A table, and the fraction of its entries that is given."""
 
     table: Table
     share: float
 
 
 def chosen(every: dict[str, Table], only: list[str] | None) -> list[Cell]:
-    """The cells whose table, table/share, or kind of table is named; all if nothing is."""
+    """The cells selected by table, table/fraction or kind of table; by default, all of them."""
     cells = [Cell(table, share) for table in every.values() for share in table.shares]
     if only is None:
         return cells
@@ -135,7 +136,7 @@ def chosen(every: dict[str, Table], only: list[str] | None) -> list[Cell]:
 
 
 def figures(values: np.ndarray, p: np.ndarray, decisions: np.ndarray) -> dict:
-    """What is measured against bits, with standard errors over the entries."""
+    """The measures of predictions, with their standard errors over the entries."""
     clipped = np.clip(p, metrics.PROBABILITY_FLOOR, 1 - metrics.PROBABILITY_FLOOR)
     losses = -np.where(values, np.log(clipped), np.log1p(-clipped))
     area = metrics.roc_auc(values, p)
@@ -160,7 +161,7 @@ def area_error(area: float, n_ones: int, n_zeros: int) -> float:
 def measure(
     method: str, parts: Split, truth: np.ndarray | None, seed: int, arguments: argparse.Namespace
 ) -> dict:
-    """Run one method on one split: the figures, or `left_out`, the reason why there are none."""
+    """Run one method on one split; return its figures, or the reason why it is `left_out`."""
     kept, rows, columns, values = parts
     with tempfile.TemporaryDirectory() as folder:
         problem = Path(folder) / "problem.npz"
@@ -184,7 +185,7 @@ def measure(
 def wanted(
     cells: list[Cell], arguments: argparse.Namespace, stored: dict[tuple, dict]
 ) -> Iterator[tuple[Cell, int, list[str]]]:
-    """Cell, split, and the methods that are yet to be measured on it."""
+    """The cells and splits, with the methods that have not been measured on them."""
     for seed in range(arguments.splits):
         for cell in cells:
             keys = {m: (cell.table.name, cell.share, seed, m) for m in arguments.methods}
@@ -198,7 +199,7 @@ def wanted(
 
 
 def is_done(result: dict | None, limit: float) -> bool:
-    """Whether there is an answer, or was none within as much time; what failed is tried again."""
+    """Whether there is an answer, or none within the time limit; failures are tried again."""
     return result is not None and ("left_out" not in result or result.get("limit", -1) >= limit)
 
 
@@ -214,7 +215,7 @@ def read(file: Path) -> dict[tuple, dict]:
 
 
 def store(file: Path, stored: dict[tuple, dict], arguments: argparse.Namespace) -> None:
-    """Write all results; whoever reads meanwhile finds the old or the new file."""
+    """Write all results to a new file, and rename it, so that readers find a complete file."""
     every = list(tables(arguments.movielens)) + sorted({name for name, *_ in stored})
     methods = list(completion_peers.METHODS)
     order = sorted(stored, key=lambda k: (every.index(k[0]), *k[1:3], methods.index(k[3])))
@@ -225,7 +226,7 @@ def store(file: Path, stored: dict[tuple, dict], arguments: argparse.Namespace) 
 
 
 def conditions(arguments: argparse.Namespace) -> dict:
-    """When and with what was measured last."""
+    """The date and the versions of the last measurement."""
     return {
         "date": now(),
         "command": " ".join(["python", "benchmarks/completion.py", *sys.argv[1:]]),
@@ -243,16 +244,16 @@ def now() -> str:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="tables, or tables/share")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="tables, or tables/fraction")
     parser.add_argument(
         "--methods", nargs="+", metavar="METHOD", default=list(completion_peers.METHODS),
         help=f"some of: {', '.join(completion_peers.METHODS)}",
     )  # fmt: skip
-    parser.add_argument("--splits", type=int, default=3, help="splits of each table and share")
+    parser.add_argument("--splits", type=int, default=3, help="number of splits of each cell")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--limit", type=float, default=300, help="most seconds of one fit")
-    parser.add_argument("--again", action="store_true", help="measure anew what is stored")
-    parser.add_argument("--movielens", type=Path, metavar="FOLDER", help="your own copy of a set")
+    parser.add_argument("--limit", type=float, default=300, help="time limit of a fit in seconds")
+    parser.add_argument("--again", action="store_true", help="measure stored results again")
+    parser.add_argument("--movielens", type=Path, metavar="FOLDER", help="your copy of a data set")
     parser.add_argument("--output", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     unknown = set(arguments.methods) - set(completion_peers.METHODS)

@@ -1,13 +1,13 @@
-"""The methods of `completion.py` and how each is set up.
+"""The methods of `completion.py` and their settings.
 
-Where a method has a rank or a strength of regularisation and does not choose it itself, it is
-chosen by the log-loss of held-out tenths of the entries given: of one tenth, or of as many as make
-up 500 entries, five at most. The method is then fitted to all entries. Where it gives scores
-instead of probabilities, log-odds are linear in the score (Platt), fitted to the same held-out
-entries.
+If a method does not choose its rank or its strength of regularisation itself, they are chosen by
+the log-loss of held-out tenths of the given entries: of one tenth, or of as many as are needed for
+500 entries, at most five. The method is then fitted to all entries. If it returns scores instead of
+probabilities, log-odds are a linear function of the score (Platt scaling), fitted to the same
+held-out entries.
 
-Methods of other people run in an environment of their own, without boolweave, so that nothing but
-NumPy is imported at the top.
+Other packages run in an environment of their own, without boolweave. Therefore only NumPy is
+imported at the top.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-# Held-out entries to choose by and to calibrate on: tenths until there are so many.
+# Number of held-out entries that are enough for the choice of parameters and for calibration.
 ENOUGH_HELD_OUT, MOST_FOLDS = 500, 5
 
 
@@ -36,7 +36,7 @@ class Entries(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What a method is given."""
+    """The input of a method."""
 
     entries: Entries
     seed: int
@@ -48,7 +48,7 @@ Predict: TypeAlias = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Fitted(NamedTuple):
-    """Probabilities, what was chosen, in words, and a method's own decisions if it has them."""
+    """Probabilities, a description of the chosen parameters, and the method's own decisions."""
 
     probability: Predict
     how: str
@@ -70,7 +70,7 @@ def mean_log_loss(log_odds: np.ndarray, values: np.ndarray) -> float:
 
 
 def platt(score: np.ndarray, values: np.ndarray) -> tuple[float, float]:
-    """Slope and intercept of the log-odds in the score, with a weak pull of the slope to zero."""
+    """Slope and intercept of the log-odds as a function of the score; the slope is regularised."""
     from scipy.optimize import minimize
 
     scale = float(score.std()) or 1.0
@@ -85,7 +85,7 @@ def platt(score: np.ndarray, values: np.ndarray) -> tuple[float, float]:
 
 
 def folds(entries: Entries, seed: int) -> list[tuple[Entries, Entries]]:
-    """Entries to fit and held-out entries, a tenth each time, as often as it takes."""
+    """Training and held-out entries, a tenth each, with as many folds as are needed."""
     n = len(entries.values)
     n_folds = int(np.clip(np.ceil(ENOUGH_HELD_OUT / (0.1 * n)), 1, MOST_FOLDS))
     part = np.random.default_rng(seed).permutation(n) % 10
@@ -101,9 +101,9 @@ def grid(**settings: tuple) -> list[dict]:
 def tuned(
     task: Task, candidates: list[dict], fit: Callable[..., Predict], *, scores: bool
 ) -> Fitted:
-    """The best of some settings by held-out log-loss, fitted to all entries.
+    """Choose the best settings by held-out log-loss, and fit them to all entries.
 
-    `fit(entries, seed, threads, **candidate)` predicts probabilities, or scores where `scores`.
+    `fit(entries, seed, threads, **candidate)` predicts probabilities, or scores if `scores`.
     """
     parts = folds(task.entries, task.seed)
     values = np.concatenate([held_out.values for _, held_out in parts])
@@ -125,10 +125,10 @@ def tuned(
             best = (loss, candidate, line)
     _, candidate, (slope, shift) = best
     predict = fit(task.entries, task.seed, task.threads, **candidate)
-    said = ", ".join(f"{name} {value:g}" for name, value in candidate.items())
+    chosen = ", ".join(f"{name} {value:g}" for name, value in candidate.items())
     if not scores:
-        return Fitted(predict, said)
-    return Fitted(lambda rows, columns: sigmoid(slope * predict(rows, columns) + shift), said)
+        return Fitted(predict, chosen)
+    return Fitted(lambda rows, columns: sigmoid(slope * predict(rows, columns) + shift), chosen)
 
 
 # ---------------------------------------------------------------- of boolweave
@@ -143,7 +143,7 @@ def observations(entries: Entries) -> Any:
 
 
 def ours(task: Task) -> Fitted:
-    """`BooleanCompletion()`, nothing set."""
+    """`BooleanCompletion()` with its default parameters."""
     import boolweave
 
     model = boolweave.BooleanCompletion(
@@ -154,7 +154,7 @@ def ours(task: Task) -> Fitted:
 
 
 def factorization(task: Task) -> Fitted:
-    """`BooleanMatrixFactorization()`, nothing set."""
+    """`BooleanMatrixFactorization()` with its default parameters."""
     from boolweave import BooleanMatrixFactorization
 
     model = BooleanMatrixFactorization(
@@ -193,8 +193,8 @@ def one_bit(task: Task) -> Fitted:
 
 # ---------------------------------------------------------------- soft-impute
 
-# Thresholds fall by this factor until two in a row did not lower the held-out log-loss, or more
-# singular values than this are left.
+# The threshold is lowered by this factor until two successive steps do not lower the held-out
+# log-loss, or until there are more singular values than this.
 THRESHOLD_STEP, MOST_THRESHOLDS, MOST_RANK = 0.75, 20, 30
 SPARE = 5
 MOST_ITERATIONS, SMALL_CHANGE = 40, 1e-3
@@ -219,7 +219,7 @@ def nothing(entries: Entries) -> LowRank:
 
 
 def offsets(entries: Entries, shrinkage: float) -> Predict:
-    """Mean, row and column offsets of −1 and 1, ridge regression by backfitting."""
+    """Mean, row and column offsets of −1 and 1, by ridge regression with backfitting."""
     signs = 2.0 * entries.values - 1
     mean = signs.mean()
     n_by_row = np.bincount(entries.rows, minlength=entries.shape[0]) + shrinkage
@@ -236,9 +236,9 @@ def offsets(entries: Entries, shrinkage: float) -> Predict:
 def thresholded(entries: Entries, left: np.ndarray, threshold: float, start: LowRank) -> LowRank:
     """Minimise ½ Σ (left − Z)² over the entries + threshold · nuclear norm of Z, from a start.
 
-    Each iteration puts Z where nothing is known and lowers all singular values by the threshold.
-    The leading ones of this sparse plus low-rank matrix come from a few steps of subspace iteration
-    that begin where the last iteration ended.
+    Each iteration replaces unknown entries by Z and lowers all singular values by the threshold.
+    The leading singular values of this sparse plus low-rank matrix are computed by a few steps of
+    subspace iteration, which begin with the result of the last iteration.
     """
     from scipy.sparse import csr_array
 
@@ -265,7 +265,7 @@ def thresholded(entries: Entries, left: np.ndarray, threshold: float, start: Low
 
 
 def path(entries: Entries, left: np.ndarray, first: float) -> Iterator[LowRank]:
-    """Solutions for falling thresholds, each from the last."""
+    """Solutions for decreasing thresholds, each starting from the previous one."""
     Z = nothing(entries)
     for step in range(MOST_THRESHOLDS):
         Z = thresholded(entries, left, first * THRESHOLD_STEP**step, Z)
@@ -275,9 +275,10 @@ def path(entries: Entries, left: np.ndarray, first: float) -> Iterator[LowRank]:
 
 
 def soft_impute(task: Task) -> Fitted:
-    """Nuclear norm, least squares on −1 and 1 less offsets (Mazumder et al. 2010); scores.
+    """Soft-Impute: nuclear norm, least squares of −1 and 1 minus offsets (Mazumder et al. 2010).
 
-    Shrinkage of the offsets first, then the threshold are chosen on held-out entries.
+    First the shrinkage of the offsets and then the threshold are chosen on held-out entries.
+    Returns scores.
     """
     parts = folds(task.entries, task.seed)
     values = np.concatenate([held_out.values for _, held_out in parts])
@@ -346,8 +347,8 @@ MYFM_ITERATIONS, MYFM_TRIAL_ITERATIONS = 500, 200
 def my_fm(task: Task) -> Fitted:
     """Bayesian factorization machine with a probit link, by Gibbs sampling; the rank is chosen.
 
-    Rows and columns have priors of their own, which it learns. The first half of the samples is
-    thrown away: on sparse ratings a quarter is not enough.
+    The priors of rows and columns are learned separately. The first half of the samples is
+    discarded, because a quarter is not enough with sparse ratings.
     """
     import myfm
 
@@ -375,7 +376,7 @@ def of_factors(
 ) -> Predict:  # fmt: skip
     """Scores from offsets (M,) and (N,) and factors (M, K) and (N, K).
 
-    Rows and columns without an entry have neither: some programs leave there what they began with.
+    Rows and columns without an entry get neither, because some packages keep initial values there.
     """
     row_seen, column_seen = (
         np.bincount(where, minlength=size) > 0
@@ -406,9 +407,9 @@ def cmfrec(task: Task) -> Fitted:
 
 
 def implicit_lmf(task: Task) -> Fitted:
-    """Logistic factors of implicit feedback: it is given the ones and draws zeros itself; scores.
+    """Logistic factors of implicit feedback: it gets only the ones and samples zeros; scores.
 
-    An entry that was seen to be zero is to it an entry like any that was not seen.
+    It does not distinguish observed zeros from entries that were not observed.
     """
     from implicit.lmf import LogisticMatrixFactorization
     from scipy.sparse import csr_matrix
@@ -488,7 +489,7 @@ METHODS: dict[str, Method] = {
     "LightFM": light_fm,
 }
 
-# What is installed from PyPI for a method.
+# The packages from PyPI that a method needs.
 PACKAGES = {
     "cmfrec": "cmfrec==3.5.1.post14",
     "myfm": "myfm==0.4.0",

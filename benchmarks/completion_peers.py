@@ -1,7 +1,7 @@
-"""Runs each fit of `completion.py` in a process of its own that can be stopped.
+"""Run each fit of `completion.py` in a process of its own, which can be stopped.
 
 This file is also the program that runs in that process, with a method of `completion_methods.py`.
-Methods of other people run in an environment that is made in .bench/ on first use.
+Other packages run in an environment that is created in .bench/ on first use.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GRACE = 60.0
 
 
 def install(method: str) -> str | None:
-    """Install what a method needs into the environment; return what went wrong, or None."""
+    """Install the packages of a method into the environment; return an error message or None."""
     pip = [str(PEERS_PYTHON), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
     if not PEERS_PYTHON.exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT)], check=True)
@@ -46,7 +46,7 @@ def install(method: str) -> str | None:
 
 
 def versions() -> dict[str, str]:
-    """Of the methods that are installed."""
+    """The versions of the installed packages."""
     return {
         name: package.partition("==")[2]
         for name, package in PACKAGES.items()
@@ -60,9 +60,9 @@ def run(method: str, problem: Path, seed: int, limit: float, threads: int) -> di
     Returns
     -------
     dict
-        ``probabilities`` and ``decisions`` at the entries asked for, ``seconds`` of the fit with
-        all that it chooses, by the clock, and ``processor_seconds``, ``predict_seconds``, and
-        ``how``, what it chose; or ``left_out``, the reason why there is no answer.
+        ``probabilities`` and ``decisions`` of the hidden entries, ``seconds`` (wall time) and
+        ``processor_seconds`` of the fit including the choice of parameters, ``predict_seconds``,
+        and ``how``, the chosen parameters; or ``left_out``, the reason why there is no answer.
     """
     python = sys.executable
     if method in PACKAGES:
@@ -86,18 +86,18 @@ def run(method: str, problem: Path, seed: int, limit: float, threads: int) -> di
         if code != 0:
             failure = (errors.read().strip().splitlines() or ["no message"])[-1]
             return {"left_out": f"failed: {failure[:200]}"}
-        said = json.loads(printed.read().splitlines()[-1])
-    if said["seconds"] > limit:
+        answer = json.loads(printed.read().splitlines()[-1])
+    if answer["seconds"] > limit:
         return {"left_out": f"no answer within {limit:g} s", "limit": limit}
     with np.load(answer) as arrays:
-        return said | {name: arrays[name] for name in arrays.files}
+        return answer | {name: arrays[name] for name in arrays.files}
 
 
 # ---------------------------------------------------------------- inside
 
 
 def warm_up(method: Method) -> None:
-    """Imports and compilation, so that the fit that is measured does not pay for them."""
+    """Import and compile everything before the fit that is measured."""
     random = np.random.default_rng(0)
     where = random.choice(20 * 15, 200, replace=False)
     values = (random.random(200) < 0.5).astype(np.uint8)
@@ -124,11 +124,11 @@ def main() -> None:
     ended = time.perf_counter()
     decided = p > 0.5 if model.decision is None else np.asarray(model.decision(*asked)) > 0
     np.savez(answer, probabilities=p, decisions=decided)
-    said = {
+    answer = {
         "seconds": fitted - began, "processor_seconds": used, "predict_seconds": ended - fitted,
         "how": model.how,
     }  # fmt: skip
-    print(json.dumps(said))
+    print(json.dumps(answer))
 
 
 if __name__ == "__main__":

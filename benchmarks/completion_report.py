@@ -1,12 +1,13 @@
-"""What `completion.py` prints and draws of its results.
+"""Tables and pictures of the results of `completion.py`.
 
-A cell is a table at one share. In each the first is the method with the best mean over splits, and
-ours is within one standard error of it in one of two senses:
+A cell is a table with a fraction of given entries. The first method of a cell is the one with the
+best mean over splits. BooleanCompletion ("ours") may be within one standard error of it in one of
+two senses:
 
-- over entries: by less than the standard error of the first's figure over the held-out entries of a
-  split (mean over the splits);
-- paired: by less than the standard error, over the splits, of the difference between ours and the
-  first on the same split. It is the stricter of the two, and rough where splits are few.
+- over entries: the difference is less than the standard error of the figure of the first method
+  over the held-out entries of a split (mean over the splits);
+- paired: the difference is less than the standard error, over the splits, of the difference between
+  both methods on the same split. This is stricter, and imprecise if there are few splits.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 OURS = "BooleanCompletion"
 
-# Figures, and whether more is better.
+# Figures, and whether higher is better.
 FIGURES = {"accuracy": max, "log_loss": min, "auc": max, "ece": min}
 JUDGED = ("log_loss", "auc")
 NAMES = {"accuracy": "accuracy", "log_loss": "log-loss", "auc": "AUC", "ece": "ECE"}
@@ -46,7 +47,7 @@ COLOURS = {
 
 @dataclass(frozen=True)
 class Cell:
-    """All results of a table at one share: by method and split, and why others have none."""
+    """All results of a cell by method and split, and the reasons why others have none."""
 
     data: str
     share: float
@@ -62,23 +63,23 @@ class Cell:
         return self.data.partition("-")[0]
 
     def mean(self, method: str, figure: str) -> float:
-        """Of a figure over the splits."""
+        """The mean of a figure over the splits."""
         return fmean(result[figure] for result in self.results[method].values())
 
     def comparable(self) -> list[str]:
-        """Methods with results on as many splits as any."""
+        """The methods that have results for the largest number of splits."""
         most = max((len(runs) for runs in self.results.values()), default=0)
         return [method for method, runs in self.results.items() if len(runs) == most]
 
     def first(self, figure: str) -> str:
-        """The method with the best mean; ours in a tie."""
+        """The method with the best mean; in a tie, ours."""
         best = FIGURES[figure](self.mean(method, figure) for method in self.comparable())
         those = [method for method in self.comparable() if self.mean(method, figure) == best]
         return OURS if OURS in those else those[0]
 
 
 def cells_of(results: list[dict]) -> list[Cell]:
-    """Results by cell, in the order in which they come."""
+    """The results by cell, in their order."""
     cells: dict[tuple[str, float], Cell] = {}
     for result in results:
         place = (result["data"], result["share"])
@@ -92,7 +93,7 @@ def cells_of(results: list[dict]) -> list[Cell]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Where ours stands in a cell: how far behind the first, and two standard errors."""
+    """The difference between ours and the first method in a cell, and two standard errors."""
 
     first: str
     behind: float
@@ -105,13 +106,13 @@ class Verdict:
 
     @property
     def sign(self) -> str:
-        """First, within one standard error in both senses, in one, or behind."""
+        """A symbol: first, within one standard error in both senses, in one sense, or behind."""
         within = (self.behind <= self.over_entries) + (self.behind <= self.paired)
         return "first" if self.is_first else {2: "≈", 1: "~", 0: "−"}[within]
 
 
 def verdict(cell: Cell, figure: str) -> Verdict | None:
-    """Ours against the first; None where ours has no result on all splits."""
+    """Compare ours with the first method; None if ours does not have results for all splits."""
     if OURS not in cell.comparable():
         return None
     first = cell.first(figure)
@@ -127,7 +128,7 @@ def verdict(cell: Cell, figure: str) -> Verdict | None:
 
 
 def line(result: dict) -> str:
-    """One result as it comes in."""
+    """A line that describes one result."""
     place = f"{result['data']:18}{result['share']:>5.0%}  split {result['split']}  "
     if "left_out" in result:
         return f"{place}{result['method']:28}{result['left_out']}"
@@ -136,11 +137,11 @@ def line(result: dict) -> str:
 
 
 def text(results: list[dict]) -> list[str]:
-    """Every cell with all methods, the best of each figure with a star, and the summary."""
+    """All cells with all methods, the best of each figure marked by a star, and the summary."""
     lines = []
     for cell in cells_of(results):
         firsts = {figure: cell.first(figure) for figure in FIGURES}
-        lines += ["", f"{cell.name}" + " " * 4 + said(cell)]
+        lines += ["", f"{cell.name}" + " " * 4 + verdicts(cell)]
         for method in sorted(cell.results, key=lambda m: cell.mean(m, "log_loss")):
             shown = " ".join(
                 f"{NAMES[f]} {cell.mean(method, f):.4f}{'*' if firsts[f] == method else ' '}"
@@ -155,7 +156,7 @@ def text(results: list[dict]) -> list[str]:
     return [*lines, "", *summary(results)]
 
 
-def said(cell: Cell) -> str:
+def verdicts(cell: Cell) -> str:
     """The verdicts of a cell in words."""
     parts = []
     for figure in JUDGED:
@@ -173,7 +174,7 @@ def said(cell: Cell) -> str:
 
 
 def counts(cells: list[Cell], figure: str) -> dict[str, int]:
-    """Cells in which ours is first, or within one standard error in each sense."""
+    """Count the cells in which ours is first, or within one standard error in each sense."""
     found = [v for v in (verdict(cell, figure) for cell in cells) if v is not None]
     return {
         "cells": len(found),
@@ -184,7 +185,7 @@ def counts(cells: list[Cell], figure: str) -> dict[str, int]:
 
 
 def summary(results: list[dict]) -> list[str]:
-    """Where ours stands, by kind of table, and what is left out."""
+    """The results of ours by kind of table, and the methods that are left out."""
     cells, lines = cells_of(results), []
     for kind, title in KINDS.items():
         these = [cell for cell in cells if cell.kind == kind]
@@ -208,7 +209,7 @@ def summary(results: list[dict]) -> list[str]:
 
 
 def methods_of(cells: list[Cell]) -> list[str]:
-    """The methods that have any result, in the usual order."""
+    """The methods that have at least one result, in the usual order."""
     return [name for name in COLOURS if any(name in cell.results for cell in cells)]
 
 
@@ -216,7 +217,7 @@ def methods_of(cells: list[Cell]) -> list[str]:
 
 
 def draw(results: list[dict], file: Path) -> None:
-    """For log-loss and AUC, how far each method is behind the best of the others, by cell."""
+    """Draw the gaps between each method and the best of the others in each cell."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -244,12 +245,12 @@ def draw(results: list[dict], file: Path) -> None:
         plt.close(figure)
 
 
-# Beyond this gap the axis is logarithmic, and points beyond the last tick stand at its end.
+# Beyond this gap the axis is logarithmic; points beyond the last tick are drawn at its end.
 LINEAR, FURTHEST = 0.01, 0.3
 
 
 def draw_gaps(axes: Axes, cells: list[Cell], figure: str, title: str) -> None:
-    """A row for each cell, a point for each method."""
+    """Draw a row for each cell, with a point for each method."""
     for method in reversed(methods_of(cells)):
         points = []
         for place, cell in enumerate(cells):

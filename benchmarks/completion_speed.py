@@ -1,10 +1,11 @@
-"""Speed of completion: messages with a channel per entry, fits beside the tuned logistic GLRM.
+"""Speed of completion: messages with a channel per entry, and fits compared with tuned GLRM.
 
     python benchmarks/completion_speed.py            # 10^5 ratings, and the messages
-    python benchmarks/completion_speed.py --million  # 10^6 ratings, too
+    python benchmarks/completion_speed.py --million  # also 10^6 ratings
 
-The ratings are made: offsets, six directions, and as many entries a row and a column as films have.
-All figures of a run are ratios of times taken in that run, the least of three for messages.
+The ratings are synthetic: offsets, six directions, and numbers of entries per row and column as in
+ratings of films. All figures are ratios of times of the same run, for messages the smallest of
+three.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ SHAPES = {100_000: (943, 1682), 1_000_000: (6040, 3706)}
 
 
 def ratings(n: int, seed: int = 0) -> tuple[Observations, tuple[np.ndarray, ...]]:
-    """Made ratings of which a twentieth is held out: rows, columns, values."""
+    """Make ratings, of which a twentieth is held out as rows, columns and values."""
     rng = np.random.default_rng(seed)
     M, N = SHAPES[n]
     active, popular = rng.lognormal(0, 1, M), rng.lognormal(0, 1.3, N)
@@ -62,7 +63,7 @@ def messages(n: int, n_components: int = 4, n_steps: int = 20) -> dict[str, floa
             state = State(layer.state.messages, semiring="sum-product")
             begun = time.thread_time()
             for i in range(n_steps):
-                # another damping each time, so that no entry is skipped because nothing changed
+                # With another damping in each step, no entry is skipped as unchanged.
                 step(problem, state, 0.5 + 0.01 * (i % 2), _all_of(problem), lambda sums: sums)
             took = (time.thread_time() - begun) / n_steps
             least[name] = min(least[name], took * 1e9 / (seen.n_observed * n_components))
@@ -97,7 +98,7 @@ def fits(n: int, n_jobs: int) -> list[dict[str, float | str]]:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    options.add_argument("--million", action="store_true", help="10^6 ratings, too")
+    options.add_argument("--million", action="store_true", help="also 10^6 ratings")
     options.add_argument("--threads", type=int, default=2)
     options.add_argument("--only-messages", action="store_true")
     given = options.parse_args()

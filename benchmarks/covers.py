@@ -1,11 +1,11 @@
-"""How few factors cover access-control tables, how few are proven to be needed, and the time.
+"""The number of factors that cover access-control tables, a proven lower bound, and the time.
 
 The tables of Ene et al. (2008) are read from the folder `role-mining` in $BOOLWEAVE_DATA, if that
-is set: a user and a permission a line, numbered from 1. The others are planted: roles of very
-different size, a part of them made of others, given to thousands of users; in some of them single
-grants are missing, so that the planted roles are no cover any more. Where grants are missing and
-others are extra, roles are also looked for with false ones allowed, and the line shows how many of
-the planted ones are found again (Jaccard of their permissions at least .95).
+is set: a user and a permission in each line, numbered from 1. The other tables are planted: roles
+of very different sizes, some of which contain others, are given to thousands of users. In some
+tables, single grants are missing, so that the planted roles are not a cover. Tables with missing
+and additional grants are also searched with false ones allowed; their lines show how many of the
+planted roles are found (Jaccard similarity of the permissions of at least 0.95).
 
     python benchmarks/covers.py
     python benchmarks/covers.py --only domino large
@@ -55,7 +55,7 @@ def product(X: Bits, Y: Bits) -> Bits:
 
 
 def tables() -> Iterator[tuple[str, sparse.csr_array, int]]:
-    """Names, tables, and the number of planted roles, 0 where they are no cover."""
+    """Names, tables, and the number of planted roles; 0 if these are not a cover."""
     folder = os.environ.get("BOOLWEAVE_DATA")
     for name in ROLE_MINING if folder else ():
         at = np.loadtxt(Path(str(folder)) / "role-mining" / f"{name}.txt", dtype=np.int64) - 1
@@ -75,14 +75,14 @@ def tables() -> Iterator[tuple[str, sparse.csr_array, int]]:
 
 
 def found_again(Y: NDArray[np.uint8], true: Bits) -> int:
-    """How many planted roles one of those found is equal to, but for 5%."""
+    """Count the planted roles that were found with a similarity of at least 0.95."""
     same = Y.astype(np.int64) @ true.T
     union = Y.sum(axis=1, dtype=np.int64)[:, None] + true.sum(axis=1) - same
     return int(((same / union).max(axis=0) >= 0.95).sum())
 
 
 def noisy() -> None:
-    """Planted roles with 5% of the grants missing and 2% extra."""
+    """Search for planted roles with 5% of the grants missing and 2% additional grants."""
     for seed, (shape, K) in enumerate([((500, 200), 10), ((1000, 400), 20), ((3000, 1000), 40)]):
         random = np.random.default_rng(seed)
         X, Y = random.random((shape[0], K)) < 3 / K, random.random((K, shape[1])) < 2 / K
@@ -104,7 +104,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", help="names of tables; noisy for those with noise")
     only = parser.parse_args().only
-    cover(np.eye(3))  # compiles
+    cover(np.eye(3))  # compile the kernels
     print("table            users × permissions   grants  roles  bound  planted    time")
     for name, table, n_planted in tables():
         if only and name not in only:

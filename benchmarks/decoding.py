@@ -1,17 +1,17 @@
-"""Decoding beside other programs: parity-check codes and group testing, all figures in one run.
+"""Decoding of parity-check codes and group testing, compared with other programs.
 
-1. Codes, against the `ldpc` package: the same words, the same iterations, min-sum (plain and
-   scaled) and product-sum over a binary symmetric channel. Word error rates with their standard
-   errors, and decoded bits per second in batches of 1000 words. `ldpc` takes one word at a time and
-   uses one core; boolweave is timed with one thread and with all cores. The two take turns, so that
-   a machine that is busy with other things slows both.
-2. The CCSDS (128, 64) code over the Gaussian channel, against published word error rates:
+1. Codes, compared with the `ldpc` package: the same words and the same iterations of min-sum (plain
+   and scaled) and product-sum over a binary symmetric channel. Word error rates with their standard
+   errors, and decoded bits per second in batches of 1000 words. `ldpc` decodes one word at a time
+   on one core; boolweave is timed with one thread and with all cores. Both are timed alternately,
+   so that other load on the machine affects both.
+2. The CCSDS (128, 64) code over the Gaussian channel, compared with published word error rates:
    AFF3CT, error rate references, LDPC_N128_K64_hlayered_SPA_i50_CCSDS.txt (sum-product, layered, 50
    iterations; simulated with about 100 word errors a point),
    https://github.com/aff3ct/error_rate_references. The same for the (2048, 1723) code of 10G
    Ethernet, LDPC_N2048_K1723_flooding_SPA_i100_eth_10Gbps.txt.
-3. Group testing: 1000 items, 1% positive, sensitivity 0.95, specificity 0.99, a sweep over the
-   number of pools, against COMP, DD and SCOMP; calibration of the probabilities.
+3. Group testing: 1000 items, 1% positive, sensitivity 0.95, specificity 0.99, with several numbers
+   of pools, compared with COMP, DD and SCOMP; calibration of the probabilities.
 4. Size: 100,000 items in 10,000 pools, time of 100 iterations.
 
 The codes are read from the folder `ldpc` in $BOOLWEAVE_DATA, as alist files.
@@ -48,7 +48,7 @@ ETHERNET = ("10G Ethernet 384×2048", "10GBPS-ETHERNET_1723_2048.alist")
 CCSDS = ("CCSDS 64×128", "CCSDS_64_128.alist")
 
 MAX_ITER = 30
-# code, method here, method there, scale, flip rates at which some words fail and some do not
+# Code, method of boolweave, method of ldpc, scale, flip rates at which only some words fail.
 AGAINST_LDPC = [
     (MACKAY, "product-sum", "product_sum", None, (0.06, 0.065, 0.07)),
     (MACKAY, "min-sum", "minimum_sum", 0.75, (0.06, 0.065, 0.07)),
@@ -58,13 +58,13 @@ AGAINST_LDPC = [
     (ETHERNET, "min-sum", "minimum_sum", 1.0, (0.004, 0.005, 0.006)),
 ]
 
-# Eb/N0 in decibels, words simulated there, word errors there
+# Eb/N0 in decibels, number of words in the published simulation, and number of word errors.
 PUBLISHED = [
     (CCSDS, "serial", 50, [(3.0, 2137, 106), (3.5, 9799, 101), (4.0, 65735, 100)]),
     (ETHERNET, "flooding", 100, [(3.2, 576, 142), (3.4, 1798, 120)]),
 ]
 
-POOLS = (40, 60, 80, 100, 120, 140, 160, 200)  # at the low end no rule can find the items
+POOLS = (40, 60, 80, 100, 120, 140, 160, 200)  # the smallest are too few for any rule
 
 
 def timed(function) -> tuple[float, object]:
@@ -108,7 +108,7 @@ def against_ldpc(folder: Path, n_words: int, seed: int) -> list[dict]:
                 ms_scaling_factor=1.0 if scale is None else scale,
                 input_vector_type="received_vector",
             )  # fmt: skip
-            code.decode(llr[:4], **options)  # compiled, or read from the cache
+            code.decode(llr[:4], **options)  # compile the kernels
             one, many, other = [], [], 0.0
             decoded = np.empty_like(received)
             for part in np.array_split(np.arange(n_words), 3):
@@ -156,7 +156,7 @@ def against_published(folder: Path, share: float, seed: int) -> list[dict]:
         for decibels, words_there, errors_there in points:
             sigma = ebn0_to_sigma(decibels, code.rate)
             published = errors_there / words_there
-            # as many errors as there, four times over
+            # four times as many errors as in the publication
             n_words = int(np.clip(share * 4 * words_there, 500, 200_000))
             rng = np.random.default_rng(seed)
             wrong = 0
@@ -266,7 +266,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a tenth of the words and trials")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, default=RESULTS, help="where the JSON goes")
+    parser.add_argument("--output", type=Path, default=RESULTS, help="file for the results")
     arguments = parser.parse_args()
     if "BOOLWEAVE_DATA" not in os.environ:
         parser.error("set BOOLWEAVE_DATA to the folder that holds ldpc/*.alist")

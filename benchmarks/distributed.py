@@ -1,15 +1,15 @@
-"""Past one machine, and through failures: what a cluster, a checkpoint and files cost.
+"""The costs of a cluster, of checkpoints and of messages in files, and the effect of failures.
 
     python benchmarks/distributed.py [--quick] [--only overhead,speed_up,kills,checkpoint,files]
 
-- overhead: an iteration with two workers beyond one with two threads, K = 10, N = 10⁴
-- speed_up: 2·10⁷ entries, K = 10, one-thread workers, one to four of them
-- kills: ten runs, in each of which a worker is killed at a random moment; ten right answers?
-- checkpoint: share of the time that writing takes at the default interval
-- files: messages of four times the memory allowed, against the same in memory
+- overhead: additional time of an iteration with two workers instead of two threads, K = 10, N = 10⁴
+- speed_up: one to four workers with one thread each, 2·10⁷ entries, K = 10
+- kills: ten runs in which a worker is killed at a random moment, and whether the answers are right
+- checkpoint: fraction of the time for writing checkpoints at the default interval
+- files: messages that need four times the allowed memory, compared with messages in memory
 
-Results that should be the same bit for bit are compared; the script fails if they are not. Numbers
-go to benchmarks/results/distributed.json, but for those of --quick, which is for trying it out.
+Results that must be equal bit for bit are compared, and the script fails if they differ. The
+numbers are written to benchmarks/results/distributed.json, except with --quick.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import sys
 
-# This file is called like a package that it needs.
+# This file has the same name as a package that it imports.
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [path for path in sys.path if os.path.abspath(path or ".") != HERE]
 
@@ -44,7 +44,7 @@ PAGE = Path(HERE).parent / "docs" / "scale.md"
 _MARK = "<!-- measured -->"
 K = 10
 MAX_SUM = {"n_components": K, "method": "max-sum", "tol": 0.0, "random_state": 0}
-# What is asked for; the first number may not be above it, the second not below.
+# Targets: the maximum of some figures, and the minimum of others.
 ASKED = {
     "overhead_ms": (15, None), "speed_up_2": (None, 1.6), "right_of_10_kills": (None, 10),
     "checkpoint_share": (0.03, None), "files_ratio": (3, None), "files_uncached_ratio": (3, None),
@@ -52,7 +52,7 @@ ASKED = {
 
 
 class Clock:
-    """Time of every iteration but the first few, which compile and send the entries."""
+    """Record the time of every iteration except the first few, which compile and send entries."""
 
     def __init__(self) -> None:
         self.at: list[float] = []
@@ -97,7 +97,7 @@ def cluster_of(n_workers: int):
 
 
 def on_cluster(n_workers: int, parameters, *problems) -> list[tuple[float, np.ndarray]]:
-    """`timed` of each problem on a cluster of its own processes."""
+    """Call `timed` for each problem on a cluster of processes."""
     from boolweave.distributed import DaskBooleanMatrixFactorization
     from distributed import Client
 
@@ -133,7 +133,7 @@ def nothing(_: int) -> None:
 
 
 def round_trips() -> dict[str, float]:
-    """What one call to each of two workers costs by itself: to actors, or as new tasks."""
+    """Time of one call to each of two workers, as calls of actors or as new tasks."""
     from distributed import Client
 
     with cluster_of(2) as cluster, Client(cluster) as client:
@@ -163,10 +163,11 @@ def round_trips() -> dict[str, float]:
 
 
 def speed_up(quick: bool) -> dict[str, float]:
-    """Beside it what the model of docs/scale.md says.
+    """Measure the times with several workers, and compare them with the model of docs/scale.md.
 
-    Its constants: the time of an entry and factor, from a run here on one thread; and what an
-    iteration costs besides, for each number of workers, from a small problem with as many columns.
+    The constants of the model are the time per entry and factor, from a run with one thread, and
+    the constant time of an iteration for each number of workers, from a small problem with the same
+    number of columns.
     """
     n_rows = 100 if quick else 2000
     seen = make_boolean(n_rows, 10_000, K, flip=0.1, random_state=0).observations
@@ -192,9 +193,9 @@ def speed_up(quick: bool) -> dict[str, float]:
 
 
 def kills(quick: bool) -> dict[str, float]:
-    """A worker dies in a random iteration; only runs in which that was noticed can be right.
+    """Kill a worker in a random iteration; a run counts as right only if that was noticed.
 
-    Each run has a cluster of its own: a nanny under load does not always restart a worker.
+    Each run has a cluster of its own, because a nanny under load does not always restart a worker.
     """
     from boolweave.distributed import DaskBooleanMatrixFactorization
     from boolweave.engine import loop
@@ -241,9 +242,9 @@ def kills(quick: bool) -> dict[str, float]:
 
 
 def checkpoint(quick: bool) -> dict[str, float]:
-    """Of random bits, which do not settle: what a checkpoint takes, saved more often than usual.
+    """Measure the time of a checkpoint, with random bits, for which messages do not converge.
 
-    The share is that of a run with the default interval.
+    Checkpoints are saved more often than usual; the fraction is that for the default interval.
     """
     n_rows = 100 if quick else 2000
     bits = np.random.default_rng(0).integers(0, 2, (n_rows, 10_000), dtype=np.uint8)
@@ -288,7 +289,7 @@ def checkpoint(quick: bool) -> dict[str, float]:
 
 
 def files(quick: bool) -> dict[str, float]:
-    """Each run in a process of its own, which reads the entries from disk."""
+    """Do each run in a process of its own, which reads the entries from disk."""
     shape = (4000, 5000) if quick else (4000, 20_000)
     seen = make_boolean(*shape, K, flip=0.1, observed=0.25, random_state=0).observations
     needed = memory.FitSize(shape, seen.n_observed, K, method="max-sum", learns=False).n_bytes
@@ -312,8 +313,8 @@ def one_run(place: str, kind: str, allowed: int) -> None:
         np.load(f"{place}/{name}.npy", mmap_mode="r") for name in ("indptr", "indices", "values")
     ]
     shape = tuple(np.load(f"{place}/shape.npy").tolist())
-    quietly(BooleanMatrixFactorization(max_iter=2, **MAX_SUM), np.eye(30))  # compiled
-    Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
+    quietly(BooleanMatrixFactorization(max_iter=2, **MAX_SUM), np.eye(30))  # compile the kernels
+    Path("/proc/self/clear_refs").write_text("5")  # reset the peak memory
     before = peak()
     seen = Observations(shape, *arrays)
     if kind == "files_uncached":
@@ -341,7 +342,9 @@ PARTS = {"overhead": overhead, "speed_up": speed_up, "kills": kills, "checkpoint
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small sizes, to try it out")
+    parser.add_argument(
+        "--quick", action="store_true", help="small sizes, for a test of the script"
+    )
     parser.add_argument("--only", default=",".join(PARTS), help="some of the parts")
     parser.add_argument("--one-run", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -370,7 +373,7 @@ def main() -> None:
 
 
 def put_into_page(found: dict[str, float]) -> None:
-    """The table of docs/scale.md: measured, and what the model says."""
+    """The table of docs/scale.md with the measured times and those of the model."""
     lines = ["| workers | measured, s | model, s |", "|---|---|---|"]
     for n in range(1, 5):
         lines.append(f"| {n} | {found[f'seconds_{n}']:.3f} | {found[f'predicted_{n}']:.3f} |")

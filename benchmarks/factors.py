@@ -1,30 +1,31 @@
-"""Wrong entries of K factors on real tables, beside the fewest that were published.
+"""Wrong entries of K factors on real tables, compared with the best published numbers.
 
-Three collections are read from the folders of $BOOLWEAVE_DATA, a fourth is planted:
+Three collections are read from folders in $BOOLWEAVE_DATA, and a fourth is planted:
 
 - `fewest-errors`: four tables of the integer-programming literature at K = 2, 5 and 10, and the
   fewest wrong entries known (Kovács, Günlük and Hauser 2021, and later records);
 - `one-hot`: ten tables with one column for each category at three ranks each, and the wrong
   entries of eleven methods (Avellaneda and Villemaire 2022);
-- `fimi`: mushroom at K = 25, for which nothing was published; Asso stands in its place;
-- `planted`: matrices of `quality.py` that can be recovered exactly; the planted factors stand in
-  the place of what was published.
+- `fimi`: mushroom at K = 25, for which there is no published number; Asso is used instead;
+- `planted`: matrices of `quality.py` that can be recovered exactly; the planted factors are used
+  instead of a published number.
 
-Ours is `factorize` with its default settings, stopped after --seconds. In the same run: Asso at its
-best threshold and GreConD (both from `boolweave.baselines`), and FPMsBMF if it is installed
-(`pip install FPMsBMF`). Missing entries are never counted. One fit runs at a time.
+Ours is `factorize` with its default settings and the time limit --seconds. The same run has Asso
+with its best threshold and GreConD (both from `boolweave.baselines`), and FPMsBMF if it is
+installed (`pip install FPMsBMF`). Missing entries do not count. One fit runs at a time.
 
     BOOLWEAVE_DATA=... python benchmarks/factors.py
     BOOLWEAVE_DATA=... python benchmarks/factors.py --only zoo one-hot/iris --seconds 2 --seeds 3
-    BOOLWEAVE_DATA=... python benchmarks/factors.py --peers kept    # theirs as measured before
+    BOOLWEAVE_DATA=... python benchmarks/factors.py --peers kept    # earlier results of others
 
-Tables of `fewest-errors` are NAME.txt with numbers between blanks and "nan" where one is missing,
-those of `one-hot` NAME.csv without a head, where an empty cell is missing; mushroom.dat has a line
-of item numbers for each row. The published numbers are in best_known.csv (table, K, best_known,
-proven_optimal, and a column for each method) and published.csv (table, K, and the same columns).
+Tables of `fewest-errors` are files NAME.txt of numbers separated by blanks, with "nan" for missing
+entries; those of `one-hot` are files NAME.csv without a header, in which empty cells are missing;
+mushroom.dat has a line of item numbers for each row. The published numbers are in best_known.csv
+(table, K, best_known, proven_optimal, and a column for each method) and published.csv (table, K,
+and the same columns).
 
-The results go into results/factors.json and results/factors.png; `scripts/factors_table.py` puts
-them on the page. With --only they are written only where --output says so.
+The results are written to results/factors.json and results/factors.png, with --only to the file
+given by --output; `scripts/factors_table.py` puts them into the documentation.
 """
 
 from __future__ import annotations
@@ -55,12 +56,12 @@ from quality import PROBLEMS
 
 RESULTS = Path(__file__).resolve().parent / "results" / "factors.json"
 
-# Matrices of quality.py on which its fits have no or nearly no wrong entry: problem and seed.
+# Matrices of quality.py that are fitted with no or nearly no wrong entries: problem and seed.
 PLANTED = (("stuck", 0), ("stuck", 7), ("rank", 7), ("rank", 13), ("flips", 0), ("flips", 7))
 
 MUSHROOM_RANK = 25
 
-# Cells for which wrong entries are drawn against seconds, and the time limits besides --seconds.
+# Cells for which wrong entries are drawn against seconds, and time limits in addition to --seconds.
 CURVES = (
     ("fewest-errors", "votes_w_missing", 10),
     ("one-hot", "chess_krvskp", 20),
@@ -77,7 +78,7 @@ BUDGETS = (0.5, 1.0, 2.0, 5.0, 10.0)
 class Cell:
     """A table and a number of factors, with the fewest wrong entries that were published.
 
-    `methods` names all methods that reach `best`; `optimal` says that nothing can be better.
+    `methods` are the names of all methods that reach `best`; `optimal` means that it is optimal.
     """
 
     collection: str
@@ -86,7 +87,7 @@ class Cell:
     best: int | None = None
     methods: tuple[str, ...] = ()
     optimal: bool = False
-    seed: int = 0  # of a planted matrix
+    seed: int = 0  # random seed of a planted matrix
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -94,7 +95,7 @@ class Cell:
 
 
 def all_cells(data: Path) -> Iterator[Cell]:
-    """Every cell, the published numbers read from the folder `data`."""
+    """All cells; the published numbers are read from the folder `data`."""
     with (data / "fewest-errors" / "best_known.csv").open() as file:
         for line in csv.DictReader(file):
             table, K, best = line.pop("table"), int(line.pop("K")), int(line.pop("best_known"))
@@ -114,7 +115,7 @@ def all_cells(data: Path) -> Iterator[Cell]:
 
 
 def chosen(cells: Iterable[Cell], only: list[str] | None) -> list[Cell]:
-    """The cells whose collection, table, or collection/table is named; all if nothing is."""
+    """The cells selected by collection, table or collection/table; by default, all of them."""
     every = list(cells)
     if only is None:
         return every
@@ -129,7 +130,7 @@ def chosen(cells: Iterable[Cell], only: list[str] | None) -> list[Cell]:
 
 
 def read(cell: Cell, data: Path) -> tuple[np.ndarray, np.ndarray | None]:
-    """Zeros and ones with NaN where nothing is known, (M, N), and the planted matrix if any."""
+    """A table of 0, 1 and NaN (missing), (M, N), and the planted matrix, if any."""
     if cell.collection == "planted":
         planted = PROBLEMS[cell.table.rpartition("-")[0]].plant(cell.seed)
         return planted.observations.to_dense().astype(float), planted.Z
@@ -143,7 +144,7 @@ def read(cell: Cell, data: Path) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 def read_transactions(file: Path) -> np.ndarray:
-    """A row for each line, a column for each item number that occurs."""
+    """A matrix with a row for each line and a column for each item."""
     rows = [[int(item) for item in line.split()] for line in file.read_text().splitlines()]
     items = sorted(set().union(*rows))
     place = {item: n for n, item in enumerate(items)}
@@ -159,7 +160,7 @@ def read_transactions(file: Path) -> np.ndarray:
 def ours(
     seen: np.ndarray, truth: np.ndarray | None, K: int, seed: int, seconds: float, n_jobs: int
 ) -> dict:
-    """One search of ours: wrong entries, their bound, seconds, and distance from the truth."""
+    """Run our search; return wrong entries, their bound, seconds, and distance from the truth."""
     began = time.perf_counter()
     result = boolweave.factorize(seen, K, random_state=seed, n_jobs=n_jobs, max_time=seconds)
     elapsed = time.perf_counter() - began
@@ -173,7 +174,7 @@ def ours(
 
 
 def warm_up(n_jobs: int) -> None:
-    """Compiles every kernel, so that no fit that is measured pays for it."""
+    """Compile all kernels before the fits that are measured."""
     random = np.random.default_rng(0)
     for missing in (0.0, 0.1):
         table = np.where(random.random((60, 40)) < missing, np.nan, random.random((60, 40)) < 0.3)
@@ -182,7 +183,7 @@ def warm_up(n_jobs: int) -> None:
 
 
 def measure(cell: Cell, arguments: argparse.Namespace, kept: dict) -> dict:
-    """Ours and the others on one cell."""
+    """Run our method and the others on one cell."""
     seen, truth = read(cell, arguments.data)
     known = ~np.isnan(seen)
     best, methods = cell.best, list(cell.methods)
@@ -206,7 +207,7 @@ def measure(cell: Cell, arguments: argparse.Namespace, kept: dict) -> dict:
 
 
 def others(cell: Cell, seen: np.ndarray, arguments: argparse.Namespace, kept: dict) -> dict:
-    """What each of the other methods found, measured now or as it was measured before."""
+    """The results of the other methods, from this run or an earlier one."""
     if arguments.peers == "none":
         return {}
     before = kept.get(cell.key, {})
@@ -225,7 +226,7 @@ def others(cell: Cell, seen: np.ndarray, arguments: argparse.Namespace, kept: di
 
 
 def kept_results(arguments: argparse.Namespace) -> dict:
-    """What others found in an earlier run, by cell, if --peers kept asks for it."""
+    """The results of other methods in an earlier run by cell, with --peers kept."""
     file = arguments.output or RESULTS
     if arguments.peers != "kept" or not file.exists():
         return {}
@@ -242,12 +243,12 @@ def kept_results(arguments: argparse.Namespace) -> dict:
 
 
 def worst(line: dict) -> int:
-    """Our wrong entries, of the worst seed."""
+    """The number of our wrong entries with the worst seed."""
     return max(run["errors"] for run in line["ours"])
 
 
 def summarise(lines: list[dict]) -> dict:
-    """How often the best published numbers are reached, and by how much they are missed at most."""
+    """Count how often the best published numbers are reached, and find the largest excess."""
     summary: dict = {}
     for collection in ("fewest-errors", "one-hot"):
         these = [line for line in lines if line["collection"] == collection]
@@ -287,7 +288,7 @@ def version(package: str) -> str | None:
 
 
 def conditions(arguments: argparse.Namespace) -> dict:
-    """When, how and with what was measured."""
+    """The date, the settings and the versions of the measurement."""
     packages = ("numpy", "scipy", "numba", "FPMsBMF")
     return {
         "date": now(),
@@ -303,14 +304,14 @@ def conditions(arguments: argparse.Namespace) -> dict:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--seconds", type=float, default=10, help="time limit of ours, each cell")
-    parser.add_argument("--seeds", type=int, default=1, help="searches of each cell; worst counts")
+    parser.add_argument("--seconds", type=float, default=10, help="time limit of our fits")
+    parser.add_argument("--seeds", type=int, default=1, help="fits of each cell; the worst counts")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="tables or collections")
     parser.add_argument("--limit", type=float, default=60, help="time limit of Asso and GreConD")
     parser.add_argument(
         "--peers", choices=("run", "kept", "none"), default="run",
-        help="run the other methods, take what an earlier run found where there is one, or neither",
+        help="run the other methods, use their earlier results if there are any, or neither",
     )  # fmt: skip
     parser.add_argument("--output", type=Path, help=f"default, if all cells run: {RESULTS.name}")
     arguments = parser.parse_args()

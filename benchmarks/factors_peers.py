@@ -1,7 +1,7 @@
-"""The other methods of `factors.py`, each in a process of its own that can be stopped.
+"""The other methods of `factors.py`, each in a process of its own, which can be stopped.
 
-This file is also the program that runs in that process: it prints a line of JSON whenever fewer
-wrong entries were found, with the seconds that this took.
+This file is also the program that runs in that process: it prints a line of JSON, with the seconds
+so far, whenever it has found fewer wrong entries.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from typing import TypeAlias
 
 import numpy as np
 
-# Asso is tried with all of these thresholds.
+# The thresholds of Asso, all of which are tried.
 THRESHOLDS = [round(0.05 * step, 2) for step in range(1, 21)]
 
-# FPMsBMF takes no more factors than this.
+# Maximum number of factors of FPMsBMF.
 MOST_FACTORS = 26
 
-# Sums of an exact iteration of FPMsBMF, (M + N) · 2^K · K, from which its local search is taken
-# instead: some seconds for one iteration of up to fifty.
+# If an exact iteration of FPMsBMF has more operations, (M + N) · 2^K · K, than this, its local
+# search is used instead: one iteration, of up to fifty, would take several seconds.
 EXACT_SUMS = 2e9
 
-# Seconds that a process may take beyond its limit: imports, compilation, the step it is in.
+# Seconds that a process may take beyond its limit, for imports, compilation and its last step.
 GRACE = 30.0
 
 Report: TypeAlias = Callable[[np.ndarray, np.ndarray, str], None]
@@ -43,7 +43,7 @@ def boolean_product(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
 
 
 def wrong(seen: np.ndarray, X: np.ndarray, Y: np.ndarray) -> int:
-    """Observed entries of `seen`, NaN where there are none, that differ from the product."""
+    """Count the observed entries of `seen` (NaN is missing) that differ from the product."""
     known = ~np.isnan(seen)
     return int(np.sum(boolean_product(X, Y)[known] != (seen[known] > 0)))
 
@@ -52,7 +52,7 @@ def wrong(seen: np.ndarray, X: np.ndarray, Y: np.ndarray) -> int:
 
 
 def asso(seen: np.ndarray, K: int, seconds: float, threads: int, report: Report) -> None:
-    """Our Asso at each threshold until the time is up."""
+    """Our Asso with each threshold until the time limit."""
     from boolweave.baselines import Asso
 
     began = time.perf_counter()
@@ -64,7 +64,7 @@ def asso(seen: np.ndarray, K: int, seconds: float, threads: int, report: Report)
 
 
 def grecond(seen: np.ndarray, K: int, seconds: float, threads: int, report: Report) -> None:
-    """Our GreConD, missing entries first as zeros and then as ones."""
+    """Our GreConD, with missing entries first as zeros and then as ones."""
     from boolweave.baselines import GreConD
 
     for missing in ("zero", "one") if np.isnan(seen).any() else ("zero",):
@@ -73,10 +73,10 @@ def grecond(seen: np.ndarray, K: int, seconds: float, threads: int, report: Repo
 
 
 def fpms_bmf(seen: np.ndarray, K: int, seconds: float, threads: int, report: Report) -> None:
-    """FPMsBMF from one start after another on each thread, missing entries as zeros.
+    """FPMsBMF from repeated random starts in each thread, with missing entries as zeros.
 
-    Its exact steps try all 2^K sets of factors for each row and column; where that takes too long,
-    its greedy method with a local search is taken.
+    Its exact steps try all 2^K sets of factors for each row and column; if that takes too long, its
+    greedy method with a local search is used.
     """
     import FPMsBMF
 
@@ -109,8 +109,8 @@ def run(method: str, problem: Path, K: int, seconds: float, threads: int) -> dic
     Returns
     -------
     dict
-        ``errors``, ``seconds`` until the end, ``how`` the best was found, and ``history``, the
-        improvements; or ``left_out``, the reason why there is no answer.
+        ``errors``, ``seconds`` until the end, ``how``, the settings of the best answer, and
+        ``history``, the improvements; or ``left_out``, the reason why there is no answer.
     """
     if method == "FPMsBMF":
         if importlib.util.find_spec("FPMsBMF") is None:
@@ -161,7 +161,7 @@ def main() -> None:
     METHODS[method](seen, int(K), float(seconds), int(threads), report)
     with lock:
         print(json.dumps({"ended": time.perf_counter() - began}), flush=True)
-        os._exit(0)  # starts that are under way need not end
+        os._exit(0)  # without waiting for starts that are running
 
 
 if __name__ == "__main__":

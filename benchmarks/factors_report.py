@@ -12,7 +12,7 @@ OTHERS = ("Asso", "GreConD", "FPMsBMF")
 
 WIDTHS = (31, 5, 12, 11, 34, 9, 9, 15, 9, 3)
 
-# Colours that are told apart by people who see fewer of them (Okabe and Ito).
+# Colours that colour-blind people can distinguish (Okabe and Ito).
 COLOURS = {"boolweave": "#0072B2", "Asso": "#E69F00", "GreConD": "#009E73", "FPMsBMF": "#CC79A7"}
 MARKERS = {"boolweave": "o", "Asso": "s", "GreConD": "^", "FPMsBMF": "D"}
 GREY = "#666666"
@@ -30,7 +30,7 @@ def heading() -> str:
 
 
 def align(cells: tuple[str, ...]) -> str:
-    """One line of the table: names to the left, numbers to the right."""
+    """One line of the table, with names aligned left and numbers aligned right."""
     parts = [
         f"{cell:<{width}}" if n in (0, 4) else f"{cell:>{width - 2}}  "
         for n, (cell, width) in enumerate(zip(cells, WIDTHS, strict=True))
@@ -54,7 +54,7 @@ def row(line: dict) -> str:
 
 
 def by(line: dict) -> str:
-    """The first method with the best published number, how many more, and whether it is proven."""
+    """The first method with the best published number, the number of others, and * if optimal."""
     if not line["methods"]:
         return ""
     more = f" +{len(line['methods']) - 1}" if len(line["methods"]) > 1 else ""
@@ -62,15 +62,15 @@ def by(line: dict) -> str:
 
 
 def other(line: dict, name: str) -> str:
-    """Wrong entries of another method, or why there are none."""
+    """The wrong entries of another method, or the reason why there is no result."""
     result = line["others"].get(name, {"left_out": "not run"})
     return str(result["errors"]) if "errors" in result else result["left_out"].split(":")[0]
 
 
 def sign(line: dict) -> str:
-    """Our worst seed against the best published number: + fewer wrong entries, −more, = as many.
+    """Compare our worst seed with the best published number: + is better, − is worse, = is equal.
 
-    Where nothing was published, the best of the other methods stands in.
+    If there is no published number, it is compared with the best of the other methods.
     """
     found = [r["errors"] for r in line["others"].values() if "errors" in r]
     against = (
@@ -83,7 +83,7 @@ def sign(line: dict) -> str:
 
 
 def excess(errors: int, line: dict) -> float:
-    """By which share `errors` are more than the best published number; 0 of it counts as 1."""
+    """The relative excess of `errors` over the best published number; 0 counts as 1."""
     return (errors - line["best_published"]) / max(line["best_published"], 1)
 
 
@@ -91,15 +91,15 @@ def closing(report: dict) -> list[str]:
     """The summary in words."""
     summary = report["summary"]
     few, hot, planted = summary["fewest-errors"], summary["one-hot"], summary["planted"]
-    said = []
+    parts = []
     if few["cells"]:
-        said.append(f"best known reached in {few['reached']} of {few['cells']}")
+        parts.append(f"best known reached in {few['reached']} of {few['cells']}")
     if hot["cells"]:
-        said.append(f"no worse than the best published in {hot['reached']} of {hot['cells']}")
+        parts.append(f"no worse than the best published in {hot['reached']} of {hot['cells']}")
     if "worst_excess" in summary:
         one = summary["worst_excess"]
-        said.append(f"worst excess {one['excess']:+.1%} ({one['cell']})")
-    lines = ["; ".join(said)] if said else []
+        parts.append(f"worst excess {one['excess']:+.1%} ({one['cell']})")
+    lines = ["; ".join(parts)] if parts else []
     if few["better"] + hot["better"]:
         lines.append(
             f"fewer wrong entries than the best published in {few['better'] + hot['better']}"
@@ -126,7 +126,7 @@ def closing(report: dict) -> list[str]:
 
 
 def draw(report: dict, file: Path) -> None:
-    """Excess over the best published number in each cell, and wrong entries against seconds."""
+    """Draw the excess over the best published number, and wrong entries against seconds."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -155,7 +155,7 @@ def draw(report: dict, file: Path) -> None:
 
 
 def draw_excess(axes: Axes, lines: list[dict]) -> None:
-    """A row for each cell: how many percent more wrong entries than the best published number."""
+    """Draw a row for each cell: the excess over the best published number in percent."""
     places = list(range(len(lines)))
     for name in (*reversed(OTHERS), "boolweave"):
         points = []
@@ -200,10 +200,10 @@ def draw_excess(axes: Axes, lines: list[dict]) -> None:
 
 
 def draw_curve(axes: Axes, line: dict) -> None:
-    """Wrong entries against seconds on one table.
+    """Draw wrong entries against seconds for one table.
 
-    Ours at several time limits; a point for methods that end by themselves, when they do (Asso:
-    after all thresholds); the improvements of FPMsBMF, which goes from start to start.
+    Ours has several time limits. Methods that end by themselves have a point at that time (Asso
+    after all thresholds). For FPMsBMF, which has repeated starts, all improvements are drawn.
     """
     for name in OTHERS:
         result = line["others"].get(name, {})
@@ -241,5 +241,5 @@ def seconds_of(run: dict) -> float:
 
 
 def readable(table: str) -> str:
-    """The name of a table as people write it."""
+    """The usual name of a table."""
     return {"votes_w_missing": "votes", "chess_krvskp": "chess"}.get(table, table)

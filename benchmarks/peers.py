@@ -1,7 +1,7 @@
-"""NIMFA in an environment of its own: it needs NumPy 1.
+"""NIMFA in an environment of its own, because it needs NumPy 1.
 
-The environment is made in .bench/ on first use. This file is also the program that runs in it, so
-it imports nothing but NumPy at the top.
+The environment is created in .bench/ on first use. This file is also the program that runs in it;
+therefore only NumPy is imported at the top.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NIMFA_PYTHON = ROOT / ".bench" / "nimfa-venv" / "bin" / "python"
 
 
 def make_nimfa_environment() -> str | None:
-    """Make NIMFA's environment if it is not there; return what went wrong, or None."""
+    """Create NIMFA's environment if it does not exist; return an error message or None."""
     if NIMFA_PYTHON.exists():
         return None
     folder = NIMFA_PYTHON.parent.parent
@@ -41,16 +41,16 @@ def make_nimfa_environment() -> str | None:
 
 
 def nimfa_settings(rank: int, iterations: int, all_iterations: bool = False) -> dict:
-    """The paper's: λ = 1.1, a start from NNDSVD. NIMFA stops as soon as its objective rises."""
+    """The settings of the paper: λ = 1.1, a start from NNDSVD, and NIMFA's own stopping rule."""
     settings = {"seed": "nndsvd", "rank": rank, "max_iter": iterations}
     settings |= {"lambda_w": 1.1, "lambda_h": 1.1}
     if all_iterations:
-        settings["test_conv"] = 10 * iterations  # the next look at the objective never comes
+        settings["test_conv"] = 10 * iterations  # the stopping rule is never applied
     return settings
 
 
 def best_binarised_error(w: np.ndarray, h: np.ndarray, truth: np.ndarray) -> float:
-    """Error of the Boolean product at the pair of thresholds that is best against the truth."""
+    """The error of the Boolean product with the pair of thresholds that makes it smallest."""
 
     def error(threshold_w: float, threshold_h: float) -> float:
         ones = (w > threshold_w).astype(np.float32) @ (h > threshold_h).astype(np.float32) > 0
@@ -62,7 +62,7 @@ def best_binarised_error(w: np.ndarray, h: np.ndarray, truth: np.ndarray) -> flo
 
 
 def nimfa_bmf(seen: np.ndarray, truth: np.ndarray, rank: int, iterations: int = 200) -> dict:
-    """Run NIMFA's Bmf in its environment: error (best thresholds against the truth), seconds."""
+    """Run NIMFA's Bmf in its environment; return its error, with the best thresholds, and time."""
     with tempfile.TemporaryDirectory() as folder:
         problem = Path(folder) / "problem.npz"
         np.savez(problem, seen=seen, truth=truth)

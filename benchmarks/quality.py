@@ -1,24 +1,25 @@
-"""How good the answers are: planted problems, the paper's max-sum and the default fit side by side.
+"""Quality of the answers to planted problems: the paper's max-sum and the default fit.
 
-For every problem and seed a matrix is planted (`boolweave.datasets.make_boolean`) and fitted twice:
+For every problem and seed, a matrix is planted (`boolweave.datasets.make_boolean`) and fitted
+twice:
 
-- paper: one max-sum run of T = 200 iterations (`method="max-sum"`, `tol=0`), the best iterate kept;
-- ours: `BooleanMatrixFactorization(n_components=K, random_state=seed)`, everything else left out.
+- paper: one max-sum run of T = 200 iterations (`method="max-sum"`, `tol=0`) with its best iterate;
+- ours: `BooleanMatrixFactorization(n_components=K, random_state=seed)`, with other defaults.
 
-What is reported is the share of all entries, seen or not, that differ from the planted product:
-of `predict`, which reads the marginals, and of `inverse_transform(fit_transform(X))`, the Boolean
-product of decoded factors. Further the cost: CPU time of the default fit, divided by that of the
-max-sum run on the same matrix in the same process. Messages that are integers come to rest and end
-that run before T = 200; its time is then scaled to 200 iterations. Another column takes the same
-run with messages of 32-bit floats. For XOR the max-sum run has the starts of the library (a basis
-of row patterns); from random messages it fails.
+The error is the fraction of all entries, observed or not, that differ from the planted product:
+for `predict`, which uses the marginals, and for `inverse_transform(fit_transform(X))`, the Boolean
+product of decoded factors. The cost is the CPU time of the default fit, divided by that of the
+max-sum run on the same matrix in the same process. A run with integer messages may end before
+T = 200, because messages stop changing; its time is then scaled to 200 iterations. Another column
+has the same run with messages of 32-bit floats. For XOR, the max-sum run uses the starts of the
+library (a basis of row patterns), because it fails from random messages.
 
-One line a problem and seed is kept in results/quality.jsonl, so that a run that was stopped goes on
-where it was; results/quality.json holds the table. Lines of another version of the library are
-of no use: start with --fresh after a change.
+One line for each problem and seed is kept in results/quality.jsonl, so that a run continues where
+the last one stopped; results/quality.json holds the table. Lines of another version of the library
+must not be used: start with --fresh after a change.
 
-    python benchmarks/quality.py                     # 10 seeds, 50 where the table says so
-    python benchmarks/quality.py --quick             # 3 seeds, 6
+    python benchmarks/quality.py                     # 10 seeds, 50 for some problems
+    python benchmarks/quality.py --quick             # 3 and 6 seeds
     python benchmarks/quality.py --only rank --jobs 2
 """
 
@@ -44,7 +45,7 @@ from boolweave.metrics import information_bound
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
-STUCK = 0.01  # an error above this, where others reach nearly 0
+STUCK = 0.01  # a larger error than this means that a fit failed, if others reach nearly 0
 HALF = {"row_density": 0.5, "column_density": 0.5}
 
 
@@ -53,15 +54,15 @@ HALF = {"row_density": 0.5, "column_density": 0.5}
 
 @dataclass(frozen=True)
 class Problem:
-    """A row of the table: how to plant it, what is measured, what is asked."""
+    """A row of the table: how the matrix is planted, what is measured, and the target."""
 
     label: str
     size: int
     n_components: int
     ask: float
-    asked: str  # the ask in words
-    options: dict = field(default_factory=dict)  # of make_boolean; a callable is given the seed
-    measure: str = "error"  # the key of a line whose summary is held against the ask
+    asked: str  # the target in words
+    options: dict = field(default_factory=dict)  # a function is called with the seed
+    measure: str = "error"  # the figure that is compared with the target
     summary: Callable = np.mean
     seeds: int = 10
     find_rank: bool = False
@@ -79,7 +80,7 @@ def bound(times: float, n_components: int) -> int:
 
 
 def between(low: float, high: float, n: int) -> Callable[[int], float]:
-    """Flip probabilities that go from low to high with the seeds, and round again."""
+    """Flip probabilities from low to high, a different one for each of n seeds."""
     return lambda seed: low + (high - low) * (seed * 7 % n) / (n - 1)
 
 
@@ -144,14 +145,14 @@ PROBLEMS = {
     ),
 }  # fmt: skip
 
-AT_LEAST = {"rank", "xor3", "xor4"}  # asks from below; the others are from above
+AT_LEAST = {"rank", "xor3", "xor4"}  # problems whose targets are minima; the others are maxima
 
 
 # ---------------------------------------------------------------- one line
 
 
 def measure(name: str, seed: int) -> dict:
-    """Fit one planted matrix both ways."""
+    """Fit one planted matrix in both ways."""
     warnings.simplefilter("ignore")
     problem = PROBLEMS[name]
     planted = problem.plant(seed)
@@ -211,7 +212,7 @@ def timed(function: Callable, *arguments: object) -> tuple[float, object]:
 
 
 def warm_up() -> None:
-    """Compile everything, so that no fit pays for it."""
+    """Compile all kernels before the fits that are measured."""
     warnings.simplefilter("ignore")
     for product in ("or", "xor"):
         seen = make_boolean(20, 20, 2, product=product, flip=0.1, random_state=0).observations
@@ -289,10 +290,10 @@ def read_lines(path: Path) -> dict[tuple[str, int], dict]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="fewer seeds: 3, or 6 for 50")
+    parser.add_argument("--quick", action="store_true", help="fewer seeds: 3, or 6 instead of 50")
     parser.add_argument("--only", action="append", choices=list(PROBLEMS), help="only this one")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--fresh", action="store_true", help="forget earlier lines")
+    parser.add_argument("--jobs", type=int, default=1, help="number of processes")
+    parser.add_argument("--fresh", action="store_true", help="ignore earlier results")
     parser.add_argument("--lines", type=Path, default=RESULTS / "quality.jsonl")
     parser.add_argument("--output", type=Path, default=RESULTS / "quality.json")
     arguments = parser.parse_args()

@@ -1,12 +1,12 @@
-"""How many factors are found on real tables, and whether that depends on the seed.
+"""The number of factors that is found for real tables, and whether it depends on the seed.
 
-For every table, `BooleanMatrixFactorization(random_state=seed)` is fitted with the rank left to it,
-for some seeds. A line shows the number of factors at each seed, the shortest description found at
-the chosen rank, the one of the answer, and the one of 50 factors by GreConD, in bits.
+For every table and some seeds, `BooleanMatrixFactorization(random_state=seed)` chooses the rank. A
+line shows the number of factors for each seed, and the length in bits of the shortest description
+at the chosen rank, of the answer, and of 50 factors found by GreConD.
 
-The tables of the package are always there. The access-control tables of Ene et al. (2008) are read
-from the folder `role-mining` in $BOOLWEAVE_DATA, if that is set: a user and a permission a line,
-numbered from 1.
+The tables of the package are always used. The access-control tables of Ene et al. (2008) are read
+from the folder `role-mining` in $BOOLWEAVE_DATA, if that is set: a user and a permission in each
+line, numbered from 1.
 
     python benchmarks/rank.py
     python benchmarks/rank.py --seeds 2 --only zoo senate-107
@@ -58,7 +58,7 @@ def bits_of_cover(seen: Observations) -> float:
 
 
 def main() -> None:
-    """Fit all tables and print the table of what was found."""
+    """Fit all tables and print the results."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--only", nargs="+", help="names of tables")

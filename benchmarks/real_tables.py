@@ -1,10 +1,10 @@
-"""Wrong entries on real tables at given numbers of factors, beside what was published.
+"""Wrong entries of given numbers of factors on real tables, compared with published numbers.
 
 The ten tables with one column for each category, and the wrong entries of eleven methods at three
 ranks each, are those of Avellaneda and Villemaire (2022); they are read from the folder `one-hot`
-in $BOOLWEAVE_DATA. "MP" is the message passing of Ravanbakhsh et al. as they ran it. A line shows
-the published MP and the best of all methods, then boolweave's max-sum (best of three starts, with
-messages as the library chooses them, and with floats all the way) and its default.
+in $BOOLWEAVE_DATA. "MP" is their run of the message passing of Ravanbakhsh et al. A line shows the
+published MP and the best of all methods, then max-sum of boolweave (the best of three starts, with
+the default kind of messages, and with floats in all iterations) and its default method.
 
     BOOLWEAVE_DATA=... python benchmarks/real_tables.py
     BOOLWEAVE_DATA=... python benchmarks/real_tables.py --only zoo flare --floats
@@ -28,7 +28,7 @@ N_STARTS = 3
 
 
 def cells(folder: Path) -> Iterator[tuple[str, int, int, int]]:
-    """Table, number of factors, published MP, and the best of all that were published."""
+    """Table, number of factors, published MP, and the best of all published numbers."""
     with (folder / "published.csv").open() as file:
         for line in csv.DictReader(file):
             table, K = line.pop("table"), int(line.pop("K"))
@@ -36,7 +36,7 @@ def cells(folder: Path) -> Iterator[tuple[str, int, int, int]]:
 
 
 def table(folder: Path, name: str) -> np.ndarray:
-    """Zeros and ones, NaN where nothing is known."""
+    """Zeros and ones, with NaN for missing entries."""
     with (folder / f"{name}.csv").open() as file:
         return np.array([[float(c) if c else np.nan for c in row] for row in csv.reader(file)])
 
@@ -54,7 +54,7 @@ def wrong(seen: np.ndarray, **how: object) -> tuple[int, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", metavar="TABLE")
-    parser.add_argument("--floats", action="store_true", help="also floats all the way, slowly")
+    parser.add_argument("--floats", action="store_true", help="also with floats only (slow)")
     arguments = parser.parse_args()
     folder = Path(os.environ["BOOLWEAVE_DATA"]) / "one-hot"
     warnings.simplefilter("ignore")

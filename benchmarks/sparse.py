@@ -1,18 +1,18 @@
-"""Sparse matrices in which absence means zero: time, memory and what is found.
+"""Sparse matrices in which absent entries are zeros: time, memory and factors found.
 
-    python benchmarks/sparse.py              everything but the largest size
+    python benchmarks/sparse.py              all parts, without the largest size
     python benchmarks/sparse.py --huge       also 10⁸ ones, which takes 6 GB
-    python benchmarks/sparse.py large roles  some parts
+    python benchmarks/sparse.py large roles  only these parts
 
     scaling   time of an iteration and memory against the number of ones
     large     planted 100,000 × 20,000, K = 50, 10⁷ ones, 1% noise: time, memory, factors found
-    equal     planted 2000 × 1500, K = 30: the same answer as with every zero by itself?
-    roles     planted roles, 5% of the grants missing and 2% too many: roles found
-    baskets   market baskets, 88,000 × 16,000, K = 100: iterations in a second
+    equal     planted 2000 × 1500, K = 30: comparison with the answer for zeros="exact"
+    roles     planted roles, with 5% of the grants missing and 2% additional ones: roles found
+    baskets   market baskets, 88,000 × 16,000, K = 100: iterations per second
     peers     GreConD, Asso and ALS (implicit, in an environment of its own in .bench/)
 
-Every measurement is a process of its own, so that its peak memory can be seen. Tables go to
-standard output, numbers to benchmarks/results/sparse.json. Two threads work on each.
+Every measurement runs in a process of its own with two threads, so that its peak memory can be
+measured. Tables are written to standard output, and numbers to benchmarks/results/sparse.json.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PARTS = ("scaling", "large", "equal", "roles", "baskets", "peers")
 
 
 def planted(shape: tuple[int, int], K: int, n_ones: int, noise: float, seed: int) -> Any:
-    """About so many ones in K tiles; a share of them is missing, and as many others are there.
+    """Plant K tiles with about `n_ones` ones; remove a fraction of these, and add as many others.
 
     Returns the matrix and the factors, all scipy.sparse.
     """
@@ -63,7 +63,7 @@ def planted(shape: tuple[int, int], K: int, n_ones: int, noise: float, seed: int
 
 
 def planted_roles(shape: tuple[int, int], K: int, per_user: int, size: int, seed: int) -> Any:
-    """Users with one to `per_user` roles; 5% of the grants are missing, 2% are too many."""
+    """Plant users with one to `per_user` roles; remove 5% of the grants, and add 2%."""
     import scipy.sparse as sp
 
     rng = np.random.default_rng(seed)
@@ -80,7 +80,7 @@ def planted_roles(shape: tuple[int, int], K: int, per_user: int, size: int, seed
 
 
 def market_baskets() -> Any:
-    """88,000 baskets of some ten items each, few items being in most of them."""
+    """Make 88,000 baskets of about ten items each; a few items are in most of them."""
     import scipy.sparse as sp
 
     rng = np.random.default_rng(0)
@@ -97,7 +97,7 @@ def market_baskets() -> Any:
 
 
 def timed_iterations(table: Any, K: int, n: int) -> dict[str, Any]:
-    """Time of an iteration of max-sum: all of them, and the median."""
+    """Times of all iterations of max-sum, and their median."""
     from boolweave.data.ones import SparseObservations
     from boolweave.engine.zeros.backend import SparseBackend
     from boolweave.engine.zeros.patterns import first_beliefs
@@ -111,7 +111,7 @@ def timed_iterations(table: Any, K: int, n: int) -> dict[str, Any]:
     field = first_beliefs(seen, backend.ones_by_column, K, np.random.default_rng(0))
     state = backend.start(problem, field)
     seconds, of_cores = [], []
-    for i in range(n + 2):  # the first two compile, and are not counted
+    for i in range(n + 2):  # the first two compile kernels and do not count
         start, used = time.perf_counter(), time.process_time()
         backend.step(problem, state, 0.4)
         backend.log_posterior(problem, state)
@@ -125,7 +125,7 @@ def timed_iterations(table: Any, K: int, n: int) -> dict[str, Any]:
 
 
 def scaling(n_ones: int) -> dict[str, Any]:
-    """Some 100 ones in a row, whatever the number of rows."""
+    """Measure a matrix with about 100 ones per row."""
     shape, K = (n_ones // 100, 5000), 20
     table, _, _ = planted(shape, K, n_ones, 0.01, 0)
     return {**timed_iterations(table, K, 12), "shape": shape, "K": K}
@@ -150,7 +150,7 @@ def large() -> dict[str, Any]:
 
 
 def equal(seed: int) -> dict[str, Any]:
-    """From the same first factors, with every zero by itself and with all of a row at once."""
+    """Compare zeros="exact" and zeros="collective", starting from the same factors."""
     from boolweave.data.ones import SparseObservations
     from boolweave.engine import loop
     from boolweave.engine.integers import IntegerBackend
@@ -207,7 +207,7 @@ def baskets() -> dict[str, Any]:
 
 
 def peer(name: str) -> dict[str, Any]:
-    """GreConD, Asso or boolweave itself on the planted 2000 × 1500."""
+    """Run GreConD, Asso or boolweave on the planted 2000 × 1500 matrix."""
     from boolweave import BooleanMatrixFactorization, baselines
     from boolweave.data.observations import Observations
 
@@ -242,7 +242,7 @@ print(json.dumps({"seconds": (time.perf_counter() - start) / 10}))
 
 
 def als(which: str) -> dict[str, Any]:
-    """Time of an iteration of implicit's ALS with as many factors."""
+    """Time of an iteration of implicit's ALS with the same number of factors."""
     import tempfile
 
     import scipy.sparse as sp
@@ -279,15 +279,15 @@ def als(which: str) -> dict[str, Any]:
 
 
 def in_a_process(name: str, *given: object) -> dict[str, Any]:
-    """One measurement in a process of its own, with its peak memory."""
+    """Do one measurement in a process of its own, and measure its peak memory."""
     words = [sys.executable, __file__, "--one", name, json.dumps(given)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE)
     assert process.stdout is not None
-    told = process.stdout.read()
+    printed = process.stdout.read()
     _, status, used = os.wait4(process.pid, 0)
     if status:
         return {"failed": f"status {status}"}
-    return {**json.loads(told), "peak_mb": used.ru_maxrss * 1024 / 1e6}
+    return {**json.loads(printed), "peak_mb": used.ru_maxrss * 1024 / 1e6}
 
 
 def show(name: str, answer: dict[str, Any]) -> dict[str, Any]:
@@ -329,7 +329,7 @@ def measure(part: str, huge: bool) -> Any:
     if part == "equal":
         found = [show(f"seed {s}", in_a_process("equal", s)) for s in range(10)]
         same = sum(one.get("different") == 0 for one in found)
-        print(f"the same answer as with every zero by itself: {same} of 10")
+        print(f'the same answer as with zeros="exact": {same} of 10')
         return found
     if part == "roles":
         sizes = [(1000, 500, 20, 3, 20), (3000, 1500, 60, 4, 25), (3000, 1000, 100, 5, 15)]

@@ -1,19 +1,20 @@
-"""What one iteration costs, beside what memory can do and beside other programs.
+"""The time of one iteration, compared with the speed of memory and with other programs.
 
-The unit is a plain float32 triad, a[i] += s·b[i], over as many elements as there are messages one
-way: K times the observed entries. One iteration reads and writes two messages per element. All of
-it on one thread and on two, every problem in a process of its own:
+The unit is a plain float32 triad, a[i] += s·b[i], over as many elements as there are messages in
+one direction: K times the observed entries. One iteration reads and writes two messages per
+element. Every problem runs in a process of its own, with one thread and with two:
 
-- dense problems, and sparse ones with 100 and with 10 entries a row, random and without structure,
-  so that no message rests: time of an iteration (the least of several, and their median), per entry
-  and factor, in units of the triad; sum-product beside max-sum;
-- peak memory above the input, per entry and factor, beside what `boolweave.fit.memory` expects;
-- a planted 1000 × 1000 matrix, K = 5, 10% flips: time to an error of at most 0.001, beside NIMFA,
-  the NumPy version in tests/ and other programs, in so far as they install;
-- the first fit of a process, with kernels compiled anew and from the compile cache.
+- dense problems, and sparse ones with 100 and with 10 entries per row, with random entries, so that
+  all messages change: time of an iteration (the smallest and the median of several), per entry and
+  factor, in units of the triad, for max-sum and sum-product;
+- peak memory in addition to the input, per entry and factor, compared with the estimate of
+  `boolweave.fit.memory`;
+- a planted 1000 × 1000 matrix, K = 5, 10% flips: time to an error of at most 0.001, compared with
+  NIMFA, the NumPy version in tests/ and other programs that can be installed;
+- the first fit of a process, with newly compiled kernels and with the compile cache.
 
     python benchmarks/speed.py            # a few minutes
-    python benchmarks/speed.py --huge     # 10⁸ entries, too; takes 10 GB
+    python benchmarks/speed.py --huge     # also 10⁸ entries, which takes 10 GB
     python benchmarks/speed.py --no-peers
 """
 
@@ -38,11 +39,11 @@ PICTURE = RESULTS.with_suffix(".png")
 
 THREADS = (1, 2)
 FLIP = 0.1
-LARGEST_TRIAD = 10**8  # elements; from some 10⁷ on its time per element stays the same
+LARGEST_TRIAD = 10**8  # elements; beyond about 10⁷, the time per element is constant
 
 
 def problems(huge: bool) -> list[dict]:
-    """What is measured: dense shapes, and sparse ones by entries and entries a row."""
+    """The problems: dense shapes, and sparse ones by number of entries and entries per row."""
     listed = [
         {"label": "dense 1000 × 1000", "rows": 1000, "columns": 1000, "per_row": 1000, "K": 5},
         {"label": "dense 4000 × 4000", "rows": 4000, "columns": 4000, "per_row": 4000, "K": 16},
@@ -62,7 +63,7 @@ def problems(huge: bool) -> list[dict]:
 
 
 def draw_observations(rows: int, columns: int, per_row: int, seed: int = 0):
-    """Random bits at random places, `per_row` in each row."""
+    """Random bits at random positions, `per_row` in each row."""
     from boolweave import Observations
 
     rng = np.random.default_rng(seed)
@@ -70,7 +71,7 @@ def draw_observations(rows: int, columns: int, per_row: int, seed: int = 0):
     indptr = np.arange(rows + 1, dtype=np.int64) * per_row
     if per_row == columns:
         index = np.tile(np.arange(columns, dtype=np.int32), rows)
-    else:  # one place in each of `per_row` strips of the columns
+    else:  # one position in each of `per_row` strips of the columns
         width = columns // per_row
         index = rng.integers(0, width, (rows, per_row), dtype=np.int32)
         index += np.arange(per_row, dtype=np.int32) * np.int32(width)
@@ -89,7 +90,7 @@ def make_state(observations, K: int, n_threads: int = 1):
 
 
 def run_step(options: dict) -> dict:
-    """Time of iterations on one thread and on two, max-sum and sum-product; peak memory; triad."""
+    """Times of iterations and of the triad with one thread and with two, and the peak memory."""
     from boolweave.engine.integers import IntegerBackend
 
     shape = options["rows"], options["columns"]
@@ -117,7 +118,7 @@ def run_step(options: dict) -> dict:
 
 
 def peak_of_fit(warm, observations, K: int) -> dict:
-    """Peak memory of a whole fit with max-sum, above its input; and what was expected of it."""
+    """Peak memory of a complete max-sum fit in addition to its input, and its estimate."""
     import warnings
 
     from boolweave import BooleanMatrixFactorization
@@ -140,11 +141,11 @@ def peak_of_fit(warm, observations, K: int) -> dict:
 
 
 def time_steps(backend, problem, state, seconds: float = 1.5) -> dict:
-    """Single iterations with nothing skipped, for about so long, at least 5 of them."""
+    """Times of at least 5 single iterations, for about `seconds`, in which nothing is skipped."""
     walls: list[float] = []
     cpus: list[float] = []
     backend.step(problem, state, 0.4)
-    # threads of a pool are not in the time of this thread
+    # The time of this thread does not include the threads of a pool.
     cpu_clock = time.thread_time if backend.pool is None else time.process_time
     while len(walls) < 5 or (sum(walls) < seconds and len(walls) < 200):
         for flags in state.messages.sums.resting:
@@ -153,7 +154,7 @@ def time_steps(backend, problem, state, seconds: float = 1.5) -> dict:
         backend.step(problem, state, 0.4)
         walls.append(time.perf_counter() - start[0])
         cpus.append(cpu_clock() - start[1])
-    # On a busy machine the time of one thread on its core says more than the clock on the wall.
+    # On a busy machine, the processor time of one thread is more precise than the wall time.
     best = min(walls) if backend.pool is not None else min(*walls, *cpus)
     return {
         "best_s": best,
@@ -165,7 +166,7 @@ def time_steps(backend, problem, state, seconds: float = 1.5) -> dict:
 
 
 def time_triad(n: int, n_threads: int) -> float:
-    """Nanoseconds per element of a[i] += s·b[i], the least of several."""
+    """Nanoseconds per element of a[i] += s·b[i], the smallest of several times."""
     from numba import njit
 
     @njit(nogil=True)
@@ -193,7 +194,7 @@ def time_triad(n: int, n_threads: int) -> float:
 
 
 def run_planted(options: dict) -> dict:
-    """Time to an error of at most 0.001, for several seeds; looking at the error is not timed."""
+    """Time to an error of at most 0.001 for several seeds; computing the error is not timed."""
     from boolweave import Observations
 
     with np.load(options["problem"]) as arrays:
@@ -230,7 +231,7 @@ def run_planted(options: dict) -> dict:
 
 
 def run_first_fit(options: dict) -> dict:
-    """Seconds that the first fit of a process takes, imports left out."""
+    """Seconds of the first fit of a process, without imports."""
     import warnings
 
     from boolweave import BooleanMatrixFactorization
@@ -252,7 +253,7 @@ def status(field: str) -> int:
 
 
 def give_back_memory() -> None:
-    """Hand free memory back to the system and forget the peak: both would blur what follows."""
+    """Return free memory to the system and reset the peak, which would affect the next figures."""
     import ctypes
     import gc
 
@@ -308,7 +309,7 @@ def measure(arguments: argparse.Namespace) -> dict:
 def measure_planted(
     arguments: argparse.Namespace, folder: Path, cache: Path, console
 ) -> dict[str, dict]:
-    """The planted problem: boolweave, and the others."""
+    """Run boolweave and the other programs on the planted problem."""
     import first
     import speed_peers
 
@@ -344,10 +345,10 @@ def measure_planted(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--huge", action="store_true", help="10⁸ entries, too")
-    parser.add_argument("--no-peers", action="store_true", help="boolweave alone")
-    parser.add_argument("--timeout", type=float, default=60.0, help="seconds for a peer (60)")
-    parser.add_argument("--output", type=Path, default=RESULTS, help="where the JSON goes")
+    parser.add_argument("--huge", action="store_true", help="also 10⁸ entries")
+    parser.add_argument("--no-peers", action="store_true", help="run only boolweave")
+    parser.add_argument("--timeout", type=float, default=60.0, help="limit for other programs")
+    parser.add_argument("--output", type=Path, default=RESULTS, help="file for the results")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:

@@ -1,8 +1,8 @@
 """Other programs for Boolean factorization, each in an environment of its own in .bench/.
 
-`speed.py` asks for them; this file is also the program that runs in their environments, so it
-imports nothing but NumPy at the top. An environment is made on first use. What cannot be installed,
-does not run or takes too long is reported as such.
+`speed.py` runs them; this file is also the program that runs in their environments, and therefore
+only NumPy is imported at the top. An environment is created on first use. If a program cannot be
+installed, fails or takes too long, this is reported.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# What to install, first the program itself.
+# The packages to install, the program itself first.
 PEERS = {
     "boolem": ["boolem==0.0.5", "numpy", "scipy", "numba"],
     "nbmf-mm": ["nbmf-mm==0.1.4"],
@@ -31,7 +31,7 @@ def python_of(peer: str) -> Path:
 
 
 def install(peer: str) -> str | None:
-    """Make the environment of a peer if it is not there; return what went wrong, or None."""
+    """Create the environment of a program if it does not exist; return an error message or None."""
     python = python_of(peer)
     if python.exists():
         return None
@@ -49,7 +49,7 @@ def install(peer: str) -> str | None:
 
 
 def run(peer: str, problem: Path, rank: int, iterations: int, timeout: float) -> dict:
-    """Run a peer on the matrices `seen` and `truth` of an .npz file."""
+    """Run a program on the matrices `seen` and `truth` of an .npz file."""
     problem_with_it = install(peer)
     if problem_with_it is not None:
         return {"failed": problem_with_it}
@@ -66,11 +66,11 @@ def run(peer: str, problem: Path, rank: int, iterations: int, timeout: float) ->
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-# ---- in the environment of the peer
+# ---- in the environment of the program
 
 
 def boolem(seen: np.ndarray, rank: int, iterations: int) -> tuple[np.ndarray, int | None]:
-    """Expectation-maximisation with gradients; P(z = 1) of every entry."""
+    """Expectation-maximisation with gradients; returns P(z = 1) of every entry."""
     from boolem import boolem as package
 
     everything = np.ones(seen.shape, dtype=np.int8)
@@ -80,7 +80,7 @@ def boolem(seen: np.ndarray, rank: int, iterations: int) -> tuple[np.ndarray, in
 
 
 def nbmf_mm(seen: np.ndarray, rank: int, iterations: int) -> tuple[np.ndarray, int | None]:
-    """Mean-parametrised Bernoulli factorization; its real-valued product."""
+    """Mean-parametrised Bernoulli factorization; returns its real-valued product."""
     from nbmf_mm import NBMFMM
 
     model = NBMFMM(n_components=rank, max_iter=iterations, random_state=0)
@@ -105,7 +105,7 @@ def main() -> None:
     start = time.perf_counter(), time.process_time()
     product, n_iter = RUNNERS[peer](seen, int(rank), int(iterations))
     wall, cpu = time.perf_counter() - start[0], time.process_time() - start[1]
-    thresholds = np.linspace(0.05, 0.95, 19)  # the best against the truth: no user has that
+    thresholds = np.linspace(0.05, 0.95, 19)  # a user cannot know the best
     error = min(float(np.mean((product > threshold) != truth)) for threshold in thresholds)
     answer = {"time_s": wall, "cpu_s": cpu, "error": error, "iterations": n_iter}
     print(json.dumps(answer | {"peak_mb": peak_mb()}))

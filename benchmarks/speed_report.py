@@ -1,11 +1,11 @@
-"""Tables and picture of `speed.py`."""
+"""Tables and the picture of the results of `speed.py`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-# What an iteration may cost at most, in triads, on one thread.
+# Targets: the maximum time of an iteration with one thread, in triads.
 GOALS = {"dense": 2.0, ", 100 a row": 4.0, ", 10 a row": 6.0}
 
 
@@ -72,7 +72,7 @@ def steps_table(steps: list[dict]):
 
 
 def ratios(steps: list[dict]) -> list[str]:
-    """What two threads gain, and how the cost grows from 10⁶ entries on."""
+    """The speed-up by two threads, and the growth of the time beyond 10⁶ entries."""
     done = [step for step in steps if "failed" not in step]
     lines = []
     for step in done:
@@ -129,7 +129,7 @@ def planted_table(planted: dict[str, dict]):
 
 
 def draw(report: dict, file: Path) -> None:
-    """Cost of an iteration against the number of entries, log-log."""
+    """Draw the time of an iteration against the number of entries, on logarithmic axes."""
     import matplotlib
 
     matplotlib.use("Agg")

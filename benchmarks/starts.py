@@ -1,11 +1,11 @@
-"""What each kind of start of a search for the fewest errors is worth.
+"""Comparison of the kinds of starts of the search for the fewest errors.
 
     BOOLWEAVE_DATA=tables python benchmarks/starts.py
 
-For every table and rank of `benchmarks/factors.py` with a published number, and each kind of start:
-wrong entries after descent, and after one task of local search, of the better one of two seeds, as
-excess over the best number known. Printed are medians over the cells of low ranks (at most 12
-factors) and of high ones.
+For every table and rank of `benchmarks/factors.py` with a published number, and for each kind of
+start, the script computes the wrong entries after descent and after one task of local search, for
+the better of two seeds, as excess over the best known number. It prints medians over the cells with
+at most 12 factors, and over those with more.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import factors
 from boolweave import Observations
 from boolweave.search import searching, starts
 from boolweave.search.kernels.descent import descend, fill, improve, scratch
-from boolweave.search.kernels.factors import no_factors
+from boolweave.search.kernels.factors import empty_factors
 from boolweave.search.kernels.tiles import KEEP_TIES
 from boolweave.search.table import bits_of, factors_of, pack_table, shape_of
 
@@ -34,7 +34,7 @@ KINDS = ("max-sum .1", "max-sum .02", "max-sum .004", "wide .1", "wide .02", "ro
 
 
 def first_factors(kind, seen, table, K, seed):
-    """Make the first factors of a start, or None where this kind is not possible."""
+    """Make the first factors of a start, or None if this kind is not possible."""
     name, _, flip = kind.partition(" ")
     n_factors = int(np.ceil(searching.WIDE * K)) if name == "wide" else K
     if name in ("max-sum", "wide"):
@@ -47,7 +47,7 @@ def first_factors(kind, seen, table, K, seed):
         rows = random.choice(len(table.rows.ones), K, replace=len(table.rows.ones) < K)
         Y = (seen.to_dense()[rows] == 1).astype(np.uint8)
         return factors_of(table, np.zeros((len(table.rows.ones), K), dtype=np.uint8), Y)
-    found = no_factors(shape_of(table), K)
+    found = empty_factors(shape_of(table), K)
     words = np.array([2 * seed + 1], dtype=np.uint64)
     fill(table, found, scratch(shape_of(table), K), words, searching.N_TRIES)
     return found
@@ -62,7 +62,7 @@ def costs(kind, seen, table, K, seed):
     descended, _ = descend(table, found, memory, words, np.int64(50), KEEP_TIES)
     n_refits = int(searching.TASK_WORK / searching.work_of_refit(table))
     improved, _ = improve(
-        table, found, no_factors(shape_of(table), K), memory, words,
+        table, found, empty_factors(shape_of(table), K), memory, words,
         n_refits, searching.TASK_TRIALS, searching.MOST_TRIALS * K, False, np.zeros(1, dtype=bool),
     )  # fmt: skip
     return descended, improved

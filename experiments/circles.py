@@ -1,8 +1,9 @@
-"""A picture of circles completed from few pixels: the paper's appendix on images.
+"""Completion of a picture of circles from a few pixels: the paper's appendix on images.
 
-(a) K = 10 and more and more pixels; (b) more and more factors at ρ = .02; (c) regularised: priors
-of .1 on ones for message passing, quadratic regularisation for GLRM (logistic). Of smaller pictures
-than the paper's 1000 × 1000 as many pixels a row are seen as there, and K is at most 60.
+(a) K = 10 and an increasing number of pixels; (b) an increasing number of factors at ρ = 0.02;
+(c) with regularisation: priors of 0.1 for ones in message passing, quadratic regularisation in GLRM
+(logistic). In pictures smaller than the paper's 1000 × 1000, the number of observed pixels per row
+is the same as in the paper, and K is at most 60.
 
     python experiments/circles.py            # 200 × 200
     python experiments/circles.py --full     # 1000 × 1000
@@ -11,7 +12,7 @@ than the paper's 1000 × 1000 as many pixels a row are seen as there, and K is a
 from __future__ import annotations
 
 import numpy as np
-from common import figure, run_all, save, say, start, timed, write_csv
+from common import conclude, figure, run_all, save, start, timed, write_csv
 
 METHODS = ("max-sum", "auto", "GLRM")
 PANELS = (
@@ -22,7 +23,7 @@ PANELS = (
 
 
 def circles(size: int) -> np.ndarray:
-    """Rings and discs, overlapping: (size, size) of 0 and 1."""
+    """Draw overlapping rings and discs: (size, size) of 0 and 1."""
     y, x = np.indices((size, size)) / size
     picture = np.zeros((size, size), dtype=bool)
     for centre_x, centre_y, outer, inner in (
@@ -40,7 +41,7 @@ def seen_pixels(size: int, rho: float) -> np.ndarray:
 
 
 def one(task: dict) -> dict:
-    """Error on the pixels not seen, and the completed picture as bits in hexadecimal."""
+    """Compute the error on unobserved pixels, and the completed picture as hexadecimal bits."""
     from boolweave import BooleanMatrixFactorization
     from boolweave.baselines import GLRM
 
@@ -104,7 +105,7 @@ def main() -> None:
     wins = np.bincount(errors.argmin(axis=1), minlength=len(METHODS))
     means = zip(METHODS, errors.mean(axis=0), wins, strict=True)
     words = (f"{name} {error:.3f} (best in {won})" for name, error, won in means)
-    say(run, f"mean error on unseen pixels over {len(panels)} panels: {', '.join(words)}")
+    conclude(run, f"mean error on unseen pixels over {len(panels)} panels: {', '.join(words)}")
 
 
 if __name__ == "__main__":

@@ -1,15 +1,16 @@
-"""What the experiments share: sizes, resumable parallel runs, the files they write.
+"""Common parts of the experiments: sizes, resumable parallel runs, and the files they write.
 
-Every script writes, into experiments/results/quick or .../full, or where --output says,
+Every script writes these files to experiments/results/quick, to experiments/results/full, or to the
+directory given by --output:
 
-    name.jsonl   one line for each run: what was asked and what came; an interrupted script goes on
-                 from it, and a run that is there is not repeated (--fresh begins anew)
+    name.jsonl   one line for each run, with its task and its answer; an interrupted script
+                 continues from this file and does not repeat these runs, unless --fresh is given
     name.csv     the numbers of the picture
     name.png     the picture
-    name.txt     one line: what it shows
+    name.txt     one line that sums up the result
 
-With --minutes a script stops after so long and writes what it has; the next call goes on. With
---only it runs some of the methods, and keeps the lines of name.csv that the others have there.
+With --minutes, a script stops after that time and writes its results so far; the next call
+continues. With --only, it runs some of the methods and keeps the lines of the others in name.csv.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# One thread of linear algebra in each process: the processes are what runs side by side.
+# Linear algebra uses one thread in each process, because several processes run in parallel.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -36,7 +37,7 @@ SCALES = ("tiny", "quick", "full")
 
 @dataclass(frozen=True)
 class Run:
-    """How an experiment is to be run."""
+    """The options of an experiment."""
 
     name: str
     scale: str
@@ -46,7 +47,7 @@ class Run:
     options: argparse.Namespace
 
     def pick(self, tiny: Any, quick: Any, full: Any) -> Any:
-        """One of three sizes: seconds for the tests, minutes, or the paper's."""
+        """Choose one of three sizes: seconds for tests, minutes, or the size in the paper."""
         return {"tiny": tiny, "quick": quick, "full": full}[self.scale]
 
     def path(self, suffix: str) -> Path:
@@ -68,14 +69,20 @@ def start(
     """Read the command line of a script."""
     parser = argparse.ArgumentParser(description=doc.strip().splitlines()[0])
     for scale, words in zip(
-        SCALES, ("sizes for tests: seconds", "minutes (default)", "the paper's size"), strict=True
+        SCALES,
+        (
+            "small sizes for tests (seconds)",
+            "medium sizes (minutes; the default)",
+            "the sizes of the paper",
+        ),
+        strict=True,
     ):
         parser.add_argument(f"--{scale}", action="store_true", help=words)
-    parser.add_argument("--output", type=Path, help="where the files go")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
-    parser.add_argument("--fresh", action="store_true", help="forget earlier runs")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after so long")
-    parser.add_argument("--only", nargs="+", metavar="METHOD", help="run some of the methods only")
+    parser.add_argument("--output", type=Path, help="directory for the results")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="number of processes")
+    parser.add_argument("--fresh", action="store_true", help="ignore the results of earlier runs")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="time limit in minutes")
+    parser.add_argument("--only", nargs="+", metavar="METHOD", help="run only these methods")
     if more is not None:
         more(parser)
     options = parser.parse_args()
@@ -95,11 +102,11 @@ def run_all(
     tasks: Sequence[dict],
     warm_up: Sequence[dict] = (),
 ) -> list[dict]:
-    """`function` of every task, in parallel processes, what is on file not again.
+    """Call `function` for every task, in parallel processes, unless its answer is on file.
 
     Each process runs the tasks of `warm_up` first, so that no time of a task includes the loading
-    of kernels. Returns task and answer joined, in the order of the tasks; without those that
-    --minutes left no time for.
+    of kernels. Returns each task together with its answer, in the order of the tasks, without those
+    that were not run because of --minutes.
     """
     log = run.path("jsonl")
     known: dict[str, dict] = {}
@@ -107,7 +114,7 @@ def run_all(
         for line in log.read_text(encoding="utf-8").splitlines():
             try:
                 done = json.loads(line)
-            except json.JSONDecodeError:  # the line that was being written at a crash
+            except json.JSONDecodeError:  # a line that was not finished before a crash
                 continue
             known[_key(done["task"])] = done["answer"]
     todo = [task for task in tasks if _key(task) not in known]
@@ -144,11 +151,11 @@ def _answers(
             if not future.cancelled():
                 yield waiting[future], future.result()
             if time.monotonic() > run.deadline:
-                pool.shutdown(wait=False, cancel_futures=True)  # what is under way still ends
+                pool.shutdown(wait=False, cancel_futures=True)  # running tasks still finish
 
 
 def _begin(function: Callable[[dict], dict], warm_up: Sequence[dict]) -> None:
-    warnings.filterwarnings("ignore")  # runs that do not settle are counted, not warned of
+    warnings.filterwarnings("ignore")  # runs that do not converge count like others
     for task in warm_up:
         function(task)
 
@@ -157,7 +164,7 @@ def _key(task: dict) -> str:
     return json.dumps(task, sort_keys=True)
 
 
-# ---------------------------------------------------------------- what is written
+# ---------------------------------------------------------------- results
 
 
 def write_csv(run: Run, rows: Sequence[dict]) -> None:
@@ -195,10 +202,10 @@ def _number(text: str) -> int | float | str:
     return text
 
 
-def say(run: Run, line: str, extent: str = "") -> None:
-    """The line of what the experiment shows, to the terminal and to name.txt.
+def conclude(run: Run, line: str, extent: str = "") -> None:
+    """Write the line that sums up the result to the terminal and to name.txt.
 
-    `extent` says how much of it was run, where that is not all.
+    `extent` states how many of the runs are done, unless all of them are.
     """
     text = f"{line} ({run.scale}{extent})"
     run.path("txt").write_text(text + "\n", encoding="utf-8")
@@ -237,13 +244,15 @@ def standard_error(rows: Sequence[dict], name: str) -> float:
 
 
 def timed(function: Callable[[], Any]) -> tuple[Any, float]:
-    """The answer, and the processor's seconds: on one thread those of a machine with nothing else
-    to do, whatever else it does."""
+    """The return value of a function, and its processor time in seconds.
+
+    With one thread, this is the time on an idle machine, even if the machine is busy.
+    """
     begun = time.process_time()
     answer = function()
     return answer, time.process_time() - begun
 
 
 def extent(rows: Sequence[dict], tasks: Sequence[dict]) -> str:
-    """For `say`: how many of the runs there are, where that is not all of them."""
+    """The number of runs for `conclude`; empty if all are done."""
     return "" if len(rows) == len(tasks) else f", {len(rows)} of {len(tasks)} runs so far"

@@ -1,8 +1,9 @@
-"""Reconstruction error against the share of flipped entries: the paper's first figure.
+"""Reconstruction error against the fraction of flipped entries: the paper's first figure.
 
-Planted uniform factors, K = 5, all entries seen; every method is told K. Asso is reported at the
-best of the paper's five thresholds by the result, as in the paper, and at the one that
-held-out entries choose; NIMFA's factors are cut at the thresholds best by the result.
+The factors are planted and uniform, K = 5, and all entries are observed; every method is given K.
+For Asso, the table has the best result of the paper's five thresholds, as in the paper, and the
+result with the threshold that is chosen on held-out entries. The factors of NIMFA are binarised at
+the thresholds that give the best result.
 
     python experiments/flips.py            # 300 × 300, minutes
     python experiments/flips.py --full     # 1000 × 1000, 10 repeats
@@ -15,13 +16,13 @@ from pathlib import Path
 
 import numpy as np
 from common import (
+    conclude,
     extent,
     figure,
     grouped,
     mean,
     run_all,
     save,
-    say,
     standard_error,
     start,
     timed,
@@ -36,7 +37,7 @@ METHODS = (*OURS, "NIMFA", "Asso, best of five", "Asso, held out")
 
 
 def one(task: dict) -> dict:
-    """One matrix, one method: error of the product against the truth, and seconds."""
+    """Compute the error of the product of one method on one matrix, and its seconds."""
     from boolweave import BooleanMatrixFactorization
     from boolweave.baselines import PAPER_THRESHOLDS, Asso
     from boolweave.datasets import make_boolean
@@ -75,7 +76,7 @@ def main() -> None:
     size, repeats = run.pick(40, 300, 1000), run.pick(1, 3, 10)
     flips = run.pick((0.1,), (0.0, 0.1, 0.2, 0.3, 0.4), [round(0.05 * i, 2) for i in range(10)])
     methods = list(METHODS)
-    missing = "tests do not make it" if run.scale == "tiny" else make_nimfa_environment()
+    missing = "tests do not install it" if run.scale == "tiny" else make_nimfa_environment()
     if missing:
         methods.remove("NIMFA")
         print(f"NIMFA is left out: {missing}")
@@ -114,7 +115,9 @@ def main() -> None:
     save(run, drawn)
     shown = {method: mean(group, "error") for (method,), group in grouped(table, "method").items()}
     words = ", ".join(f"{method} {error:.4f}" for method, error in shown.items())
-    say(run, f"mean error over flips {flips[0]:g} to {flips[-1]:g}: {words}", extent(ran, tasks))
+    conclude(
+        run, f"mean error over flips {flips[0]:g} to {flips[-1]:g}: {words}", extent(ran, tasks)
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Histogram of the messages at iterations 2, 20 and 200 for K = 2: the paper's appendix C.
 
-Messages from factors to rows (Φ, as shares of their bound |L|) of a random factorization with all
-entries seen. Those near 0 say nothing: their edges might as well not be there, and with them the
-loops of the graph.
+These are the messages to rows (Φ, as fractions of their bound |L|) of a random factorization with
+all entries observed. Messages near 0 have no effect, as if their edges, and the loops that contain
+these, were not part of the graph.
 
     python experiments/histogram.py            # 300 × 300
     python experiments/histogram.py --full     # 1000 × 1000
@@ -11,15 +11,15 @@ loops of the graph.
 from __future__ import annotations
 
 import numpy as np
-from common import figure, grouped, run_all, save, say, start, write_csv
+from common import conclude, figure, grouped, run_all, save, start, write_csv
 
 ITERATIONS = (2, 20, 200)
 BINS = 41
-NOTHING = 0.05  # a message below this share of its bound
+NEGLIGIBLE = 0.05  # messages below this fraction of their bound count as near zero
 
 
 def one(task: dict) -> dict:
-    """Counts of messages at each iteration asked for, as shares."""
+    """Compute histograms of the messages at the given iterations, as fractions."""
     from boolweave.datasets import make_boolean
     from boolweave.engine.floats import FloatBackend
     from boolweave.model.channel import Channel
@@ -38,7 +38,7 @@ def one(task: dict) -> dict:
         if iteration in ITERATIONS:
             to_row = np.clip(backend.messages(problem, state)[0] / bound, -1, 1)
             shares.append((np.histogram(to_row, edges)[0] / to_row.size).tolist())
-            idle.append(float(np.mean(np.abs(to_row) < NOTHING)))
+            idle.append(float(np.mean(np.abs(to_row) < NEGLIGIBLE)))
     return {"shares": shares, "idle": idle}
 
 
@@ -65,7 +65,7 @@ def main() -> None:
     words = ", ".join(
         f"{idle:.0%} at {t}" for t, idle in zip(ITERATIONS, answer["idle"], strict=True)
     )
-    say(run, f"messages below {NOTHING:.0%} of their bound, by iteration: {words}")
+    conclude(run, f"messages below {NEGLIGIBLE:.0%} of their bound, by iteration: {words}")
 
 
 if __name__ == "__main__":

@@ -1,19 +1,20 @@
 """A message sent as a low-rank XOR matrix, decoded by completion.
 
-The closing idea of Ravanbakhsh, Póczos and Greiner (2016): bits are arranged as two factors X
-(M, K) and Y (K, N); entries of their XOR product are sent through a channel that flips and erases;
-the receiver completes the matrix. Code and parity checks are the same thing, and the number of
-entries that are sent sets the rate.
+This is the last idea in the paper of Ravanbakhsh, Póczos and Greiner (2016). The bits of a message
+form two factors X (M, K) and Y (K, N). Entries of their XOR product are sent through a channel that
+flips and erases, and the receiver completes the matrix. The number of entries that are sent
+determines the rate.
 
-    message bits   K (M + N) − K², since X A and A⁻¹ Y give the same matrix (A invertible, K × K)
+    message bits   K (M + N) − K², because X A and A⁻¹ Y give the same matrix (A invertible, K × K)
     rate           message bits per entry sent
-    capacity       (1 − erased) (1 − h(flip)), h the binary entropy
+    capacity       (1 − erased) (1 − h(flip)), where h is the binary entropy
 
-A word counts as wrong if any entry of the completed matrix is. Beside it stands a regular (3, 6)
-parity-check code of about the same length over the same channel, decoded by sum-product.
+A word is wrong if any entry of the completed matrix is wrong. For comparison, a regular (3, 6)
+parity-check code of about the same length is sent through the same channel and decoded by
+sum-product.
 
-    python experiments/matrix_code.py            # 3 trials a point
-    python experiments/matrix_code.py --full     # 20 trials a point
+    python experiments/matrix_code.py            # 3 trials per point
+    python experiments/matrix_code.py --full     # 20 trials per point
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
-from common import figure, run_all, save, say, start, write_csv
+from common import conclude, figure, run_all, save, start, write_csv
 
 from boolweave import factorize
 from boolweave.decoding import ParityCheckCode, bsc_llr
@@ -42,21 +43,21 @@ def message_bits(size: int, rank: int) -> int:
 
 
 def channel(bits: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Flip and erase (NaN)."""
+    """Flip some bits, and erase others (NaN)."""
     seen = (bits ^ (rng.random(bits.shape) < FLIP)).astype(float)
     seen[rng.random(bits.shape) < ERASED] = np.nan
     return seen
 
 
 def one(task: dict) -> dict:
-    """Word and entry error of a code over the channel: the parity-check code has rank 0."""
+    """Compute the word and entry errors of a code; rank 0 means the parity-check code."""
     if task["rank"] == 0:
         return parity_check_words(task["trials"], seed=0)
     return matrix_words(task["rank"], task["rate_wanted"], task["trials"], seed=0)
 
 
 def matrix_words(rank: int, rate: float, trials: int, seed: int) -> dict:
-    """Word and entry error of the matrix code at one rank and rate."""
+    """Compute the word and entry errors of the matrix code at one rank and rate."""
     sent_entries = round(message_bits(SIZE, rank) / rate)
     wrong_words, wrong_entries = [], []
     for trial in range(trials):
@@ -81,7 +82,7 @@ def matrix_words(rank: int, rate: float, trials: int, seed: int) -> dict:
 
 
 def regular_code(n: int, rng: np.random.Generator) -> ParityCheckCode:
-    """Three ones in a column, six in a row: three times all columns, dealt out to the checks."""
+    """Make a code with three ones in each column, from three random assignments to the checks."""
     matrix = np.zeros((n // 2, n), dtype=np.uint8)
     for _ in range(3):
         matrix[rng.permutation(n) % (n // 2), np.arange(n)] = 1
@@ -128,7 +129,7 @@ def main() -> None:
     tasks += [
         {"rank": rank, "rate_wanted": rate, "trials": trials}
         for rank in ranks for rate in rates
-        if message_bits(SIZE, rank) / rate <= SIZE * SIZE  # no more entries than there are
+        if message_bits(SIZE, rank) / rate <= SIZE * SIZE  # not more than all entries
     ]  # fmt: skip
     peer, *rows = run_all(run, one, tasks)
     report = {
@@ -143,7 +144,7 @@ def main() -> None:
         safe = [row["rate"] for row in rows if row["rank"] == rank and row["word_error"] == 0]
         words.append(f"K = {rank}: {max(safe):.2f}" if safe else f"K = {rank}: none")
     wrong = f"{peer['word_error']:.2f} wrong words at rate {peer['rate']:.2f}"
-    say(
+    conclude(
         run,
         f"highest rate without a wrong matrix: {', '.join(words)}; regular (3, 6) code: {wrong}; "
         f"capacity {report['capacity']:.2f}",

@@ -1,11 +1,12 @@
-"""Accuracy on MovieLens by share of the ratings seen: the paper's table, K = 2.
+"""Accuracy on MovieLens by the fraction of observed ratings: the paper's table, K = 2.
 
-A bit is a rating above the mean. MovieLens may not be redistributed: give the folder of your copy
-with --data, or let the script download one (--download ml-100k), where there is a network.
+A rating above the mean is a one. MovieLens must not be redistributed: pass the folder of your copy
+with --data, or let the script download a data set (--download ml-100k).
 
-The first lines are the paper's methods with its settings: where it took the best regularisation by
-the result, so does "best by result" here. The others choose on held-out ratings; BooleanCompletion,
-which came after the paper, is given the bits alone, as all but the ordinal GLRM.
+The first lines are the paper's methods with its settings. If the paper reports the regularisation
+with the best result, so does "best by result" here. The other methods choose their parameters on
+held-out ratings. BooleanCompletion is not in the paper. All methods except the ordinal GLRM get
+only bits, not ratings.
 
     python experiments/movielens.py --data ml-100k
     python experiments/movielens.py --data ml-1m --full
@@ -21,11 +22,11 @@ from pathlib import Path
 import numpy as np
 from common import (
     RESULTS,
+    conclude,
     figure,
     grouped,
     run_all,
     save,
-    say,
     start,
     timed,
     with_earlier,
@@ -80,7 +81,7 @@ def candidates(method: str, seed: int) -> list:
 
 
 def one(task: dict) -> dict:
-    """Accuracy on the hidden ratings, and seconds, the best of the candidates."""
+    """Compute the accuracy of the best candidate on hidden ratings, and the seconds of all."""
     from boolweave.data.observations import Observations
     from boolweave.datasets.movielens import read_movielens
 
@@ -118,9 +119,9 @@ def data_folder(options) -> Path | None:
 
 def main() -> None:
     def more(parser: ArgumentParser) -> None:
-        parser.add_argument("--data", type=Path, help="folder of your copy")
-        parser.add_argument("--download", default="ml-100k", help="a set to download (ml-100k)")
-        parser.add_argument("--name", help="ml-100k or ml-1m, where the folder is named otherwise")
+        parser.add_argument("--data", type=Path, help="folder of your copy of the data")
+        parser.add_argument("--download", default="ml-100k", help="data set to download (ml-100k)")
+        parser.add_argument("--name", help="ml-100k or ml-1m, if the folder has another name")
 
     run = start(__file__, __doc__, more)
     folder = data_folder(run.options)
@@ -153,16 +154,16 @@ def main() -> None:
         f"{line['method']}: " + ", ".join(f"{line[key]:.1%} at {key}" for key in seen)
         for line in table if line["method"] in ("max-sum", "BooleanCompletion")
     ]  # fmt: skip
-    say(run, f"{name}, {'; '.join(lines)}")
+    conclude(run, f"{name}, {'; '.join(lines)}")
 
 
 def shares_of(table: list[dict]) -> list[str]:
-    """The columns with accuracies, such as "5%"."""
+    """The names of the columns with accuracies, such as "5%"."""
     return [key for key in table[0] if key.endswith("%") and not key.startswith("paper")]
 
 
 def draw(run, name: str, table: list[dict]) -> None:
-    """Accuracy by share: the paper's methods with lines, the others with dashes."""
+    """Draw the accuracies: solid lines for the paper's methods, dashed lines for the others."""
     seen = shares_of(table)
     drawn, axes = figure(8.5, 4)
     for i, line in enumerate(table):

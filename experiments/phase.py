@@ -1,14 +1,15 @@
-"""Completion error by rank and share of observed entries: the paper's phase diagram.
+"""Completion error by rank and fraction of observed entries: the paper's phase diagram.
 
-Planted factors with half of Z ones, no noise; every method is told K. The dashed line is the
-information bound, K(M + N − ln K + 1) entries. Three lines of runs follow it, at 1.5, 2 and 3 times
-the bound. 1-bit completion is reported at the best of the paper's β by the result, as there.
-The runs go repeat by repeat, so that a script that was stopped has the whole picture, only rougher.
-BooleanCompletion, which came after the paper, has no part in the full picture: it fits some forty
-models where the others fit one, and 4000 such fits would take days.
+The factors are planted so that half of Z are ones, without noise; every method is given K. The
+dashed line is the information bound, K(M + N − ln K + 1) entries. Additional runs have 1.5, 2 and 3
+times as many entries as the bound. For 1-bit completion, the table has the best result of the
+paper's values of β, as in the paper. The runs are done repeat by repeat, so that a script that is
+stopped has a complete but less precise picture. BooleanCompletion, which is not in the paper, is
+not part of the full picture: it fits about forty models instead of one, and 4000 such fits would
+take days.
 
     python experiments/phase.py            # 200 × 200, minutes
-    python experiments/phase.py --full     # 1000 × 1000, 20 ranks × 20 shares × 10 repeats
+    python experiments/phase.py --full     # 1000 × 1000, 20 ranks × 20 fractions × 10 repeats
     python experiments/phase.py --full --only max-sum auto
     python experiments/phase.py --full --only max-sum auto --curve    # the three lines alone
 """
@@ -18,7 +19,18 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
-from common import extent, figure, grouped, mean, run_all, save, say, start, with_earlier, write_csv
+from common import (
+    conclude,
+    extent,
+    figure,
+    grouped,
+    mean,
+    run_all,
+    save,
+    start,
+    with_earlier,
+    write_csv,
+)
 
 COMPLETION = "BooleanCompletion"
 METHODS = ("max-sum", "auto", COMPLETION, "GLRM", "GLRM, not regularised", "1-bit")
@@ -28,10 +40,10 @@ RECOVERED = 0.01
 
 
 def one(task: dict) -> dict:
-    """One matrix, one method: the share of wrong entries, and seconds.
+    """Compute the fraction of wrong entries of one method on one matrix, and its seconds.
 
-    Of auto also the share that its own posterior expects to be wrong, mean of min(p, 1 − p): with
-    the right model and exact marginals no method could be below it.
+    For auto, also compute the fraction that is expected to be wrong according to its posterior, the
+    mean of min(p, 1 − p). With the right model and exact marginals, no method could do better.
     """
     from common import timed
 
@@ -74,7 +86,7 @@ def bound(size: int, rank: int) -> float:
 
 
 def tasks_of(run, methods: list[str]) -> tuple[list[dict], list[dict]]:
-    """The grid, and the runs at multiples of the bound."""
+    """List the runs of the grid, and the runs at multiples of the bound."""
     size = run.pick(40, 200, 1000)
     ranks = run.pick((2,), (2, 4, 6, 8), range(2, 41, 2))
     shares = run.pick(
@@ -112,7 +124,7 @@ def main() -> None:
     grid, curve = tasks_of(run, methods)
     tasks = curve if run.options.curve else curve + grid
     rows = run_all(run, one, tasks)
-    curve_rows = [row for row in rows if row["observed"] > 1]  # a number of entries, no share
+    curve_rows = [row for row in rows if row["observed"] > 1]  # a number of entries
     grid_rows = [row for row in rows if row["observed"] <= 1]
     table = [
         {
@@ -135,11 +147,11 @@ def main() -> None:
     words = [reach(table, method) for method in methods]
     words = f"entries for an error below {RECOVERED:g}, in bounds: " + ", ".join(words)
     shown = [at_twice_the_bound(table), words, minutes(rows, methods)]
-    say(run, "; ".join(filter(None, shown)), extent(rows, tasks))
+    conclude(run, "; ".join(filter(None, shown)), extent(rows, tasks))
 
 
 def at_twice_the_bound(table: list[dict]) -> str:
-    """Errors of max-sum and auto there, by rank."""
+    """Describe the errors of max-sum and auto at twice the bound, by rank."""
     rows = [r for r in table if r["kind"] == "curve" and abs(r["times_bound"] - 2) < 0.01]
     errors = {(row["method"], row["rank"]): row["error"] for row in rows}
     expected = {row["rank"]: row["expected"] for row in rows if row["method"] == "auto"}
@@ -154,14 +166,14 @@ def at_twice_the_bound(table: list[dict]) -> str:
 
 
 def minutes(rows: list[dict], methods: list[str]) -> str:
-    """Minutes of one processor that the fits of each method took."""
+    """List the processor time of the fits of each method, in minutes."""
     spent = {method: [r["seconds"] for r in rows if r["method"] == method] for method in methods}
     words = [f"{method} {sum(s) / 60:.3g} for {len(s)}" for method, s in spent.items() if s]
     return "minutes of one processor for so many fits: " + ", ".join(words)
 
 
 def reach(table: list[dict], method: str) -> str:
-    """How many times the bound a method needs, the median over ranks."""
+    """State how many times the bound a method needs, as the median over ranks."""
     needed = []
     rows = [row for row in table if row["kind"] == "grid" and row["method"] == method]
     for group in grouped(rows, "rank").values():

@@ -1,14 +1,15 @@
 """Hidden votes of the Senate, 101st to 107th Congress: the paper's figure.
 
-Some of the votes are seen, the rest is predicted. The rank K is chosen on held-out votes among the
-seen ones; beside it stands the error at the K that is best by the result, as in the paper.
+Some of the votes are observed, and the others are predicted. The rank K is chosen on held-out votes
+among the observed ones; the table also has the error for the K with the best result, as in the
+paper.
 
-The paper's comparison: max-sum with uniform priors against GLRM with hinge loss, quadratic
-regularisation and no offsets. It does not say how strong the regularisation was for the votes (for
-its ratings: the best of four strengths by the result), so that every one of the four stands by
-itself in the table, and "GLRM hinge" is the best of them by the same rule as K. "With offsets" each
-row and column has an offset of its own besides, which the paper does not try. BooleanCompletion,
-which came after the paper, runs with nothing set: there is no K to choose.
+The paper compares max-sum with uniform priors and GLRM with hinge loss, quadratic regularisation
+and no offsets. It does not state the strength of the regularisation for the votes (for ratings, it
+uses the best of four strengths by the result). Therefore each of the four strengths has a line of
+its own, and for "GLRM hinge" the strength is chosen by the same rule as K. "With offsets", each row
+and column also has an offset, which is not in the paper. BooleanCompletion is not in the paper
+either; it is run with its default parameters, so that there is no K to choose.
 
     python experiments/senate.py            # K = 1 to 4, 5% and 20%, minutes
     python experiments/senate.py --full     # K = 1 to 10, 5, 20 and 50%
@@ -17,7 +18,18 @@ which came after the paper, runs with nothing set: there is no K to choose.
 
 from __future__ import annotations
 
-from common import extent, figure, grouped, mean, run_all, save, say, start, with_earlier, write_csv
+from common import (
+    conclude,
+    extent,
+    figure,
+    grouped,
+    mean,
+    run_all,
+    save,
+    start,
+    with_earlier,
+    write_csv,
+)
 
 COMPLETION = "BooleanCompletion"
 METHODS = (
@@ -35,7 +47,7 @@ SHARE_OF_VALIDATION = 0.1
 
 
 def models(method: str, rank: int, seed: int) -> list:
-    """The candidates at one rank."""
+    """Make the candidates of a method at one rank."""
     from boolweave import BooleanCompletion, BooleanMatrixFactorization
     from boolweave.baselines import GLRM
 
@@ -54,9 +66,9 @@ def models(method: str, rank: int, seed: int) -> list:
 
 
 def one(task: dict) -> dict:
-    """Held-out and hidden errors of every candidate at one rank.
+    """Compute the errors of every candidate at one rank on held-out and on hidden votes.
 
-    A method without a choice of ranks has one candidate, and nothing is held out for it.
+    A method without a choice of ranks has one candidate, for which nothing is held out.
     """
     from sklearn.base import clone
 
@@ -119,14 +131,14 @@ def main() -> None:
     table = with_earlier(run, table, METHODS)
     write_csv(run, table)
     draw(run, table)
-    say(run, verdict(table), extent(ran, tasks))
+    conclude(run, verdict(table), extent(ran, tasks))
 
 
 def verdict(table: list[dict]) -> str:
-    """In how many Congresses the error at 5% is at most half of hinge's, by the strength of it.
+    """State in how many Congresses our error at 5% is at most half of that of GLRM hinge.
 
-    First as in the paper: max-sum, every K by the result. Then as a user would meet it: auto, and
-    K, and the strength where there are several, by held-out votes.
+    The first comparison is that of the paper: max-sum, with the best K by the result. The second is
+    that of a user: auto, with K, and the strength if there are several, chosen on held-out votes.
     """
     words = []
     for column, ours, how in (

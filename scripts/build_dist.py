@@ -1,11 +1,11 @@
-"""Builds sdist and wheel twice and compares them byte for byte; what is equal goes into dist/.
+"""Build sdist and wheel twice, compare them byte for byte, and copy them to dist/ if they agree.
 
     python scripts/build_dist.py [folder]
 
-Times in the archives are that of the last commit (or SOURCE_DATE_EPOCH), so that anybody builds the
-same bytes from the same commit. The second build runs in a copy of the tree in another place, with
-other file times and narrower permissions, and makes its wheel of the sdist, which therefore holds
-everything that the wheel needs. The script needs hatchling.
+The times in the archives are that of the last commit (or SOURCE_DATE_EPOCH), so that everybody
+builds the same bytes from the same commit. The second build runs in a copy of the tree with another
+path, other file times and narrower permissions. It builds its wheel from the sdist, which shows
+that the sdist contains everything that the wheel needs. The script needs hatchling.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-EARLIEST = 315532800  # 1980-01-01: zip archives know no earlier time
+EARLIEST = 315532800  # 1980-01-01, the earliest time in a zip archive
 
 
 def main() -> None:
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def time_of_commit() -> str:
-    """When the last commit was made; without git, as in an sdist, a fixed time."""
+    """The time of the last commit; without git, as in an sdist, a fixed time."""
     done = subprocess.run(
         ["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -47,7 +47,7 @@ def time_of_commit() -> str:
 
 
 def build(tree: Path, target: Path, epoch: str, *kinds: str) -> dict[str, str]:
-    """Build in a tree; names of the files with their hashes."""
+    """Build in a tree; return the names of the files with their hashes."""
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-d", target, *kinds],
         cwd=tree, env={**os.environ, "SOURCE_DATE_EPOCH": epoch}, check=True, capture_output=True,
@@ -59,7 +59,7 @@ def build(tree: Path, target: Path, epoch: str, *kinds: str) -> dict[str, str]:
 
 
 def build_elsewhere(folder: Path, epoch: str) -> dict[str, str]:
-    """Build the sdist in a copy of the tree, and the wheel in what the sdist holds."""
+    """Build the sdist in a copy of the tree, and the wheel from the unpacked sdist."""
     copy, target = folder / "another place", folder / "second"
     shutil.copytree(ROOT, copy, copy_function=shutil.copyfile, ignore=unneeded)
     for file in copy.rglob("*"):
@@ -74,7 +74,7 @@ def build_elsewhere(folder: Path, epoch: str) -> dict[str, str]:
 
 
 def unneeded(folder: str, names: list[str]) -> set[str]:
-    """What git does not know: environments, caches, results."""
+    """Names that are not copied, because they are not in git: environments, caches, results."""
     made = {".git", "__pycache__", "dist", "build", "site", "htmlcov"}
     return {
         name

@@ -1,6 +1,6 @@
-"""Fill docs/completion.md from what `benchmarks/completion.py` measured.
+"""Fill docs/completion.md with the results of `benchmarks/completion.py`.
 
-With --check nothing is written; it fails if the page is behind.
+With --check, nothing is written, and the script fails if the page is out of date.
 
     python benchmarks/completion.py && python scripts/completion_table.py
 """
@@ -30,8 +30,8 @@ from completion_report import (
 SHORT = {"BooleanMatrixFactorization": "Boolean MF", "GLRM logistic": "GLRM"}
 
 
-def said(report: dict) -> str:
-    """When and how was measured, and the closing lines of the benchmark."""
+def conditions(report: dict) -> str:
+    """The date and conditions of the measurement, and the last lines of the benchmark."""
     cells = cells_of(report["results"])
     counts = {len(runs) for cell in cells for runs in cell.results.values()}
     threads = {result["threads"] for result in report["results"]}
@@ -49,7 +49,7 @@ def span(numbers: set[int]) -> str:
 
 
 def by_cell(report: dict, figure: str) -> str:
-    """A figure of every method in every cell, means over splits; the best is bold."""
+    """A figure of every method in every cell, as the mean over splits; the best is bold."""
     cells = cells_of(report["results"])
     methods = methods_of(cells)
     rows = []
@@ -64,7 +64,7 @@ def by_cell(report: dict, figure: str) -> str:
 
 
 def from_truth(report: dict) -> str:
-    """Wrong decisions on planted tables against the matrix before flips, in percent."""
+    """Percentage of wrong decisions on planted tables, compared with the matrix without flips."""
     cells = [cell for cell in cells_of(report["results"]) if cell.kind == "planted"]
     methods = methods_of(cells)
     rows = [
@@ -89,7 +89,7 @@ def shown(cell: Cell, method: str, figure: str) -> str:
 
 
 def seconds(report: dict) -> str:
-    """Mean seconds of a fit, with all that a method chooses, by kind of table."""
+    """Mean seconds of a fit, including the choice of parameters, by kind of table."""
     every = cells_of(report["results"])
     methods = methods_of(every)
     rows = []
@@ -101,7 +101,7 @@ def seconds(report: dict) -> str:
 
 
 def mean_seconds(cells: list[Cell], method: str) -> str:
-    """Processor seconds where these were measured, which a busy machine changes less."""
+    """Mean processor seconds if they were measured, because they depend less on other processes."""
     runs = [run for cell in cells for run in cell.results.get(method, {}).values()]
     measured = [run["processor_seconds"] for run in runs if "processor_seconds" in run]
     found = measured or [run["seconds"] for run in runs]
@@ -114,7 +114,7 @@ def picture(report: dict) -> str:
 
 
 TABLES = {
-    "summary": said, "picture": picture, "from_truth": from_truth, "seconds": seconds,
+    "summary": conditions, "picture": picture, "from_truth": from_truth, "seconds": seconds,
     **{figure: partial(by_cell, figure=figure) for figure in FIGURES},
 }  # fmt: skip
 

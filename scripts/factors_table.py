@@ -1,6 +1,6 @@
-"""Fill docs/factors.md from what `benchmarks/factors.py` measured.
+"""Fill docs/factors.md with the results of `benchmarks/factors.py`.
 
-With --check nothing is written; it fails if the page is behind.
+With --check, nothing is written, and the script fails if the page is out of date.
 
     python benchmarks/factors.py && python scripts/factors_table.py
 """
@@ -20,7 +20,7 @@ TITLES = {"fewest-errors": "fewest errors", "one-hot": "one-hot"}
 
 
 def summary(report: dict) -> str:
-    """When and how was measured, and the closing lines of the benchmark."""
+    """The date and conditions of the measurement, and the last lines of the benchmark."""
     seeds = "one seed" if report["seeds"] == 1 else f"{report['seeds']} seeds"
     head = (
         f"Measured on {report['date'][:10]} with boolweave {report['versions']['boolweave']}: "
@@ -30,7 +30,7 @@ def summary(report: dict) -> str:
 
 
 def measured_others(lines: list[dict]) -> list[str]:
-    """The other methods that have an answer anywhere."""
+    """The other methods that have an answer for at least one cell."""
     return [
         name for name in OTHERS if any("errors" in line["others"].get(name, {}) for line in lines)
     ]
@@ -70,7 +70,7 @@ def rest(report: dict) -> str:
 
 
 def name_of(line: dict) -> str:
-    """A table by its size, and a planted matrix also by the share of entries that were flipped."""
+    """The name of a table and its size; for a planted matrix, also the fraction of flips."""
     name = f"{line['shape'][0]} × {line['shape'][1]}"
     if line["collection"] == "planted":
         return f"planted, {name}, {line['best_published'] / line['observed']:.0%} flips"
@@ -78,7 +78,7 @@ def name_of(line: dict) -> str:
 
 
 def errors_of(line: dict) -> str:
-    """Our wrong entries, those of each seed."""
+    """The numbers of wrong entries of boolweave, one for each seed."""
     return ", ".join(dict.fromkeys(str(run["errors"]) for run in line["ours"]))
 
 
@@ -87,11 +87,11 @@ def seconds_of(line: dict) -> str:
 
 
 def picture(report: dict) -> str:
-    said = (
+    caption = (
         "Left: how many percent more wrong entries than the best published number, for each table"
+        " and K. Right: wrong entries against seconds on four tables"
     )
-    said += " and K. Right: wrong entries against seconds on four tables"
-    return f"![{said}](pictures/factors.png)"
+    return f"![{caption}](pictures/factors.png)"
 
 
 TABLES = {"summary": summary, "picture": picture, "cells": cells, "rest": rest}

@@ -22,7 +22,7 @@ PARTIES = {"Democrat": "#2f6fd0", "Republican": "#cf3d3d", "Independent": "#7a7a
 
 
 def order(first: np.ndarray, second: np.ndarray, ones: np.ndarray) -> np.ndarray:
-    """Members of the first factor alone, of neither, of both, of the second alone."""
+    """Order members: of the first factor only, of neither, of both, of the second only."""
     return np.lexsort((-ones, 2 * second.astype(int) - first))
 
 

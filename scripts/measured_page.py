@@ -1,7 +1,7 @@
-"""A page of the documentation whose tables come from a file that a benchmark wrote.
+"""Pages of the documentation whose tables come from the results of a benchmark.
 
-Between ``<!-- table name -->`` and ``<!-- end -->`` whatever stands is replaced; without results
-nothing stands there.
+The text between ``<!-- table name -->`` and ``<!-- end -->`` is replaced by a table, or by nothing
+if there are no results.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BLOCK = re.compile(r"<!-- table (\w+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
 def markdown(head: list[str], rows: list[list[str]], text: Collection[int] = (0,)) -> str:
-    """A table; the columns in `text` hold words, the others numbers."""
+    """A table; the columns in `text` hold text, the others hold numbers."""
     rule = ["---" if n in text else "---:" for n in range(len(head))]
     return "\n".join("| " + " | ".join(line) + " |" for line in [head, rule, *rows])
 
@@ -26,7 +26,8 @@ def markdown(head: list[str], rows: list[list[str]], text: Collection[int] = (0,
 def fill(name: str, tables: Mapping[str, Callable[[dict], str]]) -> None:
     """Fill docs/<name>.md from benchmarks/results/<name>.json, and copy the picture.
 
-    With --check on the command line nothing is written; it fails if the page is behind.
+    With --check on the command line, nothing is written, and the script fails if the page is out of
+    date.
     """
     results = ROOT / "benchmarks" / "results" / f"{name}.json"
     path = ROOT / "docs" / f"{name}.md"
@@ -39,8 +40,11 @@ def fill(name: str, tables: Mapping[str, Callable[[dict], str]]) -> None:
     old = path.read_text(encoding="utf-8")
     new = BLOCK.sub(block, old)
     if "--check" in sys.argv[1:]:
-        behind = f"docs/{path.name} is behind benchmarks/results/{results.name}: run this script"
-        sys.exit(behind if new != old else 0)
+        outdated = (
+            f"docs/{path.name} is out of date with benchmarks/results/{results.name}; run this "
+            "script without --check"
+        )
+        sys.exit(outdated if new != old else 0)
     path.write_text(new, encoding="utf-8")
     if report is not None:
         shutil.copyfile(results.with_suffix(".png"), ROOT / "docs" / "pictures" / f"{name}.png")

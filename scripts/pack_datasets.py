@@ -8,8 +8,8 @@ Set the environment variable BOOLWEAVE_DATA to a directory that holds the folder
 - paleo: g10s10.txt, g10s10.sites and g10s10.genus (supplement of Puolamäki et al. 2006)
 - movietweetings: ratings.dat, movies.dat and LICENSE (github.com/sidooms/MovieTweetings)
 
-and run ``python scripts/pack_datasets.py``. Every output holds the known entries and their values
-as packed bits and the names as string arrays; equal input gives equal bytes.
+and run ``python scripts/pack_datasets.py``. Every output file holds the known entries and their
+values as packed bits, and the names as arrays of strings; equal input gives equal bytes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PARTIES = {"100": "Democrat", "200": "Republican", "328": "Independent"}
 ZOO_CLASSES = ("mammal", "bird", "reptile", "fish", "amphibian", "insect", "invertebrate")
 MISSING = -1
 MOST_RATED_FILMS = 500
-RATINGS_OF_A_USER, RATINGS_OF_A_FILM = 20, 10  # at least
+RATINGS_OF_A_USER, RATINGS_OF_A_FILM = 20, 10  # minimum numbers
 GOOD = 8  # of 10; the mean of all ratings is 7.3
 
 
@@ -110,7 +110,7 @@ def surname(bioname: str) -> str:
 
 
 def first_name(bioname: str) -> str:
-    """The name in brackets, else the first given name that is no initial."""
+    """The name in brackets, or else the first given name that is not an initial."""
     given = bioname.split(",")[1]
     nickname = re.search(r"\((\w+)\)\s*$", bioname)
     if nickname:
@@ -176,7 +176,7 @@ def pack_movietweetings(folder: Path) -> None:
     count = Counter(film for _, film in ratings)
     films = sorted(count, key=lambda film: (-count[film], film))[:MOST_RATED_FILMS]
     users, before = sorted({user for user, _ in ratings}), 0
-    while before != len(users) + len(films):  # who is left out takes ratings along
+    while before != len(users) + len(films):  # until neither users nor films are left out
         before = len(users) + len(films)
         chosen = set(films)
         of_user = Counter(user for user, film in ratings if film in chosen)
@@ -259,7 +259,7 @@ def write(
         for key, array in arrays.items():
             buffer = io.BytesIO()
             np.save(buffer, array, allow_pickle=False)
-            # A fixed date, where numpy.savez_compressed would write the present one.
+            # A fixed date, because numpy.savez_compressed would write the current time.
             entry = zipfile.ZipInfo(f"{key}.npy", date_time=(1980, 1, 1, 0, 0, 0))
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, buffer.getvalue(), compresslevel=9)

@@ -1,11 +1,11 @@
-"""Put the numbers of experiments/results/ into docs/paper.md, and the pictures beside it.
+"""Put the numbers of experiments/results/ into docs/paper.md, and the pictures into docs/pictures.
 
-Those of a full run where there is one, else those of a quick one. Tables stand between
-``<!-- table name -->`` and ``<!-- end -->``, the line of what an experiment shows between
-``<!-- line name -->`` and ``<!-- end -->``. Whatever stands there is replaced.
+The results are those of a full run if there is one, otherwise those of a quick run. A table
+replaces the text between ``<!-- table name -->`` and ``<!-- end -->``, and the line that sums up an
+experiment replaces the text between ``<!-- line name -->`` and ``<!-- end -->``.
 
     python scripts/paper_tables.py            # after `make figures`
-    python scripts/paper_tables.py --check    # say whether the page is up to date
+    python scripts/paper_tables.py --check    # fail if the page is out of date
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ MISSING = "Not run yet: `make figures` writes this."
 
 
 def result(name: str) -> Path:
-    """A file that an experiment wrote: the full one if there is one, unless its quick one is named.
+    """A file with results: of the full run if there is one, unless the quick run is asked for.
 
-    The full phase diagram is of our methods alone; that of the others is called phase_quick.
+    The full phase diagram has only our methods; the quick one, with all methods, is phase_quick.
     """
     if "_quick." in name:
         return RESULTS / "quick" / name.replace("_quick.", ".")
@@ -93,7 +93,7 @@ def senate() -> str:
 
 
 def senate_ratios() -> str:
-    """Error of max-sum over that of hinge, by its strength: 5% seen, K by the result."""
+    """Ratios of the errors of max-sum and GLRM hinge by strength: 5% observed, K by the result."""
     rows = [row for row in rows_of("senate") if row["observed"] == "0.05"]
     errors = {(r["congress"], r["method"]): float(r["error_best_by_result"]) for r in rows}
     congresses = unique(rows, "congress")
@@ -174,8 +174,8 @@ def main() -> None:
     page = PAGE.read_text(encoding="utf-8")
     new = filled(page)
     if "--check" in sys.argv[1:]:
-        behind = "docs/paper.md is behind experiments/results/: run this script"
-        sys.exit(behind if new != page else 0)
+        outdated = "docs/paper.md is out of date with experiments/results/; run this script"
+        sys.exit(outdated if new != page else 0)
     PAGE.write_text(new, encoding="utf-8")
     PICTURES.mkdir(exist_ok=True)
     names = {picture.name for picture in RESULTS.glob("*/*.png")} | {"phase_quick.png"}

@@ -1,8 +1,9 @@
-"""What MkDocs does not know by itself: the version, the address of the repository, and the API.
+"""Hooks for MkDocs: the version, the address of the repository, and the pages of the API.
 
 MkDocs calls the functions `on_…` while it builds the site (`hooks` in mkdocs.yml). The API has one
-page for each public class and function. They are written here, from the list below, so that a
-page cannot be forgotten: tests/project/test_docs.py compares the list with what the package offers.
+page for each public class and function. These pages are generated from the list below, and
+tests/project/test_docs.py compares the list with the public names of the package, so that no page
+is forgotten.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import boolweave
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Section of the navigation: module from which users import: names.
+# The public names by section of the navigation and by the module from which users import them.
 API: dict[str, dict[str, list[str]]] = {
     "Factorization": {
         "boolweave": ["BooleanMatrixFactorization", "factorize", "select_rank", "load", "Channel"],
@@ -73,19 +74,19 @@ API: dict[str, dict[str, list[str]]] = {
     },
 }  # fmt: skip
 
-# A class and a function whose names differ in a capital alone would share a file on some systems.
+# A class and a function whose names differ only in case would have the same file on some systems.
 CLASHING = {"Agreement"}
 WITH_INHERITED = {"BooleanMatrixFactorization", "BooleanCompletion", "Observations"}
 
 
 def names_in(module: str, names: list[str]) -> list[str]:
-    """The names; of a module without any, all public classes and functions."""
+    """The names, or all public classes and functions of the module if no names are given."""
     offered = importlib.import_module(module)
     return names or [name for name in offered.__all__ if callable(getattr(offered, name))]
 
 
 def entries() -> dict[str, list[tuple[str, str]]]:
-    """For each section of the API its (module, name)."""
+    """The pairs (module, name) of each section of the API."""
     return {
         section: [
             (module, name) for module, names in parts.items() for name in names_in(module, names)
@@ -95,7 +96,7 @@ def entries() -> dict[str, list[tuple[str, str]]]:
 
 
 def page_of(module: str, name: str) -> str:
-    """The address of an object's page: boolweave.metrics.log_loss is api/metrics.log_loss.md."""
+    """The path of the page of a name: api/metrics.log_loss.md for boolweave.metrics.log_loss."""
     short = f"{module}.{name}".removeprefix("boolweave.")
     return f"api/{short}-class.md" if name in CLASHING else f"api/{short}.md"
 
@@ -130,7 +131,7 @@ def index() -> str:
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """The version, the address of the repository if it is known, and the pages of the API."""
+    """Set the version, the address of the repository if it is known, and the pages of the API."""
     config.site_name = f"boolweave {boolweave.__version__}"
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     address = re.search(r'^repository-code: "?([^"\s]+)', citation, re.MULTILINE)
@@ -141,7 +142,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def filled(entry: Any) -> list[Any]:
-    """An entry of the navigation; `api/` stands for the pages of the API."""
+    """An entry of the navigation, in which `api/` is replaced by the pages of the API."""
     [(title, place)] = entry.items()
     if place == "api/":
         pages = [
@@ -153,13 +154,13 @@ def filled(entry: Any) -> list[Any]:
 
 
 def from_root(name: str) -> str:
-    """A page that stands beside the folder docs, with its links as they are seen from inside it."""
+    """The text of a page outside of docs, with links relative to docs."""
     text = (ROOT / name).read_text(encoding="utf-8")
     return text.replace("](docs/", "](")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the pages of the API, and those that stand beside the folder docs."""
+    """Add the pages of the API, and those that are outside of docs."""
     for name in ("CONTRIBUTING.md", "CHANGELOG.md"):
         files.append(File.generated(config, name.lower(), content=from_root(name)))
     files.append(File.generated(config, "api/index.md", content=index()))

@@ -1,10 +1,11 @@
-"""Tries an installed boolweave: fits, fills holes, covers, decodes, saves, loads, runs the command.
+"""A smoke test of an installed boolweave: fit, complete, cover, decode, save, load, command line.
 
     python scripts/smoke.py [extra ...]
 
-Run it with the Python of the environment to be tried, outside of the repository. Without extras it
-tries the core. Extras that are named have to work. Whatever needs another extra has to say which
-one, so the environment must hold no packages but those of the wheel and of the named extras.
+Run it with the Python of the environment to be tested, outside of the repository. Without
+arguments, it tests the core; with names of extras, it tests these. It also tests that commands
+which need another extra name that extra, so the environment must have no other packages than those
+of the wheel and of the given extras.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def runs_the_command(folder: Path) -> None:
 
 
 def command(folder: Path, *arguments: str, code: int = 0) -> str:
-    """What the command of this environment prints; its error where it has to fail."""
+    """The output of the command in this environment, or its error if it must fail."""
     program = Path(sys.executable).with_name("boolweave")
     done = subprocess.run(
         [program, *arguments], cwd=folder, capture_output=True, text=True, timeout=1800, check=False
@@ -137,7 +138,7 @@ def distributed(folder: Path) -> None:
         assert (there.components_ == here.components_).all()
 
 
-# What each extra is for, and a command that has to name it where it is not installed.
+# A test of each extra, and a command whose error must name the extra if it is not installed.
 EXTRAS: dict[str, tuple[Callable[[Path], None], tuple[str, ...]]] = {
     "plot": (plot, ("rank", "likes.csv", "--plot", "curve.png")),
     "report": (report, ("report", "likes.npz", "-o", "likes.html")),
@@ -161,8 +162,8 @@ def main() -> None:
             check(folder)
             print(f"  {check.__name__.replace('_', ' ')}: {time.perf_counter() - start:.1f} s")
         for extra in sorted(set(EXTRAS) - set(wanted)):
-            said = command(folder, *EXTRAS[extra][1], code=2)
-            assert f"pip install 'boolweave[{extra}]'" in said, said
+            error = command(folder, *EXTRAS[extra][1], code=2)
+            assert f"pip install 'boolweave[{extra}]'" in error, error
     print(f"works on Python {sys.version.split()[0]} with {' and '.join(['the core', *wanted])}")
 
 

@@ -1,6 +1,6 @@
-"""Fill docs/speed.md from what `benchmarks/speed.py` measured.
+"""Fill docs/speed.md with the results of `benchmarks/speed.py`.
 
-With --check nothing is written; it fails if the page is behind.
+With --check, nothing is written, and the script fails if the page is out of date.
 
     python benchmarks/speed.py && python scripts/speed_table.py
 """

@@ -1,9 +1,9 @@
-"""Tries a wheel in empty environments: the core alone, each extra alone, and its types.
+"""Test a wheel in empty environments: the core, each extra by itself, and its type information.
 
     python scripts/try_wheel.py dist/*.whl --python python3.13 --extras core plot --types
 
 Every Python and every extra gets an environment of its own, in which `scripts/smoke.py` runs.
-With --types, `scripts/typed_user.py` must pass ``mypy --strict`` against the wheel, and run.
+With --types, `scripts/typed_user.py` must pass ``mypy --strict`` with the wheel, and run.
 With --lowest, the packages that the wheel needs have the lowest versions that it allows; such old
 versions have no wheels for the newest Python.
 """
@@ -24,7 +24,7 @@ CORE = "core"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Try a wheel in empty environments.")
+    parser = argparse.ArgumentParser(description="Test a wheel in empty environments.")
     parser.add_argument("wheel", type=Path)
     parser.add_argument("--python", nargs="+", default=[sys.executable])
     parser.add_argument("--extras", nargs="+", default=[CORE])
@@ -68,7 +68,7 @@ def try_in_empty_environment(
 
 
 def run(command: list[str | Path], folder: Path) -> None:
-    """Run a program without the paths of this environment; its failure ends the script."""
+    """Run a program without PYTHONPATH; if it fails, the script ends."""
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     code = subprocess.run(command, cwd=folder, env=clean, check=False).returncode
     if code:

@@ -1,17 +1,18 @@
-"""Tutorials: scripts that are run, and become pages and notebooks with their output and pictures.
+"""Tutorials: scripts that are run to make pages and notebooks with their output and pictures.
 
-A tutorial is a script in `docs/tutorials`, in the percent format that Jupyter, VS Code and Spyder
-read: `# %%` begins a cell of code and `# %% [markdown]` a cell of text. Lines `# > ...` at the end
-of a cell of code say what it prints. They are left out of pages and notebooks, which show what was
-really printed, and the tests compare the two. A cell with the tag "gallery" draws the picture of
-the gallery.
+A tutorial is a script in `docs/tutorials` in the percent format, which Jupyter, VS Code and Spyder
+can read: `# %%` begins a code cell, and `# %% [markdown]` begins a text cell. Lines `# > ...` at
+the end of a code cell hold its expected output. They are not part of pages and notebooks, which
+show the actual output; the tests compare the two. A cell with the tag "gallery" draws the picture
+for the gallery.
 
-What a script printed and drew is kept in `.tutorials`, under a hash of its code, the package and
-the libraries it uses, so that a script is run again only where the answer may be another one.
+The output and the pictures of a script are cached in `.tutorials` under a hash of its code, of the
+package and of the libraries that it uses, so that a script is run again only if its output may have
+changed.
 
-    python scripts/tutorials.py                  run what has changed; tell times and differences
-    python scripts/tutorials.py --update         and write into the scripts what they print now
-    python scripts/tutorials.py senate films     these alone
+    python scripts/tutorials.py                  run changed scripts; show times and differences
+    python scripts/tutorials.py --update         also write the output into the scripts
+    python scripts/tutorials.py senate films     run only these
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ CACHE = ROOT / ".tutorials"
 LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn", "polars", "matplotlib", "distributed")
 MARKER = re.compile(r"^# %%(?P<rest>.*)$")
 EXPECTED = "# >"
+OUTCOMES = "outcomes.json"
 DOTS_PER_INCH = 144
 AT_ONCE = 2
 MOST_SECONDS = 600
@@ -52,7 +54,7 @@ MOST_SECONDS = 600
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a script: its kind, its tags, its text, and what it should print."""
+    """A cell of a script: its kind, its text, its tags, and its expected output."""
 
     kind: str  # "code" or "markdown"
     line: int  # of the first line of its text
@@ -63,7 +65,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a cell of code printed and drew."""
+    """The output and the pictures of a cell."""
 
     output: str
     pictures: tuple[Path, ...]
@@ -72,12 +74,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Tutorial:
-    """A script, cell by cell, with what came out; `outcomes` has one for each cell."""
+    """The cells of a script, and the outcome of each cell."""
 
     name: str
     cells: tuple[Cell, ...]
     outcomes: tuple[Outcome, ...]
-    seconds: float  # of processor time, when it was run
+    seconds: float  # processor time of the run
 
     @property
     def title(self) -> str:
@@ -90,7 +92,7 @@ class Tutorial:
 
     @property
     def gallery(self) -> tuple[Path, str]:
-        """The picture of the gallery, and what it shows."""
+        """The picture for the gallery, and its caption."""
         drawn = [
             (cell, outcome)
             for cell, outcome in zip(self.cells, self.outcomes, strict=True)
@@ -127,14 +129,14 @@ def parse(source: str) -> list[Cell]:
             names = tuple(ast.literal_eval(tags[1])) if tags else ()
             cells.append(Cell("code", start + 2, code, names, expected))
     if cells[0].kind != "markdown" or not cells[0].text.startswith("# "):
-        raise ValueError("a tutorial must begin with a cell of text and its title")
+        raise ValueError("a tutorial must begin with a text cell that has a title")
     return cells
 
 
 def _uncommented(lines: list[str]) -> str:
     for line in lines:
         if line.strip() and not line.startswith("#"):
-            raise ValueError(f"a cell of text must be comments alone, got {line!r}")
+            raise ValueError(f"a text cell must consist of comments, got {line!r}")
     return "\n".join(line.removeprefix("#").removeprefix(" ") for line in lines).strip()
 
 
@@ -147,7 +149,7 @@ def _split_expected(lines: list[str]) -> tuple[str, str]:
 
 
 def updated(source: str, outcomes: tuple[Outcome, ...]) -> str:
-    """The script with what its cells printed in place of what they should print."""
+    """The script with the actual output of its cells as their expected output."""
     lines = source.splitlines()
     for cell, outcome in reversed(list(zip(parse(source), outcomes, strict=True))):
         if cell.kind == "code":
@@ -161,7 +163,7 @@ def updated(source: str, outcomes: tuple[Outcome, ...]) -> str:
 
 
 def plain_lines(output: str) -> list[str]:
-    """Lines without spaces at their ends, and without empty ones before and after."""
+    """Lines without trailing spaces, and without empty lines at the beginning and the end."""
     return "\n".join(line.rstrip() for line in output.splitlines()).strip("\n").splitlines()
 
 
@@ -169,15 +171,15 @@ def plain_lines(output: str) -> list[str]:
 
 
 def run_cells(script: Path, folder: Path) -> None:
-    """Run a script in this process; what its cells print and draw goes into `folder`."""
+    """Run a script in this process, and write the outcomes of its cells to `folder`."""
     os.environ["MPLBACKEND"] = "agg"
     import matplotlib.pyplot as plt
 
-    # Warnings of the package would be printed beside the output: a tutorial has none.
+    # Warnings would be printed between the output, so a tutorial must not cause any.
     warnings.simplefilter("error", UserWarning)
     warnings.filterwarnings("ignore", "FigureCanvasAgg is non-interactive")
     names: dict[str, Any] = {"__name__": "__main__", "__file__": str(script)}
-    told = []
+    outcomes = []
     for cell in parse(script.read_text(encoding="utf-8")):
         printed = io.StringIO()
         figures = []
@@ -188,18 +190,18 @@ def run_cells(script: Path, folder: Path) -> None:
             figures += [last] if type(last).__name__ == "Figure" and last not in figures else []
         pictures = []
         for figure in figures:
-            pictures.append(f"{len(told):02d}-{len(pictures)}.png")
+            pictures.append(f"{len(outcomes):02d}-{len(pictures)}.png")
             figure.savefig(folder / pictures[-1], dpi=DOTS_PER_INCH, metadata={"Software": None})
         captions = [_caption(figure) for figure in figures]
         plt.close("all")
-        told.append({"output": printed.getvalue(), "pictures": pictures, "captions": captions})
-    whole = {"seconds": time.process_time(), "cells": told}
-    (folder / "told.json").write_text(json.dumps(whole), encoding="utf-8")
+        outcomes.append({"output": printed.getvalue(), "pictures": pictures, "captions": captions})
+    whole = {"seconds": time.process_time(), "cells": outcomes}
+    (folder / OUTCOMES).write_text(json.dumps(whole), encoding="utf-8")
 
 
 def _execute(cell: Cell, script: Path, names: dict[str, Any]) -> Any:
-    """Run a cell; the value of its last line, if that is an expression."""
-    # Empty lines in front, so that errors show the line of the script.
+    """Run a cell; return the value of its last line, if that is an expression."""
+    # Empty lines are put before the text, so that errors show the line number in the script.
     tree = ast.parse("\n" * (cell.line - 1) + cell.text, str(script))
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     exec(compile(tree, script, "exec"), names)
@@ -207,7 +209,7 @@ def _execute(cell: Cell, script: Path, names: dict[str, Any]) -> Any:
 
 
 def _caption(figure: Any) -> str:
-    """The title of a picture, which those read who do not see it."""
+    """The title of a picture, for readers who cannot see it."""
     titles = [figure.get_suptitle()]
     for axes in figure.axes:
         titles += [axes.get_title("left"), axes.get_title("center")]
@@ -215,7 +217,7 @@ def _caption(figure: Any) -> str:
 
 
 def key_of(script: Path) -> str:
-    """A hash of all that the answer of a script depends on."""
+    """A hash of everything on which the output of a script depends."""
     found = find_spec("boolweave")
     assert found is not None and found.origin is not None
     package = Path(found.origin).parent
@@ -231,29 +233,29 @@ def key_of(script: Path) -> str:
 
 
 def tutorial(script: Path) -> Tutorial:
-    """A tutorial with its output: from the cache, or else the script is run."""
+    """A tutorial with its output, from the cache if possible; otherwise, the script is run."""
     folder = CACHE / f"{script.stem}-{key_of(script)}"
     with _locked(CACHE / f"{script.stem}.lock"):
-        if not (folder / "told.json").exists():
+        if not (folder / OUTCOMES).exists():
             for old in CACHE.glob(f"{script.stem}-*"):
                 shutil.rmtree(old)
             folder.mkdir(parents=True)
             _run_apart(script, folder)
-        told = json.loads((folder / "told.json").read_text(encoding="utf-8"))
+        stored = json.loads((folder / OUTCOMES).read_text(encoding="utf-8"))
     outcomes = tuple(
         Outcome(
             each["output"],
             tuple(folder / name for name in each["pictures"]),
             tuple(each["captions"]),
         )
-        for each in told["cells"]
+        for each in stored["cells"]
     )
     cells = tuple(parse(script.read_text(encoding="utf-8")))
-    return Tutorial(script.stem, cells, outcomes, told["seconds"])
+    return Tutorial(script.stem, cells, outcomes, stored["seconds"])
 
 
 def tutorials(chosen: list[Path] | None = None) -> list[Tutorial]:
-    """All tutorials, or those chosen; scripts that must be run are run two at a time."""
+    """All tutorials, or the chosen ones; two scripts are run at a time."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return list(pool.map(tutorial, scripts() if chosen is None else chosen))
 
@@ -274,7 +276,7 @@ def _run_apart(script: Path, folder: Path) -> None:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """One process at a time: the others find the answer in the cache."""
+    """Lock a file, so that one process runs a script and the others wait for its outcome."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         with contextlib.suppress(ImportError):  # there is no fcntl on Windows
@@ -288,14 +290,14 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def picture_name(name: str, picture: Path) -> str:
-    """The name of a picture beside the pages."""
+    """The path of a picture relative to the pages."""
     return f"pictures/{name}-{picture.name}"
 
 
-def page(told: Tutorial) -> str:
+def page(shown: Tutorial) -> str:
     """A tutorial in Markdown."""
     parts = []
-    for cell, outcome in zip(told.cells, told.outcomes, strict=True):
+    for cell, outcome in zip(shown.cells, shown.outcomes, strict=True):
         if cell.kind == "markdown":
             parts.append(cell.text)
             continue
@@ -303,19 +305,19 @@ def page(told: Tutorial) -> str:
         if printed := plain_lines(outcome.output):
             parts.append("```text\n" + "\n".join(printed) + "\n```")
         for picture, caption in zip(outcome.pictures, outcome.captions, strict=True):
-            parts.append(f"![{caption}]({picture_name(told.name, picture)})")
-    links = f"[the script]({told.name}.py) or [the notebook]({told.name}.ipynb)"
+            parts.append(f"![{caption}]({picture_name(shown.name, picture)})")
+    links = f"[the script]({shown.name}.py) or [the notebook]({shown.name}.ipynb)"
     parts.append(f"---\n\nDownload {links} of this page.")
     return "\n\n".join(parts) + "\n"
 
 
-def notebook(told: Tutorial) -> str:
+def notebook(shown: Tutorial) -> str:
     """A tutorial as a Jupyter notebook, with its output."""
     import nbformat
     from nbformat import v4
 
     cells = []
-    for number, (cell, outcome) in enumerate(zip(told.cells, told.outcomes, strict=True)):
+    for number, (cell, outcome) in enumerate(zip(shown.cells, shown.outcomes, strict=True)):
         if cell.kind == "markdown":
             cells.append(v4.new_markdown_cell(without_links(cell.text), id=f"cell-{number}"))
             continue
@@ -334,7 +336,7 @@ def notebook(told: Tutorial) -> str:
 
 
 def without_links(text: str) -> str:
-    """Text whose links to pages of the site are plain words: a notebook stands alone."""
+    """A text without links to pages of the site, because a notebook is not part of the site."""
     return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]+\)", r"\1", text)
 
 
@@ -343,22 +345,22 @@ def without_links(text: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Run the tutorials that have changed.")
-    parser.add_argument("names", nargs="*", help="the tutorials to run; all if none is named")
-    parser.add_argument("--update", action="store_true", help="write into scripts what they print")
+    parser.add_argument("names", nargs="*", help="names of tutorials; by default, all are run")
+    parser.add_argument("--update", action="store_true", help="write the output into the scripts")
     parser.add_argument("--run", nargs=2, metavar=("SCRIPT", "FOLDER"), help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.run:
         run_cells(Path(asked.run[0]), Path(asked.run[1]))
         return
     for script in [FOLDER / f"{name}.py" for name in asked.names] or scripts():
-        told = tutorial(script)
-        print(f"{script.name}: {told.seconds:.1f} s of processor time")
-        for cell, outcome in zip(told.cells, told.outcomes, strict=True):
+        done = tutorial(script)
+        print(f"{script.name}: {done.seconds:.1f} s of processor time")
+        for cell, outcome in zip(done.cells, done.outcomes, strict=True):
             if cell.expected.splitlines() != plain_lines(outcome.output) and not asked.update:
-                print(f"  line {cell.line} prints something else:\n{outcome.output}")
+                print(f"  the output of the cell at line {cell.line} is:\n{outcome.output}")
         if asked.update:
             source = script.read_text(encoding="utf-8")
-            script.write_text(updated(source, told.outcomes), encoding="utf-8")
+            script.write_text(updated(source, done.outcomes), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Gives MkDocs the tutorials: a page, a notebook and pictures for each script, and the gallery.
+"""Hooks for MkDocs: a page, a notebook and pictures for each tutorial, and the gallery.
 
-`mkdocs.yml` names this file under `hooks`; `scripts/tutorials.py` runs the scripts.
+`mkdocs.yml` has this file in `hooks`; `scripts/tutorials.py` runs the scripts.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
 
 GALLERY = "<!-- gallery -->"
 
-_told: list[tutorials.Tutorial] = []
+_tutorials: list[tutorials.Tutorial] = []
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add what the scripts made; the scripts themselves are copied as they are."""
-    _told[:] = tutorials.tutorials()
-    for told in _told:
+    """Add pages, notebooks and pictures; the scripts themselves are copied by MkDocs."""
+    _tutorials[:] = tutorials.tutorials()
+    for each in _tutorials:
         made: dict[str, str | bytes] = {
-            f"{told.name}.md": tutorials.page(told),
-            f"{told.name}.ipynb": tutorials.notebook(told),
+            f"{each.name}.md": tutorials.page(each),
+            f"{each.name}.ipynb": tutorials.notebook(each),
         }
-        for outcome in told.outcomes:
+        for outcome in each.outcomes:
             for picture in outcome.pictures:
-                made[tutorials.picture_name(told.name, picture)] = picture.read_bytes()
+                made[tutorials.picture_name(each.name, picture)] = picture.read_bytes()
         for name, content in made.items():
             files.append(File.generated(config, f"tutorials/{name}", content=content))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: Files) -> str:
-    """Put the gallery where its page has the comment for it, in the order of the navigation."""
+    """Put the gallery into its page, with the tutorials in the order of the navigation."""
     if page.file.src_uri != "tutorials/index.md":
         return markdown
     if GALLERY not in markdown:
@@ -54,35 +54,35 @@ def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: File
 
 
 def _in_order(nav: Any) -> list[tutorials.Tutorial]:
-    """The tutorials as the navigation has them; one that is not in it is an error."""
+    """The tutorials in the order of the navigation, which must contain all of them."""
     text = repr(nav)
-    for told in _told:
-        if f"tutorials/{told.name}.md" not in text:
-            raise ValueError(f"mkdocs.yml must have tutorials/{told.name}.md in its nav, got none")
-    return sorted(_told, key=lambda told: text.index(f"tutorials/{told.name}.md"))
+    for each in _tutorials:
+        if f"tutorials/{each.name}.md" not in text:
+            raise ValueError(f"mkdocs.yml must have tutorials/{each.name}.md in its nav, got none")
+    return sorted(_tutorials, key=lambda each: text.index(f"tutorials/{each.name}.md"))
 
 
-def gallery(told: list[tutorials.Tutorial], address: Callable[[str], str]) -> str:
-    """Cards in HTML, with the classes that the theme has for them.
+def gallery(shown: list[tutorials.Tutorial], address: Callable[[str], str]) -> str:
+    """Cards in HTML, with the CSS classes of the theme.
 
-    `address` gives the address of a file of the folder, seen from the gallery.
+    `address` returns the address of a file relative to the gallery.
     """
-    cards = "\n".join(_card(each, address) for each in told)
+    cards = "\n".join(_card(each, address) for each in shown)
     return f'<div class="grid cards"><ul>\n{cards}\n</ul></div>'
 
 
-def _card(told: tutorials.Tutorial, address: Callable[[str], str]) -> str:
-    picture, caption = told.gallery
-    source = address(tutorials.picture_name(told.name, picture))
-    page = address(f"{told.name}.md")
+def _card(shown: tutorials.Tutorial, address: Callable[[str], str]) -> str:
+    picture, caption = shown.gallery
+    source = address(tutorials.picture_name(shown.name, picture))
+    page = address(f"{shown.name}.md")
     image = (
         f'<img src="{source}" alt="{escape(caption)}" loading="lazy" '
         'style="width:100%;height:11rem;object-fit:contain;background:#fff;border-radius:.2rem">'
     )
     return (
         f'<li><a href="{page}">{image}</a>\n'
-        f'<p><a href="{page}"><strong>{escape(told.title)}</strong></a></p>\n'
-        f"<p>{_with_code(escape(told.summary))}</p></li>"
+        f'<p><a href="{page}"><strong>{escape(shown.title)}</strong></a></p>\n'
+        f"<p>{_with_code(escape(shown.summary))}</p></li>"
     )
 
 

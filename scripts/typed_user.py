@@ -1,6 +1,6 @@
-"""A program of a user who checks types: ``mypy --strict`` must accept it against the wheel.
+"""A program that uses boolweave with types, which ``mypy --strict`` must accept with the wheel.
 
-`scripts/try_wheel.py --types` does so, and runs it.
+`scripts/try_wheel.py --types` checks this, and runs the program.
 """
 
 from pathlib import Path

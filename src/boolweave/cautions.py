@@ -69,9 +69,9 @@ def about_changes(result: Result, parameters: Any) -> None:
 
 
 def about_data(observations: ObservedEntries, parameters: Any) -> None:
-    """Warn if the observed entries say nothing about the missing ones."""
+    """Warn if missing entries cannot be inferred from the observed ones."""
     n_missing = observations.n_rows * observations.n_columns - observations.n_observed
-    if n_missing == 0 or _says_what_is_missing(parameters):
+    if n_missing == 0 or _models_missing(parameters):
         return
     if observations.n_observed == 0:
         guess = "0" if parameters.objective == "errors" else "a guess from the prior"
@@ -103,8 +103,8 @@ def about_one_value(observations: ObservedEntries) -> None:
     )
 
 
-def _says_what_is_missing(parameters: Any) -> bool:
-    """Whether a channel or a prior of the user says what a missing entry may be."""
+def _models_missing(parameters: Any) -> bool:
+    """Whether the user gave a prior, or a channel in which a missing entry is evidence."""
     priors = parameters.row_prior, parameters.column_prior
     learned = all(prior is None or isinstance(prior, str) for prior in priors)
     return not learned or getattr(parameters.noise, "missing_given_zero", None) is not None

@@ -14,7 +14,7 @@ from boolweave.completion.answers.dense import row_pieces, row_probabilities
 from boolweave.completion.answers.saving import is_completion
 from boolweave.covering.covering import find_cover
 from boolweave.covering.matrix import Matrix
-from boolweave.covering.wanted import Wanted
+from boolweave.covering.requirements import Requirements
 from boolweave.data.frames import COLUMNS_SHOWN, ROWS_SHOWN, html_table, names_of, polars_table
 from boolweave.data.labels import name_of
 from boolweave.estimator import BooleanMatrixFactorization, fewest_errors
@@ -388,5 +388,7 @@ def cover(
     from sklearn.utils import check_random_state
 
     matrix = Matrix.of_data(X)
-    wanted = Wanted.of(matrix, coverage, false_ones, n_components, fixed, max_rows, max_columns)
-    return find_cover(matrix, wanted, int(check_random_state(random_state).randint(2**31)))
+    required = Requirements.of(
+        matrix, coverage, false_ones, n_components, fixed, max_rows, max_columns
+    )
+    return find_cover(matrix, required, int(check_random_state(random_state).randint(2**31)))

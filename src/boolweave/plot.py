@@ -126,11 +126,11 @@ def plot_tiles(
         above = figure.add_subplot(grid[0, 2 * index + 1])
         above.imshow(top, aspect="auto", interpolation="nearest")
         above.set_title(name, fontsize=11, color=INK, loc="left")
-        beside = figure.add_subplot(grid[1, 2 * index])
-        beside.imshow(side, aspect="auto", interpolation="nearest")
+        left_strip = figure.add_subplot(grid[1, 2 * index])
+        left_strip.imshow(side, aspect="auto", interpolation="nearest")
         if index == 0:
-            beside.set_ylabel(f"{shown.shape[0]} {row_name}", color=FAINT, fontsize=9)
-        for each in (axes, above, beside):
+            left_strip.set_ylabel(f"{shown.shape[0]} {row_name}", color=FAINT, fontsize=9)
+        for each in (axes, above, left_strip):
             each.set_xticks([])
             each.set_yticks([])
             for spine in each.spines.values():

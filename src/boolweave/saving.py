@@ -155,7 +155,7 @@ def save(path: str | Path, estimator: Any) -> None:
 def load(path: str | Path, make: type) -> Any:
     """Read what `save` wrote into a new estimator of class `make`.
 
-    The whole file is checked before it is used; `FileError` says what is wrong.
+    The whole file is checked before it is used; a `FileError` describes the damage.
     """
     arrays, header, sealed = read_file(path, {FORMAT: VERSION})
     with naming_damage(path):
@@ -294,10 +294,10 @@ def _observations_of(arrays: Arrays) -> Observations | SparseObservations:
 def _ending(fitted: Mapping[str, Any]) -> Ending:
     """Why the run ended; files before version 3 do not distinguish time from iterations."""
     ending = Ending.of(fitted["converged_"], fitted["interrupted_"])
-    told = Ending(fitted.get("ending", ending))
-    if told is not ending and {told, ending} != {Ending.OUT_OF_TIME, Ending.OUT_OF_ITERATIONS}:
-        raise ValueError(f"'ending' must not be {str(told)!r} if the run was {ending}")
-    return told
+    stored = Ending(fitted.get("ending", ending))
+    if stored is not ending and {stored, ending} != {Ending.OUT_OF_TIME, Ending.OUT_OF_ITERATIONS}:
+        raise ValueError(f"'ending' must not be {str(stored)!r} if the run was {ending}")
+    return stored
 
 
 def _part(arrays: Arrays, prefix: str) -> dict[str, Any]:
@@ -364,9 +364,9 @@ def check_arrays(arrays: Arrays, required: Layout, optional: Layout) -> None:
             for side, size in zip(wanted, array.shape, strict=False):
                 sides.setdefault(side, side if isinstance(side, int) else size)
             if array.shape != tuple(sides.get(side, -1) for side in wanted):
-                told = " × ".join(str(sides.get(side, "any")) for side in wanted)
+                expected = " × ".join(str(sides.get(side, "any")) for side in wanted)
                 raise ValueError(
-                    f"{name!r} must be {told or 'one number'}, but its shape is {array.shape}"
+                    f"{name!r} must be {expected or 'one number'}, but its shape is {array.shape}"
                 )
         if name == "observations/shape":
             sides["M"], sides["N"] = array.tolist()
@@ -408,10 +408,10 @@ def _check_plain(header: Mapping[str, Any]) -> None:
     if type(score) not in (int, float) or not math.isfinite(score):
         raise ValueError(f"'log_posterior_' must be a finite number, but is {cut(score)}")
     _check_errors(fitted)
-    told = header.get("provenance", {})
+    origin = header.get("provenance", {})
     kinds = {"command": str, "hold_out": float}
-    if type(told) is not dict or any(type(told[name]) is not kinds.get(name) for name in told):
-        raise ValueError(f"'provenance' must have command and hold_out, but is {cut(told)}")
+    if type(origin) is not dict or any(type(origin[n]) is not kinds.get(n) for n in origin):
+        raise ValueError(f"'provenance' must have command and hold_out, but is {cut(origin)}")
     check_known(fitted, (*_PLAIN, *_ERRORS, "ending"))
     for name, kept in header["parameters"].items():
         if kept in ({"channel": True}, {"array": True}):

@@ -178,7 +178,7 @@ def test_info(shop):
     needed = memory.FitSize((6, 5), 26, 10, n_init=learn.N_STARTS).n_bytes
     assert found["memory_bytes"] == needed
     assert found["row_labels"] == ["Ann", "Bo", "Cy"] and not any(" " in key for key in found)
-    assert memory.in_words(needed) in text
+    assert memory.format_bytes(needed) in text
 
 
 def test_rank(shop, tmp_path):
@@ -285,7 +285,10 @@ def test_bad_files_are_one_line_and_nothing_is_written(tmp_path, content, words)
         (["info", "likes.csv", "--columns", "x,y,z"], "no column 'x'"),
         (["info", "likes.csv", "--delimiter", "ab"], "--delimiter"),
         (["predict", "likes.csv", "--row", "Ann", "--column", "tea"], "not a boolweave model"),
-        (["report", "none.npz"], "no such file"),
+        (
+            ["report", "none.npz"],
+            "none.npz: there is no such file; the option --model of factorize and of complete",
+        ),
         (
             ["explain", "likes.npz", "Ann", "te"],
             "no column named 'te' in the model; did you mean 'tea'?",

@@ -53,7 +53,7 @@ def backend(kind, planted, request):
         from boolweave.runtime.storage import Memory
 
         machine = ClusterMachine(Cluster(request.getfixturevalue("client")))
-        machine.room(seen, 3, max_memory=None, n_jobs=1)
+        machine.choose_store(seen, 3, max_memory=None, n_jobs=1)
         return machine.backend(seen, True, None, Memory())
     return IntegerBackend(
         seen, 2 if kind == "threads" else None, Files(4) if kind == "files" else None

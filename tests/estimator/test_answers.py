@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse
 
 import boolweave
-from boolweave import BooleanMatrixFactorization, Observations
+from boolweave import BooleanMatrixFactorization, Observations, factorize
 from boolweave.recommend import Recommendations, percent
 
 NAN = np.nan
@@ -166,6 +166,18 @@ def test_members_by_name(model, plain):
     everyone = plain.members(full=True)
     assert isinstance(everyone, pl.DataFrame) and len(everyone) == 2 * (5 + 5)
     assert everyone["member"].sum() == len(table)
+
+
+def test_a_result_lists_the_members_as_the_model_does(plain):
+    for full in (False, True):
+        table = plain.result_.members(full=full)
+        assert isinstance(table, pl.DataFrame)
+        assert table.equals(plain.members(full=full))
+    result = factorize(np.eye(2), n_components=2, random_state=0)
+    pairs = result.members()["axis", "label"].rows()
+    assert sorted(pairs) == [
+        ("column", "column 1"), ("column", "column 2"), ("row", "row 1"), ("row", "row 2")
+    ]  # fmt: skip
 
 
 def test_a_file_remembers_the_form(model, tmp_path):

@@ -182,9 +182,9 @@ def test_what_does_not_fit_is_refused(monkeypatch):
 
 def test_what_fits_is_not_refused(monkeypatch):
     monkeypatch.setattr(memory, "free_memory", lambda: 10**12)
-    check()
+    assert type(check()) is Memory
     monkeypatch.setattr(memory, "free_memory", lambda: None)
-    check(messages="float32")
+    assert type(check(messages="float32")) is Memory
 
 
 def test_what_exceeds_max_memory_goes_to_files(monkeypatch):
@@ -237,7 +237,7 @@ def test_nothing_is_made_before_the_check(monkeypatch):
     [(0, "0 bytes"), (999, "999 bytes"), (1500, "1.5 kB"), (2.5e9, "2.5 GB"), (3e15, "3e+03 TB")],
 )
 def test_in_words(n_bytes, words):
-    assert memory.in_words(n_bytes) == words
+    assert memory.format_bytes(n_bytes) == words
 
 
 # ---------------------------------------------------------------- absent entries that are zeros

@@ -21,7 +21,7 @@ from boolweave.data.ones import SparseObservations
 from boolweave.datasets import load_votes84, load_zoo, make_boolean
 from boolweave.engine.result import Result
 from boolweave.fit import learn, memory, rank
-from boolweave.fit.judging import description_length
+from boolweave.fit.judging import best_rank, description_length, log_loss_by_rows
 from boolweave.fit.learn import UninformativeWarning
 from boolweave.fit.rank import RankSelection, drop_useless, search
 from boolweave.fit.settings import Settings
@@ -124,6 +124,32 @@ def test_select_rank(criterion):
     if criterion == "heldout":  # what a perfect model pays for 5% of flips
         entropy = -(0.05 * np.log(0.05) + 0.95 * np.log(0.95))
         assert selection.scores[2] == pytest.approx(entropy, abs=0.03)
+
+
+def test_a_rank_must_be_better_by_more_than_a_standard_error_of_the_difference():
+    """Losses of two ranks vary together, so that only their difference counts."""
+    shared = np.random.default_rng(0).normal(0.4, 0.1, 64)
+    wave = np.tile([-1.0, 1.0], 32)  # of mean 0 and standard error 1 / √63
+    scores = {2: shared + 0.2, 3: shared, 4: shared - 0.0010 + 0.01 * wave}
+    assert best_rank(scores) == 3
+    scores[4] = shared - 0.0015 + 0.01 * wave
+    assert best_rank(scores) == 4
+    assert best_rank({rank: score[:1] for rank, score in scores.items()}) == 4
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_log_loss_by_rows(weighted):
+    """Groups of neighbouring rows, in any order of the entries; their mean is that of all."""
+    random = np.random.default_rng(0)
+    rows, values = random.integers(0, 40, 200), random.integers(0, 2, 200)
+    p, weights = random.random(200), random.random(200) + 0.1 if weighted else None
+    found = log_loss_by_rows(rows, values, p, weights, 8)
+    losses = -np.log(np.where(values == 1, p, 1 - p))
+    assert found.shape == (8,)
+    assert found.mean() == pytest.approx(np.average(losses, weights=weights))
+    w = np.ones(200) if weights is None else weights
+    first = np.argsort(rows, kind="stable")[:25]  # an eighth of the entries
+    assert found[0] == pytest.approx(8 * (w * losses)[first].sum() / w.sum())
 
 
 def test_the_search_goes_up_until_nothing_is_gained():

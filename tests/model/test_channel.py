@@ -60,12 +60,12 @@ def test_no_noise_is_finite():
 def test_what_is_seen_of_a_latent_value():
     index = np.zeros(3, dtype=int)
     latent = np.array([0.0, 1.0, 0.25])
-    plain = Channel(0.1, 0.8).seen_one(latent, index, index, (1, 1))
+    plain = Channel(0.1, 0.8).probability_of_one(latent, index, index, (1, 1))
     np.testing.assert_allclose(plain, [0.1, 0.8, 0.75 * 0.1 + 0.25 * 0.8])
-    erased = Channel(0.1, 0.6, 0.5, 0.2).seen_one(latent, index, index, (1, 1))
+    erased = Channel(0.1, 0.6, 0.5, 0.2).probability_of_one(latent, index, index, (1, 1))
     expected = (0.75 * 0.1 + 0.25 * 0.6) / (0.75 * 0.5 + 0.25 * 0.8)
     np.testing.assert_allclose(erased, [0.1 / 0.5, 0.6 / 0.8, expected])
-    never = Channel(0.0, 0.0, 1.0, 1.0).seen_one(latent, index, index, (1, 1))
+    never = Channel(0.0, 0.0, 1.0, 1.0).probability_of_one(latent, index, index, (1, 1))
     np.testing.assert_array_equal(never, 0.5)
 
 

@@ -16,7 +16,7 @@ tutorials = pytest.importorskip("tutorials")  # a source distribution has no scr
 SCRIPTS = tutorials.scripts()
 each_script = pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 # A script is run by the first test that asks for it; the others, and the build of the
-# documentation, find what it told in the cache.
+# documentation, find its outcome in the cache.
 runs_scripts = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
@@ -33,16 +33,16 @@ class TestScripts:
 
     @each_script
     def test_prints_what_it_says(self, script):
-        told = tutorials.tutorial(script)
-        for cell, outcome in zip(told.cells, told.outcomes, strict=True):
+        done = tutorials.tutorial(script)
+        for cell, outcome in zip(done.cells, done.outcomes, strict=True):
             assert tutorials.plain_lines(outcome.output) == cell.expected.splitlines(), cell.line
 
     @each_script
     def test_numbers_in_the_text_are_printed_or_in_the_code(self, script):
-        told = tutorials.tutorial(script)
+        done = tutorials.tutorial(script)
         known = NUMBER.findall(" ".join(texts(script, "code")))
         known += [f"{100 * float(number):g}" for number in known if number.startswith("0.")]
-        for outcome in told.outcomes:
+        for outcome in done.outcomes:
             known += NUMBER.findall(outcome.output)
         for text in texts(script, "markdown"):
             claimed = NUMBER.findall(NO_CLAIM.sub("", text))
@@ -50,15 +50,15 @@ class TestScripts:
 
     @each_script
     def test_page_has_output_and_pictures(self, script):
-        told = tutorials.tutorial(script)
-        page = tutorials.page(told)
-        drawn = [picture for outcome in told.outcomes for picture in outcome.pictures]
-        captions = [caption for outcome in told.outcomes for caption in outcome.captions]
+        done = tutorials.tutorial(script)
+        page = tutorials.page(done)
+        drawn = [picture for outcome in done.outcomes for picture in outcome.pictures]
+        captions = [caption for outcome in done.outcomes for caption in outcome.captions]
         assert 1 <= len(drawn) <= 3
         assert all(captions)
         assert page.count("![") == len(drawn)
         assert page.count("```text") >= 3
-        for outcome in told.outcomes:
+        for outcome in done.outcomes:
             assert "\n".join(tutorials.plain_lines(outcome.output)) in page
         assert tutorials.EXPECTED not in page
         for picture in drawn:
@@ -69,8 +69,8 @@ class TestScripts:
     @each_script
     def test_notebook_has_the_code_of_the_script(self, script):
         nbformat = pytest.importorskip("nbformat")
-        told = tutorials.tutorial(script)
-        made = nbformat.reads(tutorials.notebook(told), as_version=4)
+        done = tutorials.tutorial(script)
+        made = nbformat.reads(tutorials.notebook(done), as_version=4)
         nbformat.validate(made)
         code = "\n".join(cell.source for cell in made.cells if cell.cell_type == "code")
         assert ast.dump(ast.parse(code)) == ast.dump(ast.parse(script.read_text("utf-8")))
@@ -79,7 +79,7 @@ class TestScripts:
             for cell in made.cells
             for output in cell.get("outputs", [])
         )
-        assert pictures == sum(len(outcome.pictures) for outcome in told.outcomes)
+        assert pictures == sum(len(outcome.pictures) for outcome in done.outcomes)
 
     @each_script
     def test_update_changes_nothing(self, script):
@@ -90,7 +90,7 @@ class TestScripts:
         pytest.importorskip("mkdocs")
         import tutorials_hook
 
-        tutorials_hook._told[:] = tutorials.tutorials()
+        tutorials_hook._tutorials[:] = tutorials.tutorials()
         nav = [{"Tutorials": [f"tutorials/{script.stem}.md" for script in reversed(SCRIPTS)]}]
         shown = tutorials_hook.gallery(tutorials_hook._in_order(nav), lambda name: f"../{name}")
         assert re.findall(r'<li><a href="../(\w+).md">', shown) == [
@@ -161,9 +161,9 @@ def test_cells():
     [
         ("print(1)\n", "must begin with a line"),
         ("import os\n# %% [markdown]\n# # Title\n", "must begin with a line"),
-        ("# %%\nprint(1)\n", "a cell of text and its title"),
-        ("# %% [markdown]\n# no title\n", "a cell of text and its title"),
-        ("# %% [markdown]\n# # Title\nprint(1)\n", r"comments alone, got 'print\(1\)'"),
+        ("# %%\nprint(1)\n", "a text cell that has a title"),
+        ("# %% [markdown]\n# no title\n", "a text cell that has a title"),
+        ("# %% [markdown]\n# # Title\nprint(1)\n", r"consist of comments, got 'print\(1\)'"),
     ],
 )
 def test_what_is_no_tutorial(source, words):
@@ -173,11 +173,11 @@ def test_what_is_no_tutorial(source, words):
 
 def test_what_is_printed_now_takes_the_place_of_what_was(story):
     story.write_text(STORY.replace("# > 42", "# > 41\n# > 40"))
-    told = tutorials.tutorial(story)
-    assert [outcome.output for outcome in told.outcomes] == ["", "42\n", ""]
-    assert tutorials.updated(story.read_text(), told.outcomes) == STORY
+    done = tutorials.tutorial(story)
+    assert [outcome.output for outcome in done.outcomes] == ["", "42\n", ""]
+    assert tutorials.updated(story.read_text(), done.outcomes) == STORY
     with pytest.raises(ValueError, match="at least one picture"):
-        told.gallery  # noqa: B018
+        done.gallery  # noqa: B018
 
 
 def test_text_may_change_without_a_run_and_code_may_not(story, monkeypatch):
@@ -188,8 +188,8 @@ def test_text_may_change_without_a_run_and_code_may_not(story, monkeypatch):
 
     monkeypatch.setattr(tutorials, "_run_apart", refuse)
     story.write_text(STORY.replace("Nothing", "Little").replace("# > 42", "# > 43"))
-    told = tutorials.tutorial(story)
-    assert (told.cells[2].text, told.outcomes[1].output) == ("Little more.", "42\n")
+    done = tutorials.tutorial(story)
+    assert (done.cells[2].text, done.outcomes[1].output) == ("Little more.", "42\n")
     story.write_text(STORY.replace("6 * 7", "7 * 6"))
     with pytest.raises(AssertionError, match="run again"):
         tutorials.tutorial(story)
@@ -216,10 +216,10 @@ def test_pictures_by_pyplot_and_as_a_last_line(story):
     pyplot = "import matplotlib.pyplot as plt\nplt.plot([1])\nplt.title('Points\\nand lines')"
     cells = f"# %%\n{drawing}\n\n# %%\n{pyplot}\nplt.show()\n"
     story.write_text(STORY + "\n" + cells)
-    told = tutorials.tutorial(story)
-    assert [len(outcome.pictures) for outcome in told.outcomes] == [0, 0, 0, 1, 1]
-    assert told.outcomes[-1].captions == ("Points and lines",)
-    assert "![Points and lines](pictures/story-04-0.png)" in tutorials.page(told)
+    done = tutorials.tutorial(story)
+    assert [len(outcome.pictures) for outcome in done.outcomes] == [0, 0, 0, 1, 1]
+    assert done.outcomes[-1].captions == ("Points and lines",)
+    assert "![Points and lines](pictures/story-04-0.png)" in tutorials.page(done)
 
 
 def test_notebooks_stand_alone():

@@ -4,7 +4,13 @@ import sys
 import time
 
 from boolweave.runtime.deadline import Deadline
-from boolweave.runtime.progress import on_rank_of, progress, search_progress, time_left
+from boolweave.runtime.progress import (
+    on_rank_of,
+    progress,
+    search_progress,
+    task_progress,
+    time_left,
+)
 
 
 class Terminal(io.StringIO):
@@ -19,6 +25,8 @@ def test_silent_in_a_pipe_and_when_not_asked(monkeypatch):
             assert on_iteration is None
         with search_progress(10.0, verbose) as on_round:
             assert on_round is None
+        with task_progress(verbose) as report:
+            report("fitting")
         assert stream.getvalue() == ""
 
 
@@ -59,15 +67,28 @@ def test_time_left_in_words():
     assert time_left(began, 0.0, "about ") == "" == time_left(time.monotonic(), 0.5, "about ")
 
 
-def test_nobody_is_told_of_ranks():
-    on_rank_of(None)(1, None, 2)
-    Deadline(None).on_rank(1, None, 2)
+def test_ranks_are_ignored_without_a_display():
+    assert on_rank_of(None)(1, None, 2) is None
+    assert Deadline(None).on_rank(1, None, 2) is None
 
 
-def test_length_unknown(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", Terminal())
+def test_no_time_left_if_the_number_of_iterations_is_unknown(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", stream := Terminal())
+    monkeypatch.setenv("COLUMNS", "150")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("boolweave.runtime.progress.SOONEST", 0.0)
     with progress(None) as on_iteration:
-        on_iteration(1, 0.5, -1.0)
+        on_iteration(7, 0.5, -1.0)
+    assert "iteration 7" in stream.getvalue() and "left" not in stream.getvalue()
+
+
+def test_a_line_about_a_task(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", stream := Terminal())
+    monkeypatch.setenv("COLUMNS", "150")
+    monkeypatch.setenv("TERM", "xterm")
+    with task_progress() as report:
+        report("fitting offsets")
+    assert "fitting offsets" in stream.getvalue()
 
 
 def test_a_line_about_a_search(monkeypatch):

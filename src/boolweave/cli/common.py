@@ -350,7 +350,10 @@ def load_model(path: Path) -> Model:
     from boolweave import load
 
     if str(path) != "-" and not path.exists():
-        raise ValueError(f"{path}: there is no such file; factorize --model writes one")
+        raise ValueError(
+            f"{path}: there is no such file; the option --model of factorize and of complete "
+            "writes a model"
+        )
     with local_file(path) as local:
         return load(local)
 

@@ -26,7 +26,7 @@ from boolweave.completion.ensemble import Ensemble, Family, PlainBoolean
 from boolweave.completion.runs import MemberTask, make_members
 from boolweave.completion.tasks import OutOfTime
 from boolweave.completion.thresholds import cut_of
-from boolweave.runtime.free_memory import free_memory, in_words
+from boolweave.runtime.free_memory import format_bytes, free_memory
 from boolweave.runtime.threads import effective_jobs
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ def check_memory(table: Table, wanted: Wanted, n_members: int) -> None:
     if free is not None and needed > free:
         raise MemoryError(
             f"completing {table.n_entries} entries of {table.shape[0]} rows × {table.shape[1]} "
-            f"columns needs up to {in_words(needed)} of memory, but {in_words(free)} are free; "
-            "lower n_members, n_layers, n_directions or n_jobs"
+            f"columns needs up to {format_bytes(needed)} of memory, but {format_bytes(free)} are "
+            "free; lower n_members, n_layers, n_directions or n_jobs"
         )
 
 

@@ -1,4 +1,4 @@
-"""Small parts of a matrix, exactly: all largest cliques of ones, and the fewest of them."""
+"""Exact covers of small parts of a matrix: all maximal cliques of ones, and the fewest of them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# The most ones of which all largest cliques are listed, the most cliques, and the most nodes of the
-# search for the fewest of them.
+# Maximum number of ones for which all maximal cliques are listed, maximum number of cliques, and
+# maximum number of nodes in the search for the fewest of them.
 MOST_ONES = 600
 MOST_CLIQUES = 6000
 MOST_NODES = 2000
@@ -21,15 +21,16 @@ MOST_NODES = 2000
 def neighbours_of(
     allowed: NDArray[np.bool_], rows: NDArray[np.int64], columns: NDArray[np.int64]
 ) -> NDArray[np.bool_]:  # fmt: skip
-    """Which of some ones (E,) are neighbours, (E, E); `allowed` is (M, N)."""
+    """A mask (E, E) of the pairs of ones that are neighbours; `allowed` is (M, N)."""
     across = allowed[rows[:, None], columns[None, :]]
     return across & across.T
 
 
-def largest_cliques(neighbours: NDArray[np.bool_]) -> list[int] | None:
-    """All largest cliques as sets of bits; None if there are too many.
+def maximal_cliques(neighbours: NDArray[np.bool_]) -> list[int] | None:
+    """List all maximal cliques as sets of bits; None if there are too many.
 
-    Bron and Kerbosch's method: P can still be added to the clique R, X was tried before.
+    This is the algorithm of Bron and Kerbosch: P are the vertices that can be added to the clique
+    R, and X are those that were tried before.
     """
     n = len(neighbours)
     near = [
@@ -63,9 +64,10 @@ def _members(bits: int) -> list[int]:
 
 
 def fewest(cliques: list[int], n_ones: int) -> tuple[NDArray[np.int64] | None, int]:
-    """The fewest cliques that have all ones, as the clique of each one (E,), and a bound.
+    """Choose the fewest cliques that cover all ones; also return a lower bound of their number.
 
-    Of the ones in several chosen cliques, the first counts. None if no choice was found.
+    The choice is the clique of each one, (E,), the first if it is in several of them; None if no
+    choice was found.
     """
     lists = [_members(clique) for clique in cliques]
     rows = np.concatenate([np.array(members) for members in lists])
@@ -91,5 +93,5 @@ def fewest(cliques: list[int], n_ones: int) -> tuple[NDArray[np.int64] | None, i
 
 
 def _numbered(clique: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number the cliques that have ones from 0 on."""
+    """Number the cliques that have ones, beginning with 0."""
     return np.unique(clique, return_inverse=True)[1].astype(np.int64)

@@ -1,7 +1,7 @@
-"""From a matrix and what is asked of its cover to the answer.
+"""From a matrix and the requirements for its cover to the cover.
 
-Without false ones, all ones are covered first (`exact`). If less is asked for, or only so many
-factors are allowed, or false ones are, then `partial` goes on from there.
+First, all ones are covered without false ones (`exact`). If a part of the ones is enough, if the
+number of factors is limited, or if false ones are allowed, `partial` continues from there.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from boolweave.covering.exact import Tiles
     from boolweave.covering.kernels.first_fit import Limits
     from boolweave.covering.matrix import Matrix
+    from boolweave.covering.requirements import Requirements
     from boolweave.covering.result import Cover
-    from boolweave.covering.wanted import Wanted
     from boolweave.search.kernels.bits import Words
     from boolweave.search.table import Bits
 
 
-def find_cover(matrix: Matrix, wanted: Wanted, seed: int) -> Cover:
-    """Find the fewest factors that cover what is asked for."""
-    fixed, F = wanted.fixed, len(wanted.fixed)
-    own, n_false = holders(matrix, fixed, wanted.most_false)
-    most = None if wanted.most_factors is None else wanted.most_factors - F
-    goal = Goal(wanted.most_missed, wanted.most_false - n_false, most, wanted.limits)
-    exactly = wanted.most_false == 0
-    tiles, X, Y = _without_false_ones(matrix, own, fixed, wanted.limits, seed, exactly)
+def find_cover(matrix: Matrix, required: Requirements, seed: int) -> Cover:
+    """Find the fewest factors that meet the requirements."""
+    fixed, F = required.fixed, len(required.fixed)
+    own, n_false = rows_of_fixed(matrix, fixed, required.most_false)
+    most = None if required.most_factors is None else required.most_factors - F
+    goal = Goal(required.most_missed, required.most_false - n_false, most, required.limits)
+    exactly = required.most_false == 0
+    tiles, X, Y = _without_false_ones(matrix, own, fixed, required.limits, seed, exactly)
     bound, interrupted = F, tiles.interrupted
-    if exactly:  # with a factor more for each one that is missed, all would be covered
+    if exactly:  # one more factor for each missed one would cover all ones
         bound += max(tiles.bound - goal.most_missed, 0)
     if not exactly or goal.most_missed or (most is not None and len(Y) > most):
         covered = _product(own, fixed, matrix.shape)
@@ -53,12 +53,12 @@ def find_cover(matrix: Matrix, wanted: Wanted, seed: int) -> Cover:
     )
 
 
-def holders(matrix: Matrix, fixed: Bits, most_false: int) -> tuple[Bits, int]:
-    """The rows (M, F) of fixed factors (F, N), and how many false ones they have.
+def rows_of_fixed(matrix: Matrix, fixed: Bits, most_false: int) -> tuple[Bits, int]:
+    """Choose the rows (M, F) of fixed factors (F, N); also return the number of their false ones.
 
-    A row has a factor if that covers one of its ones, and no zero of it. With false ones allowed,
-    rows follow in which a factor covers more ones than zeros, the smallest share of zeros first, as
-    long as the false ones are not too many.
+    A factor gets the rows in which it covers at least a one and no zero. If false ones are allowed,
+    it also gets rows in which it covers more ones than zeros, those with the smallest fraction of
+    zeros first, until there would be too many false ones.
     """
     size = fixed.sum(axis=1, dtype=np.int64)
     n_inside = np.asarray(matrix.ones.astype(np.int64) @ fixed.T.astype(np.int64))
@@ -80,11 +80,12 @@ def holders(matrix: Matrix, fixed: Bits, most_false: int) -> tuple[Bits, int]:
 def _without_false_ones(
     matrix: Matrix, own: Bits, fixed: Bits, limits: Limits, seed: int, exactly: bool
 ) -> tuple[Tiles, Bits, Bits]:  # fmt: skip
-    """Cover all ones that fixed factors leave; the factors also as X (M, T) and Y (T, N).
+    """Cover all ones that fixed factors do not cover; also return the factors X (M, T), Y (T, N).
 
-    If it is only the beginning of a search with false ones, it takes little work.
+    Unless `exactly`, the result is only the start of a search with false ones, and the fast search
+    is enough.
     """
-    # Where the rows of a factor are counted, equal ones must stay apart.
+    # If the number of rows or columns of a factor is limited, equal ones must not be merged.
     merged = Merged.of(
         matrix, fixed, limits.rows == NO_LIMITS.rows, limits.columns == NO_LIMITS.columns
     )
@@ -93,7 +94,7 @@ def _without_false_ones(
         remove_within(active, rows, merged.fixed[f])
     tiles = exact_cover(merged, active, limits, seed, MOST_WORK if exactly else 0.0)
     X, Y = merged.expanded(tiles.rows, tiles.columns)
-    if len(Y):  # by their first rows and columns
+    if len(Y):  # in the order of their first rows and columns
         order = np.lexsort((Y.argmax(axis=1), X.argmax(axis=0)))
         X, Y = X[:, order], Y[order]
     return tiles, X, Y
@@ -110,7 +111,7 @@ def _product(X: Bits, Y: Bits, shape: tuple[int, int]) -> Words:
 def _order(
     matrix: Matrix, X: Bits, Y: Bits, n_fixed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:  # fmt: skip
-    """The order of the factors and the ones that each adds."""
+    """The order of the factors, and the number of ones that each of them adds."""
     merged = Merged.of(matrix, Y, own=X)
     rows = pack(X[merged.first_rows].T)
     return greedy_order(

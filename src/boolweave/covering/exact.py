@@ -1,4 +1,4 @@
-"""Covers without false ones: reductions, exact answers for small parts, iterated first fit."""
+"""Covers without false ones: reductions, exact covers of small parts, and iterated first fit."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from scipy.sparse.csgraph import connected_components
 
 from boolweave.covering import cliques
 from boolweave.covering.kernels.counting import count_neighbours, independent, needed
-from boolweave.covering.kernels.first_fit import Limits, first_fit, iterate, no_cliques
+from boolweave.covering.kernels.first_fit import Limits, empty_cliques, first_fit, iterate
 from boolweave.covering.kernels.reducing import (
     Ones,
-    common,
-    follow,
-    no_fate,
-    no_span,
+    assign_dominated,
+    empty_reduction,
+    empty_span,
+    intersect,
     reduce,
 )
 from boolweave.covering.matrix import CELLS_AT_ONCE
@@ -32,25 +32,26 @@ if TYPE_CHECKING:
     from boolweave.covering.matrix import Merged
     from boolweave.search.kernels.bits import Words
 
-# What is left after the reductions is parted into components if there are at most so many ones.
-MOST_PARTED = 4000
+# Up to this many ones that remain after the reductions are divided into connected components.
+MOST_DIVIDED = 4000
 
-# Work is counted in steps of a few nanoseconds: all rounds of first fit together do at most so
-# much, and so much between two looks at the clock of the user (Ctrl-C).
+# Work is counted in units of a few nanoseconds: the maximum work of all rounds of first fit, and
+# the work between two points at which Ctrl-C is noticed.
 MOST_WORK = 4e9
 WORK_AT_ONCE = 5e7
 
-# Rounds end when so many have brought nothing, and as many as it took to come so far; or so much
-# work.
+# The rounds end after this many rounds without improvement, if these are also more than those
+# before the last improvement, or after this much work without improvement.
 PATIENCE = 10000
 IDLE_WORK = 2e9
 
-# The most words that the reductions look at, and the counting of neighbours: a nanosecond each or
-# less.
+# Maximum number of words that are read by the reductions, and to count neighbours; each takes a
+# nanosecond or less.
 REDUCING_WORK = 4 * 10**10
 COUNTING_WORK = 1e10
 
-# How many orders are tried for ones of which no two have a factor in common, and the most work.
+# Number of orders in which ones are tried to find many of which no two can share a factor, and the
+# maximum work for that.
 N_ORDERS = 64
 ORDERS_WORK = 1e9
 
@@ -59,7 +60,7 @@ NO_LIMITS = Limits(1 << 60, 1 << 60)
 
 @dataclass(frozen=True, eq=False)
 class Tiles:
-    """Factors of a merged matrix, how few there must be at least, and whether Ctrl-C came."""
+    """Factors of a merged matrix, a lower bound of their number, and whether Ctrl-C was pressed."""
 
     rows: Words  # (T, words of M')
     columns: Words  # (T, words of N')
@@ -76,48 +77,48 @@ def exact_cover(
     ----------
     merged : Merged
     active : (M', words of N') array
-        The ones that are to be covered.
+        The ones that must be covered.
     limits : Limits
-        The most rows and columns of a factor; lines must not be merged that it counts.
+        Maximum numbers of rows and columns of a factor; lines that are limited must not be merged.
     seed : int
     most_work : float
-        Of all rounds of first fit.
+        Maximum work of all rounds of first fit.
 
     Returns
     -------
     Tiles
-        Without limits, no row or column can be added to one of them without a false one.
+        Without limits, every row or column that is added to a tile would add a false one.
     """
     search = _Search(merged, seed, most_work)
     ones = merged.list_ones(active)
     if not len(ones.rows):
         return Tiles(np.zeros((0, n_words(merged.shape[0])), dtype=np.uint64), merged.fixed[:0], 0)
-    fate = no_fate(len(ones.rows))
+    found = empty_reduction(len(ones.rows))
     left = active.copy()
-    # Ones with few neighbours dominate others, and it takes less time to look at them.
-    order = np.argsort(search.room(ones), kind="stable")
-    reduce(merged.allowed, left, ones, order, no_span(merged.allowed), fate, REDUCING_WORK)
-    n_forced = int(fate.n[0])
-    remaining = np.flatnonzero((fate.clique < 0) & (fate.dominator < 0))
-    clique, n_left, bound = search.cover(_some(ones, remaining), left)
-    fate.clique[remaining] = n_forced + clique
-    follow(fate)
+    # Ones with few neighbours dominate others, and they take less time to examine.
+    order = np.argsort(search.most_neighbours(ones), kind="stable")
+    reduce(merged.allowed, left, ones, order, empty_span(merged.allowed), found, REDUCING_WORK)
+    n_forced = int(found.n[0])
+    remaining = np.flatnonzero((found.clique < 0) & (found.dominator < 0))
+    clique, n_left, bound = search.cover(_subset(ones, remaining), left)
+    found.clique[remaining] = n_forced + clique
+    assign_dominated(found)
     n_cliques, bound = n_forced + n_left, n_forced + bound
     if limits == NO_LIMITS:
-        rows, columns = _spanned(merged, ones, fate.clique, n_cliques)
+        rows, columns = _lines_of_cliques(merged, ones, found.clique, n_cliques)
         _enlarge(merged, rows, columns)
         order = np.argsort(_sizes(rows) * _sizes(columns), kind="stable")
         stays = needed(ones, active, rows, columns, order) == 1
         rows, columns = rows[stays], columns[stays]
     else:
-        clique, n_cliques = search.split(ones, fate.clique, limits)
-        rows, columns = _spanned(merged, ones, clique, n_cliques)
+        clique, n_cliques = search.split(ones, found.clique, limits)
+        rows, columns = _lines_of_cliques(merged, ones, clique, n_cliques)
         bound = max(bound, *_bounds_of_limits(merged, ones, limits))
     return Tiles(rows, columns, bound, search.interrupted)
 
 
 class _Search:
-    """Iterated first fit on some ones of a merged matrix, within a counted amount of work."""
+    """Iterated first fit of some ones of a merged matrix, with a limited amount of work."""
 
     def __init__(self, merged: Merged, seed: int, most_work: float) -> None:
         self.merged = merged
@@ -127,25 +128,25 @@ class _Search:
         self.interrupted = False
         self.in_row, self.in_column = (_sizes(side) for side in merged.allowed)
 
-    def room(self, ones: Ones) -> Indices:
-        """The cells in the rows and columns where neighbours of each one can be, (E,)."""
+    def most_neighbours(self, ones: Ones) -> Indices:
+        """An upper bound of the number of neighbours of each one, (E,)."""
         return self.in_row[ones.rows] * self.in_column[ones.columns]
 
     # ------------------------------------------------------------ without limits
 
     def cover(self, ones: Ones, active: Words) -> tuple[Indices, int, int]:
-        """The clique of each one (E,), the number of cliques, and a bound of it."""
+        """The clique of each one (E,), the number of cliques, and a lower bound of that number."""
         clique, n_cliques, bound = np.zeros(len(ones.rows), dtype=np.int64), 0, 0
         for part in self._parts(ones):
-            own, n_own, least = self._cover_part(_some(ones, part), active)
+            own, n_own, least = self._cover_part(_subset(ones, part), active)
             clique[part] = n_cliques + own
             n_cliques, bound = n_cliques + n_own, bound + least
         return clique, n_cliques, bound
 
     def _parts(self, ones: Ones) -> Iterator[Indices]:
-        """Ones that have no neighbours in other parts."""
+        """Divide the ones into parts without neighbours in other parts, unless there are many."""
         n_ones = len(ones.rows)
-        if not 0 < n_ones <= MOST_PARTED:
+        if not 0 < n_ones <= MOST_DIVIDED:
             yield from [np.arange(n_ones)] if n_ones else []
             return
         near = sparse.csr_array(self._neighbours(ones))
@@ -161,7 +162,7 @@ class _Search:
     def _cover_part(self, ones: Ones, active: Words) -> tuple[Indices, int, int]:
         n_ones, bound = len(ones.rows), 0
         if n_ones <= cliques.MOST_ONES:
-            listed = cliques.largest_cliques(self._neighbours(ones))
+            listed = cliques.maximal_cliques(self._neighbours(ones))
             if listed is not None:
                 clique, bound = cliques.fewest(listed, n_ones)
                 if clique is not None and clique.max() + 1 == bound:
@@ -175,15 +176,15 @@ class _Search:
         return best, n_cliques, bound
 
     def _count(self, ones: Ones, own: Words) -> Indices:
-        """The number of neighbours of each one, or what is like it where there are too many."""
-        count = self.room(ones)
+        """The number of neighbours of each one, or an upper bound if counting takes too long."""
+        count = self.most_neighbours(ones)
         n_words = np.minimum(self.in_row[ones.rows], own.shape[1])
         if (self.in_column[ones.columns] * n_words).sum() < COUNTING_WORK:
             count_neighbours(self.merged.allowed, own, ones, count)
         return count
 
     def _independent(self, ones: Ones, own: Words, count: Indices) -> int:
-        """The most ones found of which no two have a factor in common."""
+        """Find many ones of which no two can share a factor, and return their number."""
         most, work = 0, 0.0
         for i in range(N_ORDERS):
             noise = self.random.random(len(count)) * (i > 0)
@@ -195,11 +196,11 @@ class _Search:
         return most
 
     def _first(self, ones: Ones, count: Indices) -> tuple[Indices, Indices, int]:
-        """The best of some first orders: the order, the cliques it leads to, and their number."""
+        """The best of some first orders, the cliques that result from it, and their number."""
         M, N = self.merged.shape
         orders = [np.lexsort((ones.columns, ones.rows)), np.lexsort((ones.rows, ones.columns))]
         orders.append(np.argsort(count, kind="stable"))
-        memory = no_cliques((M, N), min(M, N))
+        memory = empty_cliques((M, N), min(M, N))
         found = []
         for order in orders:
             clique = np.zeros(len(order), dtype=np.int64)
@@ -214,8 +215,8 @@ class _Search:
         self, ones: Ones, order: Indices, clique: Indices, n_cliques: int, limits: Limits,
         bound: int,
     ) -> tuple[Indices, int]:  # fmt: skip
-        """Rounds of first fit until the bound is reached, or they bring nothing."""
-        memory = no_cliques(self.merged.shape, n_cliques)
+        """Run rounds of first fit until the bound is reached, or until they do not improve."""
+        memory = empty_cliques(self.merged.shape, n_cliques)
         state = self.random.integers(1, 2**63, size=1, dtype=np.uint64)
         per_round = self._work_of_round(len(order), n_cliques)
         done, last, last_work = 0, 0, self.work
@@ -245,21 +246,21 @@ class _Search:
     # ------------------------------------------------------------ with limits
 
     def split(self, ones: Ones, clique: Indices, limits: Limits) -> tuple[Indices, int]:
-        """Cliques within limits, beginning with those that are given (E,), cut into blocks."""
+        """Find cliques within the limits, starting from blocks of the given cliques (E,)."""
         of_rows = _block(clique, ones.rows, limits.rows)
         of_columns = _block(clique, ones.columns, limits.columns)
         block = np.stack([clique, of_rows, of_columns])
         _, small = np.unique(block, axis=1, return_inverse=True)
         small = small.reshape(-1).astype(np.int64)
         order = np.argsort(small, kind="stable")
-        memory = no_cliques(self.merged.shape, int(small.max()) + 1)
+        memory = empty_cliques(self.merged.shape, int(small.max()) + 1)
         n = first_fit(self.merged.allowed, ones, order, limits, memory, small)
         self.work = 0.0
         return self._improved(ones, order, small, n, limits, 0)
 
 
 def _block(clique: Indices, line: Indices, most: int) -> Indices:
-    """The block of each one: its line's place among the lines of its clique, by the limit."""
+    """The block of each one, if the lines of its clique are divided into blocks of `most` lines."""
     pairs, at = np.unique(np.stack([clique, line]), axis=1, return_inverse=True)
     first = np.searchsorted(pairs[0], pairs[0])
     return ((np.arange(pairs.shape[1]) - first) // most)[at.reshape(-1)]
@@ -270,14 +271,14 @@ def _bit(line: Indices) -> Words:
     return np.uint64(1) << (line & 63).astype(np.uint64)
 
 
-def _some(ones: Ones, chosen: Indices) -> Ones:
-    """Some of the ones, in their order."""
+def _subset(ones: Ones, chosen: Indices) -> Ones:
+    """Some of the ones, in the same order."""
     rows = ones.rows[chosen]
     start = np.searchsorted(rows, np.arange(len(ones.start))).astype(np.int64)
     return Ones(start, rows, ones.columns[chosen])
 
 
-def _spanned(merged: Merged, ones: Ones, clique: Indices, n: int) -> tuple[Words, Words]:
+def _lines_of_cliques(merged: Merged, ones: Ones, clique: Indices, n: int) -> tuple[Words, Words]:
     """The rows and columns of each clique: (T, words of M') and (T, words of N')."""
     sides = []
     for line, size in ((ones.rows, merged.shape[0]), (ones.columns, merged.shape[1])):
@@ -288,11 +289,11 @@ def _spanned(merged: Merged, ones: Ones, clique: Indices, n: int) -> tuple[Words
 
 
 def _enlarge(merged: Merged, rows: Words, columns: Words) -> None:
-    """Give each tile all rows that allow its columns, then all columns that these allow."""
-    full = no_span(merged.allowed).full
+    """Give each tile all rows that allow its columns, then all columns that these rows allow."""
+    nonzero = empty_span(merged.allowed).nonzero
     for t in range(len(rows)):
-        common(merged.allowed.columns, columns[t], rows[t], full)
-        common(merged.allowed.rows, rows[t], columns[t], full)
+        intersect(merged.allowed.columns, columns[t], rows[t], nonzero)
+        intersect(merged.allowed.rows, rows[t], columns[t], nonzero)
 
 
 def _sizes(words: Words) -> Indices:
@@ -306,7 +307,7 @@ def _sizes(words: Words) -> Indices:
 
 
 def _bounds_of_limits(merged: Merged, ones: Ones, limits: Limits) -> tuple[int, int]:
-    """A row needs a factor for every so many of its ones; a column, too."""
+    """Lower bounds: a row with many ones needs several factors of few columns; columns likewise."""
     in_row = np.bincount(ones.rows, merged.column_weight[ones.columns]).max()
     in_column = np.bincount(ones.columns, merged.row_weight[ones.rows]).max()
     return -(-int(in_row) // limits.columns), -(-int(in_column) // limits.rows)

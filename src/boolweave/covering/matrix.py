@@ -1,4 +1,4 @@
-"""The matrix to be covered: its ones and its missing entries; everything else is a zero."""
+"""The matrix to be covered: its ones and its missing entries; all other entries are zeros."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Bits = NDArray[np.uint8]
 
-# Cells of a partly observed matrix that are looked at in one go.
+# Number of cells that are processed at once.
 CELLS_AT_ONCE = 1 << 24
 
 
@@ -32,9 +32,9 @@ class Matrix:
     Attributes
     ----------
     observations : Observations
-        The entries that were given; of a sparse matrix, those that it stores.
+        The given entries; for a sparse matrix, those that it stores.
     ones : csr_array
-        The ones, columns in order.
+        The ones, with columns in order.
     missing : csr_array or None
         The missing entries, if there are any.
     """
@@ -55,9 +55,10 @@ class Matrix:
 
     @classmethod
     def of_data(cls, data: Any) -> Matrix:
-        """Take any kind of matrix; what a sparse one does not store is a zero, and takes no room.
+        """Take any kind of matrix; entries that a sparse matrix does not store are zeros.
 
-        A stored NaN is missing, and so is what `Observations` do not hold.
+        Such zeros take no memory. A stored NaN is missing, and so are entries that `Observations`
+        do not contain.
         """
         if not is_sparse(data):
             return cls.of_observations(Observations.from_data(data), "missing")
@@ -75,7 +76,7 @@ class Matrix:
 
     @classmethod
     def of_observations(cls, observations: Observations, absent: Absent) -> Matrix:
-        """Take observations; entries that they do not hold are zeros, or missing."""
+        """Take observations; entries that they do not contain are zeros or missing."""
         is_one = observations.values == 1
         rows = observations.rows_of_entries()[is_one]
         ones = _pattern(rows, observations.indices[is_one], observations.shape)
@@ -86,7 +87,7 @@ class Matrix:
 
 
 def _pattern(rows: Any, columns: Any, shape: tuple[int, int]) -> sparse.csr_array:
-    """Ones at these places, in order, each once."""
+    """Ones at these positions, in order and without duplicates."""
     pattern = sparse.csr_array((np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=shape)
     pattern.data[:] = 1
     pattern.sort_indices()
@@ -125,22 +126,22 @@ def packed(matrix: sparse.csr_array) -> Words:
 
 @dataclass(frozen=True, eq=False)
 class Merged:
-    """A matrix in which equal rows are one, and equal columns; empty ones are left out.
+    """A matrix in which equal rows and equal columns are merged, without empty rows and columns.
 
     Attributes
     ----------
     shape : (int, int)
-        The number of different rows and columns that hold ones, M' and N'.
+        The number of different rows and columns that have ones, M' and N'.
     row_of, column_of : (M,) and (N,) arrays
-        Where each row and column of the matrix is; −1 for those left out.
+        The merged row or column of each row and column; −1 for those that are left out.
     row_weight, column_weight : (M',) and (N',) arrays
-        How many each stands for.
+        The number of rows or columns that were merged.
     ones, allowed
         The ones by rows (M', words of N'); the ones and the missing entries by rows and by columns.
     fixed : (F, words of N')
         The columns of the fixed factors.
     first_rows : (M',) array
-        The first of the rows that each stands for.
+        The first of the rows that were merged.
     """
 
     shape: tuple[int, int]
@@ -164,12 +165,12 @@ class Merged:
         ----------
         matrix : Matrix, shape (M, N)
         fixed : (F, N) array
-            The columns of the fixed factors: equal columns are in the same ones.
+            The columns of the fixed factors; columns are equal only if they are in the same ones.
         rows, columns : bool
-            Whether equal ones are merged.
+            Whether equal rows, and equal columns, are merged.
         own : (M, F) array, optional
-            The rows of the fixed factors: equal rows are in the same ones. Left out, they need not
-            be.
+            The rows of the fixed factors; if given, rows are equal only if they are in the same
+            factors.
         """
         parts = [matrix.ones] if matrix.missing is None else [matrix.ones, matrix.missing]
         kept_rows, row_of, row_weight = _merged(parts, None if own is None else own.T, rows)
@@ -205,7 +206,7 @@ class Merged:
         return Ones(begin, row, column)
 
     def expanded(self, rows: Words, columns: Words) -> tuple[Bits, Bits]:
-        """Tiles of the merged matrix (T, words of M') and (T, words of N'): X (M, T), Y (T, N)."""
+        """Unmerge tiles, (T, words of M') and (T, words of N'), to X (M, T) and Y (T, N)."""
         X = _expanded(unpack(rows, self.shape[0]), self.row_of).T
         return np.ascontiguousarray(X), _expanded(unpack(columns, self.shape[1]), self.column_of)
 
@@ -218,9 +219,10 @@ def _expanded(bits: Bits, line_of: NDArray[np.int64]) -> Bits:
 def _merged(
     parts: list[sparse.csr_array], more: Bits | None, merge: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """The first of equal lines, where each line is, and how many there are of each kind.
+    """The first of each set of equal lines, the set of each line, and the sizes of the sets.
 
-    `parts` are ones and missing entries by lines; `more` (F, lines) must be equal, too.
+    `parts` are the ones and the missing entries of the lines. In addition, the columns of `more`
+    (F, lines) of equal lines must be equal.
     """
     ones = parts[0]
     line_of = np.full(ones.shape[0], -1, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The order of factors: each time the one that covers most of what is left."""
+"""The order of factors: each covers as many as possible of the ones that are left."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def greedy_order(
     column_weight: NDArray[np.int64],
     n_first: int = 0,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Order tiles by what they add; also return how many ones each adds, in this order.
+    """Order tiles greedily; also return how many ones each adds, in this order.
 
     Parameters
     ----------
@@ -31,9 +31,9 @@ def greedy_order(
     rows, columns : (T, words of M) and (T, words of N) arrays
         The tiles.
     row_weight, column_weight : (M,) and (N,) arrays
-        An entry counts as often as its row times its column.
+        The weight of an entry is that of its row times that of its column.
     n_first : int
-        So many tiles come first, in their order.
+        This number of tiles come first, in the given order.
     """
     left = ones.copy()
     order, gains = [], []
@@ -48,8 +48,8 @@ def greedy_order(
 
     for t in range(n_first):
         take(t, gain(t))
-    # What a tile adds can only fall: the first of the queue is the best if it is still the first
-    # after its gain was counted anew.
+    # The gain of a tile can only fall, so the first tile of the queue is the best one if it is
+    # still the first after its gain has been computed again.
     queue = [(-gain(t), t) for t in range(n_first, len(rows))]
     heapq.heapify(queue)
     while queue:

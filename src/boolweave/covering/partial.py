@@ -1,8 +1,8 @@
-"""Covers of a share of the ones, of so many factors, or with false ones.
+"""Covers of a part of the ones, with a limited number of factors, or with false ones.
 
-The factors are those with the least cost: the missed ones, and the false ones times a weight. The
-number of factors falls while the ones that are missed and the false ones stay within their limits,
-and the weight of a false one follows from which of the two limits is in the way.
+Factors are improved by their cost: the number of missed ones plus the number of false ones times a
+weight. The number of factors is reduced as long as the missed ones and the false ones stay within
+their limits; the weight of a false one is adapted to the limit that is exceeded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from boolweave.covering.matrix import packed
 from boolweave.covering.ordering import greedy_order
 from boolweave.search.kernels.bits import pack
 from boolweave.search.kernels.descent import improve, n_different, prune, scratch
-from boolweave.search.kernels.factors import Entries, Table, no_factors
+from boolweave.search.kernels.factors import Entries, Table, empty_factors
 from boolweave.search.searching import work_of_refit
 from boolweave.search.table import bits_of, factors_of, shape_of, transposed
 
@@ -30,18 +30,19 @@ if TYPE_CHECKING:
     from boolweave.search.kernels.bits import Words
     from boolweave.search.table import Bits
 
-# Work in nanoseconds of a core: all trials together do at most so much, and one so much, but at
-# least so many passes over all factors.
+# Work in nanoseconds of a core: the maximum of all trials together, and of one trial, which has at
+# least this many passes over all factors.
 MOST_WORK = 30e9
 TRIAL_WORK = 2e9
 LEAST_PASSES = 3
 
-# Random tiles that are tried for each new factor, and passes of a descent.
+# Number of random tiles that are tried for each new factor, and maximum number of passes of a
+# descent.
 N_TRIES = 8
 N_PASSES = 20
 
-# The weights of a false one beside a missed one that are tried at first; later it changes by this
-# factor, at most so often for one number of factors.
+# The weights of a false one relative to a missed one that are tried first. Later the weight is
+# multiplied or divided by this factor; this many weights are tried for each number of factors.
 WEIGHTS = (1.0, 0.5, 2.0)
 STEP_OF_WEIGHT = 2.0
 N_WEIGHTS = 3
@@ -49,7 +50,7 @@ N_WEIGHTS = 3
 
 @dataclass(frozen=True)
 class Goal:
-    """What a cover must keep to."""
+    """The limits of a cover."""
 
     most_missed: int
     most_false: int
@@ -59,7 +60,7 @@ class Goal:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """Factors X (M, K) and Y (K, N), and what they miss."""
+    """Factors X (M, K) and Y (K, N), and the numbers of their missed ones and false ones."""
 
     X: Bits
     Y: Bits
@@ -68,20 +69,20 @@ class Found:
     interrupted: bool = False
 
     def reaches(self, goal: Goal) -> bool:
-        """Whether both limits are kept."""
+        """Whether the missed ones and the false ones are within their limits."""
         return self.n_missed <= goal.most_missed and self.n_false <= goal.most_false
 
 
 def partial_cover(
     matrix: Matrix, covered: Words, goal: Goal, start: tuple[Bits, Bits], seed: int
 ) -> Found:  # fmt: skip
-    """Cover a share of the ones with few factors, or as many as possible with so many factors.
+    """Cover enough ones with few factors, or as many ones as possible with a number of factors.
 
     Parameters
     ----------
     matrix : Matrix, shape (M, N)
     covered : (M, words of N) array
-        What fixed factors cover.
+        The entries that fixed factors cover.
     goal : Goal
     start : X (M, T) and Y (T, N)
         Factors without false ones that cover all ones.
@@ -111,16 +112,16 @@ class _Search:
         self.work = 0.0
 
     def table(self, weight: float) -> Table:
-        """The entries that are not covered yet, with a weight of false ones."""
+        """The entries that fixed factors do not cover, with a weight of false ones."""
         finite = self.matrix.n_ones + 1.0 if np.isinf(weight) else weight
         return Table(*self.entries, float(finite), False)
 
     def first(self, X: Bits, Y: Bits) -> Found:
-        """The factors of a cover that add most, one after another, until enough is covered."""
+        """Take the factors of a cover that add most, one by one, until enough ones are covered."""
         table = self.table(np.inf)
-        total, n = n_missed(table, no_factors(shape_of(table), 1)), len(Y)
+        total, n = n_missed(table, empty_factors(shape_of(table), 1)), len(Y)
         if total <= self.goal.most_missed:
-            return self._judged(X[:, :0], Y[:0])
+            return self._counted(X[:, :0], Y[:0])
         rows, columns = pack(X.T), pack(Y)
         order = greedy_order(table.rows.ones, rows, columns, np.ones(len(X), dtype=np.int64),
                              np.ones(Y.shape[1], dtype=np.int64))[0]  # fmt: skip
@@ -134,10 +135,10 @@ class _Search:
                 low = middle + 1
         if self.goal.most_factors is not None:
             high = min(high, self.goal.most_factors)
-        return self._judged(X[:, order[:high]], Y[order[:high]])
+        return self._counted(X[:, order[:high]], Y[order[:high]])
 
     def with_false_ones(self, found: Found) -> Found:
-        """New factors one after another, at several weights of false ones; or those that came."""
+        """Find new factors one by one, with several weights of false ones; keep the best answer."""
         best, best_weight = found, self.weight
         for weight in WEIGHTS:
             for now in self._grown(weight, max(1, len(best.Y))):
@@ -147,20 +148,20 @@ class _Search:
         return best
 
     def _grown(self, weight: float, n: int) -> list[Found]:
-        """At most so many new factors, as they were added, and improved."""
+        """Find at most n new factors; return them as they were added, and after improvement."""
         table = self.table(weight)
         memory, random = scratch(shape_of(table), n), self._numbers()
-        factors = no_factors(shape_of(table), n)
+        factors = empty_factors(shape_of(table), n)
         most = self.goal.most_missed
         n_used = grow(table, factors, 0, self.goal.limits, memory, random, N_TRIES, most)
         X, Y = bits_of(factors)
         X, Y = X[:, :n_used], Y[:n_used]
-        return [self._judged(X, Y), self._fitted(X, Y, weight)]
+        return [self._counted(X, Y), self._fitted(X, Y, weight)]
 
-    # ------------------------------------------------------------ fewer and fewer
+    # ------------------------------------------------------------ fewer factors
 
     def fewer(self, found: Found) -> Found:
-        """Drop factors while the limits are kept: several at a time, then one by one."""
+        """Drop factors while the limits are met: several at a time, then one by one."""
         step = max(1, len(found.Y) // 8)
         while len(found.Y) > 0 and self.work < MOST_WORK:
             now = self.with_factors(found, max(0, len(found.Y) - step))
@@ -173,9 +174,9 @@ class _Search:
         return found
 
     def with_factors(self, found: Found, n: int) -> Found:
-        """The best with so many of the factors, improved; the weight of false ones is adapted."""
+        """Keep n of the factors and improve them, while the weight of false ones is adapted."""
         if n == 0:
-            return self._judged(found.X[:, :0], found.Y[:0])
+            return self._counted(found.X[:, :0], found.Y[:0])
         best: Found | None = None
         for _ in range(1 if self.goal.most_false == 0 else N_WEIGHTS):
             table = self.table(self.weight)
@@ -194,7 +195,7 @@ class _Search:
         return best
 
     def rank(self, found: Found) -> tuple[int, int, int]:
-        """What makes one answer better: the limits are kept, then fewer factors."""
+        """A sort key: answers that meet the limits come first, then those with fewer factors."""
         return (
             max(0, found.n_false - self.goal.most_false),
             max(0, found.n_missed - self.goal.most_missed),
@@ -202,9 +203,9 @@ class _Search:
         )
 
     def _fitted(self, X: Bits, Y: Bits, weight: float) -> Found:
-        """Improve factors at this weight of false ones."""
+        """Improve factors with this weight of false ones."""
         if not len(Y):
-            return self._judged(X, Y)
+            return self._counted(X, Y)
         table = self.table(weight)
         factors, K = factors_of(table, X, Y), len(Y)
         memory = scratch(shape_of(table), K)
@@ -213,21 +214,21 @@ class _Search:
             most = int(max(TRIAL_WORK / refit, LEAST_PASSES * K))
             never = np.zeros(1, dtype=np.bool_)
             _, n = improve(
-                table, factors, no_factors(shape_of(table), K), memory, self._numbers(),
+                table, factors, empty_factors(shape_of(table), K), memory, self._numbers(),
                 most, 0, 100 * K, False, never,
             )  # fmt: skip
             self.work += n * refit
         else:
             descend_within(table, factors, self.goal.limits, memory, N_PASSES)
             self.work += N_PASSES * K * refit
-        return self._judged(*bits_of(factors))
+        return self._counted(*bits_of(factors))
 
-    def _judged(self, X: Bits, Y: Bits) -> Found:
-        """Count what factors miss, and leave out those that are empty."""
+    def _counted(self, X: Bits, Y: Bits) -> Found:
+        """Drop empty factors, and count the missed ones and the false ones."""
         full = X.any(axis=0) & Y.any(axis=1)
         X, Y = X[:, full], Y[full]
         table = self.table(np.inf)
-        factors = factors_of(table, X, Y) if len(Y) else no_factors(shape_of(table), 1)
+        factors = factors_of(table, X, Y) if len(Y) else empty_factors(shape_of(table), 1)
         false = table.rows.zeros & factors.rows.once
         n_false = int(n_different(false, np.zeros_like(false)))
         return Found(X, Y, int(n_missed(table, factors)), n_false)
@@ -237,7 +238,7 @@ class _Search:
 
 
 def _entries(matrix: Matrix, covered: Words) -> tuple[Entries, Entries]:
-    """The ones and zeros that are not covered, by rows and by columns."""
+    """The ones and zeros that fixed factors do not cover, by rows and by columns."""
     N = matrix.shape[1]
     every = pack(np.ones((1, N), dtype=bool))
     ones = packed(matrix.ones)

@@ -1,4 +1,4 @@
-"""The answer: a `Result` that knows what it covers, what it misses and how few factors can do."""
+"""The answer: a `Result` with the entries that it covers and misses, and a lower bound."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def _no_pairs() -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class Cover(Result):
-    """A cover: factors, and what they cover of the ones.
+    """A cover: factors, and the ones that they cover.
 
     It is a `Result`, with ``X`` (M, K) and ``Y`` (K, N). Fixed factors come first; each of the
-    others covers most of what the previous ones leave. ``cost`` is the number of factors, and
+    others covers as many as possible of the remaining ones. ``cost`` is the number of factors, and
     ``bound`` is a proven lower bound of it for covers with the required properties: if both are
     equal, no cover has fewer factors.
 
@@ -69,7 +69,7 @@ def cover_of(
     matrix: Matrix, X: Bits, Y: Bits, gained: NDArray[np.int64], *, bound: int, n_fixed: int,
     interrupted: bool,
 ) -> Cover:  # fmt: skip
-    """Make the answer of factors X (M, K), Y (K, N) and the ones that each adds, (K,)."""
+    """Make the answer from factors X (M, K), Y (K, N) and the number of ones each adds, (K,)."""
     K, n_ones = len(Y), matrix.n_ones
     missed, false = _differences(matrix, X, Y)
     M, N = matrix.shape

@@ -22,8 +22,8 @@ CELLS = "cells must be 0, 1 or missing (NaN)"
 Place = Callable[[int], str]  # position of a cell in its array -> "row 3, column 'age'"
 
 Above: TypeAlias = str | float  # "mean", "median" or a number: ratings above it are ones
-# The user's spellings of ones, zeros or missing cells: one spelling or several.
-Said: TypeAlias = object | Iterable[object] | None
+# Cells that mean one, zero or missing according to the user: one cell or several.
+GivenCells: TypeAlias = object | Iterable[object] | None
 
 MISSING = 2  # the code of a missing cell, in addition to 0 and 1
 WRONG = 9  # the code of a cell that is none of the three
@@ -62,13 +62,13 @@ def key_of(cell: object) -> str:
     return text
 
 
-def listed(said: Said) -> tuple[str, ...]:
-    """The keys of the user's spellings: one cell or several."""
-    if said is None:
+def listed(cells: GivenCells) -> tuple[str, ...]:
+    """The different keys of one cell or several."""
+    if cells is None:
         return ()
-    if isinstance(said, str | bytes) or not isinstance(said, Iterable):
-        said = [said]
-    return tuple(dict.fromkeys(key_of(cell) for cell in said))
+    if isinstance(cells, str | bytes) or not isinstance(cells, Iterable):
+        cells = [cells]
+    return tuple(dict.fromkeys(key_of(cell) for cell in cells))
 
 
 @dataclass(frozen=True)
@@ -90,24 +90,24 @@ class Words:
     missing: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, ones: Said = None, zeros: Said = None, missing: Said = None) -> Words:
+    def of(
+        cls, ones: GivenCells = None, zeros: GivenCells = None, missing: GivenCells = None
+    ) -> Words:
         """Make the spellings of a user; the same cell cannot mean two things."""
         words = cls(listed(ones), listed(zeros), listed(missing))
-        told = [
-            (key, name) for name in ("ones", "zeros", "missing") for key in getattr(words, name)
-        ]
         meaning: dict[str, str] = {}
-        for key, name in told:
-            if key in meaning:
-                raise ValueError(
-                    f"{key!r} is both in `{meaning[key]}` and in `{name}`, but a cell can have "
-                    "only one meaning; remove it from one of them"
-                )
-            meaning[key] = name
+        for name in ("ones", "zeros", "missing"):
+            for key in getattr(words, name):
+                if key in meaning:
+                    raise ValueError(
+                        f"{key!r} is both in `{meaning[key]}` and in `{name}`, but a cell can have "
+                        "only one meaning; remove it from one of them"
+                    )
+                meaning[key] = name
         return words
 
     @cached_property
-    def said(self) -> dict[str, int]:
+    def codes(self) -> dict[str, int]:
         """The code of each cell for which the user gave a meaning, by its key."""
         return {
             **dict.fromkeys(self.ones, 1),
@@ -121,7 +121,7 @@ class Words:
             return MISSING
         text = cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)
         usual = _USUAL.get(text.strip().lower(), WRONG)
-        return self.said.get(key_of(text), usual) if self.said else usual
+        return self.codes.get(key_of(text), usual) if self.codes else usual
 
     def is_blank(self, cell: object) -> bool:
         """Whether a cell stands for a missing value."""
@@ -130,7 +130,7 @@ class Words:
     def number_codes(self, numbers: Array) -> NDArray[np.uint8]:
         """The codes of an array of numbers or Booleans, in its shape; NaN is missing."""
         codes = np.full(numbers.shape, WRONG, dtype=np.uint8)
-        for key, code in ({"0": 0, "1": 1} | self.said).items():
+        for key, code in ({"0": 0, "1": 1} | self.codes).items():
             try:
                 codes[numbers == float(key)] = code
             except ValueError:  # a word
@@ -214,8 +214,8 @@ def codes_of(
     kind = cells.dtype.kind
     if kind in "OSUT":
         return _codes_of_objects(cells, masked, place, words)
-    if words.said and kind in "biuf":
-        return _codes_in_words(cells, masked, place, words)
+    if words.codes and kind in "biuf":
+        return _codes_of_numbers(cells, masked, place, words)
     if kind == "c":
         _refuse_complex(cells.dtype)
     if kind not in "biuf":
@@ -238,7 +238,7 @@ def codes_of(
     return codes
 
 
-def _codes_in_words(
+def _codes_of_numbers(
     cells: Array, masked: NDArray[np.bool_] | None, place: Place, words: Words
 ) -> NDArray[np.uint8]:
     """Code numbers for some of which the user gave a meaning."""
@@ -267,13 +267,14 @@ def _codes_of_objects(
                 _refuse_text(cell, place(position))
             codes[position] = known[cell]
             continue
-        if words.said and (code := words.code(cell)) != WRONG:
+        if words.codes and (code := words.code(cell)) != WRONG:
             codes[position] = code
             continue
         if isinstance(cell, Complex) and not isinstance(cell, Real):
             _refuse_complex(type(cell).__name__)
         if not isinstance(cell, Real | Decimal | np.bool_):
-            # The words "argument must be a string or a number" are those of float().
+            # Scikit-learn's checks expect the text "argument must be a string or a number", which
+            # is that of float().
             raise TypeError(
                 f"{CELLS}: argument must be a string or a number, but {place(position)} holds "
                 f"an object of type {type(cell).__name__}; convert the array with `.astype(float)`"

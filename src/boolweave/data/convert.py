@@ -23,7 +23,13 @@ from boolweave.data.entries import (
     rows_from_codes,
     rows_from_packed,
 )
-from boolweave.data.labels import Labels, check_labels, find_labels, place_of
+from boolweave.data.labels import (
+    Labels,
+    check_labels,
+    find_labels,
+    number_by_appearance,
+    place_of,
+)
 from boolweave.runtime.types import Array, Integers
 
 if TYPE_CHECKING:
@@ -138,9 +144,8 @@ def from_coded_triples(
     if absent == "missing":
         return entries
     cells = np.zeros(shape, dtype=np.uint8)
-    cells[rows, columns] = (
-        MISSING  # it remains so where only NaN is stored, or where votes are tied
-    )
+    # Cells for which only NaN is stored, or 0 and 1 equally often, stay missing.
+    cells[rows, columns] = MISSING
     cells[np.repeat(np.arange(shape[0]), np.diff(entries.indptr)), entries.indices] = entries.values
     return rows_from_codes(cells, row_labels, column_labels)
 
@@ -226,26 +231,22 @@ def _whole_numbers(array: Array, axis: str) -> Array:
 def _positions_of_labels(
     names: Labels, labels: Labels | None, length: int | None, axis: str
 ) -> tuple[Integers, Labels, int]:
-    distinct, first, inverse = np.unique(names, return_index=True, return_inverse=True)
-    if labels is None:  # numbered in the order of first appearance
-        order = np.argsort(first)
-        labels = distinct[order]
-        number = np.empty(len(order), dtype=np.int64)
-        number[order] = np.arange(len(order))
-        if length is not None and length != len(labels):
+    numbers, distinct = number_by_appearance(names)
+    if labels is None:
+        if length is not None and length != len(distinct):
             raise ValueError(
-                f"shape has {length} {axis}s, but the triples name {len(labels)}; "
+                f"shape has {length} {axis}s, but the triples name {len(distinct)}; "
                 f"pass {axis}_labels with all {length} names, or leave out the shape"
             )
-        return number[inverse], labels, len(labels)
-    number, known = find_labels(distinct, labels)
+        return numbers, distinct, len(distinct)
+    at, known = find_labels(distinct, labels)
     if not known.all():
-        position = int(first[~known].min())
+        position = int(np.argmin(known[numbers]))
         raise ValueError(
             f"every {axis} must be among the {axis}_labels, but triple {position} has {axis} "
             f"{str(names[position])!r}; add it to {axis}_labels, or leave out {axis}_labels"
         )
-    return number[inverse], labels, len(labels)
+    return at[numbers], labels, len(labels)
 
 
 # ---------------------------------------------------------------- tables

@@ -69,6 +69,14 @@ def scan_columns(indptr: Array, indices: Array) -> tuple[int, int, bool]:
     return min(ends, default=0), max(ends, default=-1), increase
 
 
+def select_rows(indptr: Array, index: Array | slice) -> tuple[NDArray[np.int64], Integers]:
+    """The indptr of some rows, in the given order, and the positions of their entries."""
+    starts = indptr[:-1][index]
+    lengths = indptr[1:][index] - starts
+    chosen = np.concatenate([[0], np.cumsum(lengths)])
+    return chosen, np.repeat(starts - chosen[:-1], lengths) + np.arange(chosen[-1])
+
+
 def checked(rows: CompressedRows) -> CompressedRows:
     """Return the fields of observations in their types; raise ValueError if they are invalid."""
     n_rows, n_columns = shape = check_shape(rows.shape)

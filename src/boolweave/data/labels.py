@@ -16,6 +16,7 @@ from boolweave.data.cells import is_missing
 
 if TYPE_CHECKING:
     from boolweave.data.observed import ObservedEntries
+    from boolweave.runtime.types import Array
 
 Labels = NDArray[np.str_]
 Positions = NDArray[np.intp]
@@ -100,6 +101,23 @@ def place_of(row: int, column: int, row_labels: Labels | None, column_labels: La
 # ---------------------------------------------------------------- positions
 
 
+def number_by_appearance(keys: Array) -> tuple[NDArray[np.int64], Array]:
+    """Number keys in the order of their first appearance, and list the different ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from boolweave.data.labels import number_by_appearance
+    >>> number_by_appearance(np.array(["tea", "rum", "tea"]))
+    (array([0, 1, 0]), array(['tea', 'rum'], dtype='<U3'))
+    """
+    distinct, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    number = np.empty(len(order), dtype=np.int64)
+    number[order] = np.arange(len(order))
+    return number[inverse], distinct[order]
+
+
 def find_labels(
     wanted: Labels, labels: Labels, order: Positions | None = None
 ) -> tuple[Positions, NDArray[np.bool_]]:
@@ -157,7 +175,7 @@ def positions_of_any_shape(
                 raise ValueError(
                     f"{error}{stop} The {axis}s are labelled by numbers; pass positions as an array"
                 ) from None
-        _warn_of_both(array, numbers, axis)
+        _warn_if_ambiguous(array, numbers, axis)
     array = array.astype(np.intp)
     outside = (array < 0) | (array >= size)
     if outside.any():
@@ -201,8 +219,8 @@ def _are_positions(wanted: object) -> bool:
     return isinstance(wanted, np.ndarray | np.generic)
 
 
-def _warn_of_both(array: NDArray[np.integer], numbers: NDArray[np.int64], axis: str) -> None:
-    """Warn if positions might have been meant as labels."""
+def _warn_if_ambiguous(array: NDArray[np.integer], numbers: NDArray[np.int64], axis: str) -> None:
+    """Warn if positions may have been meant as labels."""
     if not np.isin(array, numbers).all():
         return
     known = array[(array >= 0) & (array < len(numbers))]

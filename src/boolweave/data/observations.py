@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from boolweave.data.entries import CompressedRows, checked
+from boolweave.data.entries import CompressedRows, checked, select_rows
 from boolweave.data.labels import Labels
 from boolweave.data.observed import ObservedEntries
 from boolweave.data.sources import Absent as Absent
@@ -199,12 +199,9 @@ class Observations(Sources, ObservedEntries):
             if index.ndim != 1:
                 raise ValueError(f"index must be 1-D, but has shape {index.shape}; pass a list")
             index = index if index.size else index.astype(np.intp)
-        starts = self.indptr[:-1][index]
-        lengths = self.indptr[1:][index] - starts
-        indptr = np.concatenate([[0], np.cumsum(lengths)])
-        entries = np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])
+        indptr, entries = select_rows(self.indptr, index)
         return Observations(
-            (len(starts), self.n_columns),
+            (len(indptr) - 1, self.n_columns),
             indptr,
             self.indices[entries],
             self.values[entries],

@@ -1,4 +1,4 @@
-"""What a fit needs to know about observed entries, wherever they are kept."""
+"""The protocol of observed entries, which may be in this process or on the workers of a cluster."""
 
 from __future__ import annotations
 

@@ -12,7 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from boolweave.data import sparse
-from boolweave.data.entries import CompressedRows, check_shape, index_dtype, scan_columns
+from boolweave.data.entries import (
+    CompressedRows,
+    check_shape,
+    index_dtype,
+    scan_columns,
+    select_rows,
+)
 from boolweave.data.labels import Labels, check_labels
 from boolweave.data.observations import Observations
 from boolweave.data.observed import ObservedEntries
@@ -55,12 +61,8 @@ class Cells:
 
     def take_rows(self, index: Array | slice) -> Cells:
         """Take some rows, in the order asked for."""
-        starts = self.indptr[:-1][index]
-        lengths = self.indptr[1:][index] - starts
-        indptr = np.concatenate([[0], np.cumsum(lengths)])
-        return Cells(
-            indptr, self.columns[np.repeat(starts - indptr[:-1], lengths) + np.arange(indptr[-1])]
-        )
+        indptr, entries = select_rows(self.indptr, index)
+        return Cells(indptr, self.columns[entries])
 
     def take_columns(self, taken: NDArray[np.bool_]) -> Cells:
         """Take some columns, (N,) bool, and renumber them."""
@@ -258,20 +260,21 @@ class SparseObservations(ObservedEntries):
     def folds(
         self, n_folds: int, random_state: RandomState = None
     ) -> Iterator[tuple[SparseObservations, Array, Array, Array, NDArray[np.float64]]]:
-        """Part the ones at random into `n_folds`, and hide each part with a sample of zeros.
+        """Split the ones at random into `n_folds` parts; hide each part and a sample of zeros.
 
         Parameters
         ----------
         n_folds : int
             Number of parts, from 2 to the number of ones.
         random_state : int, numpy Generator or None
-            Where the random choice comes from.
+            Random seed or generator of the choice.
 
         Returns
         -------
         iterator of (kept, rows, columns, values, weights)
-            What is left, in which the hidden cells are missing; and the hidden cells: the ones of a
-            part, and about as many zeros, which weigh as much as a part of all zeros.
+            The remaining observations, in which the hidden cells are missing, and the hidden cells:
+            the ones of a part, and about as many zeros, whose weights add up to the number of zeros
+            in a part of all zeros.
 
         Examples
         --------
@@ -299,7 +302,7 @@ class SparseObservations(ObservedEntries):
         holes = self.holes.rows() * n_columns + self.holes.columns
         n_zeros = self.n_observed - self.n_ones
         n_drawn = min(n_zeros, int(hidden.sum()))
-        # Cells that are no zeros are drawn as well, and left out.
+        # Cells that are not zeros are drawn as well, and then left out.
         n_cells = self.n_rows * int(n_columns)
         n_tried = min(n_cells, -(-n_drawn * n_cells // max(1, n_zeros)))
         zeros = np.setdiff1d(random.integers(0, max(1, n_cells), n_tried), ones)
@@ -393,7 +396,7 @@ def _missing(stored: tuple[Integers, Integers], listed: CompressedRows) -> Cells
 
 
 def _cells_of(numbers: Integers, shape: tuple[int, int]) -> Cells:
-    """Cells by their rising numbers, row · N + column."""
+    """Cells from their numbers, row · N + column, in increasing order."""
     rows, columns = np.divmod(numbers, max(1, shape[1]))
     counts = np.bincount(rows, minlength=shape[0])
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

@@ -9,9 +9,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from boolweave.data import convert, sparse
-from boolweave.data.cells import Above, Said, Words, check_option, codes_above, codes_of, is_missing
+from boolweave.data.cells import (
+    Above,
+    GivenCells,
+    Words,
+    check_option,
+    codes_above,
+    codes_of,
+    is_missing,
+)
 from boolweave.data.entries import CompressedRows, check_shape
-from boolweave.data.labels import Labels, place_of
+from boolweave.data.labels import Labels, number_by_appearance, place_of
 from boolweave.runtime.types import Array, Integers
 
 if TYPE_CHECKING:
@@ -36,9 +44,9 @@ class Sources:
         *,
         absent: Absent = "zero",
         duplicates: Duplicates = "error",
-        ones: Said = None,
-        zeros: Said = None,
-        missing: Said = None,
+        ones: GivenCells = None,
+        zeros: GivenCells = None,
+        missing: GivenCells = None,
     ) -> Observations:
         """Make observations from any kind of matrix; `Observations` pass through.
 
@@ -118,7 +126,12 @@ class Sources:
 
     @classmethod
     def from_table(
-        cls, table: Any, *, ones: Said = None, zeros: Said = None, missing: Said = None
+        cls,
+        table: Any,
+        *,
+        ones: GivenCells = None,
+        zeros: GivenCells = None,
+        missing: GivenCells = None,
     ) -> Self:
         """Make observations from a wide table: pandas, polars, Arrow or similar.
 
@@ -156,9 +169,9 @@ class Sources:
         ids: Literal["names", "positions"] = "names",
         absent: Absent | None = None,
         duplicates: Duplicates = "error",
-        ones: Said = None,
-        zeros: Said = None,
-        missing: Said = None,
+        ones: GivenCells = None,
+        zeros: GivenCells = None,
+        missing: GivenCells = None,
     ) -> Self:
         """Make observations from a long table, which has one line for each entry.
 
@@ -298,7 +311,7 @@ class Sources:
 
 
 def _without_words(words: Words, kind: str) -> None:
-    if words.said:
+    if words.codes:
         raise ValueError(
             f"`ones`, `zeros` and `missing` do not apply to {kind}, which holds 0, 1 and NaN; "
             "leave them out"
@@ -325,7 +338,7 @@ def _from_long(
     codes = np.ones(len(m), dtype=np.uint8)
     if value is not None:
         codes = _codes(value, str(names[2]), above, words, (m, n), (row_labels, column_labels))
-    elif above is not None or words.said:
+    elif above is not None or words.codes:
         raise ValueError(
             "`above`, `ones`, `zeros` and `missing` need values: name their column with `values`"
         )
@@ -368,9 +381,8 @@ def _axis(keys: Array, name: str, named: bool) -> tuple[Integers, Labels | None,
         return convert.positions_of(keys, None, None, "row")
     if keys.dtype.kind == "f":
         empty = np.isnan(keys)
-        if (
-            not empty.any() and (keys == np.floor(keys)).all()
-        ):  # numbers among which there was a null
+        # Whole numbers become floats in a column that has, or had, nulls.
+        if not empty.any() and (keys == np.floor(keys)).all():
             keys = keys.astype(np.int64)
     elif keys.dtype.kind == "O":
         empty = np.array([is_missing(key) for key in keys], dtype=bool)
@@ -382,12 +394,9 @@ def _axis(keys: Array, name: str, named: bool) -> tuple[Integers, Labels | None,
             f"expected a name in every line of {name!r}, but that of line {int(np.argmax(empty))} "
             "is missing; fill it in or remove the line"
         )
-    distinct, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    number = np.empty(len(order), dtype=np.int64)
-    number[order] = np.arange(len(order))
-    labels = np.array([str(key) for key in distinct[order].tolist()], dtype=np.str_)
-    return number[inverse], labels, len(labels)
+    numbers, distinct = number_by_appearance(keys)
+    labels = np.array([str(key) for key in distinct.tolist()], dtype=np.str_)
+    return numbers, labels, len(labels)
 
 
 def _codes(

@@ -12,7 +12,7 @@ from boolweave.data.cells import MISSING, check_option, codes_of
 from boolweave.data.convert import Names, from_coded_triples
 from boolweave.data.entries import CompressedRows, Shape, index_dtype, scan_columns
 from boolweave.data.labels import Labels, check_labels, place_of
-from boolweave.runtime.free_memory import free_memory, in_words
+from boolweave.runtime.free_memory import format_bytes, free_memory
 from boolweave.runtime.types import Array
 
 # The arrays of each format that locate the entries in `data`.
@@ -136,9 +136,9 @@ def check_room(shape: Shape, remedy: str) -> None:
     free = free_memory()
     if free is not None and n_bytes > free:
         raise MemoryError(
-            f"{shape[0]} rows × {shape[1]} columns take {in_words(n_bytes)} of memory if every "
-            f"absent entry is an observed zero, but {in_words(free)} are free; {remedy}, or use "
-            "fewer rows or columns"
+            f"{shape[0]} rows × {shape[1]} columns take {format_bytes(n_bytes)} of memory if every "
+            f"absent entry is an observed zero, but {format_bytes(free)} are free; {remedy}, or "
+            "use fewer rows or columns"
         )
 
 

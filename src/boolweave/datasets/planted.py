@@ -106,8 +106,8 @@ def make_boolean(
     else:
         entries = np.sort(rng.choice(n_entries, size=n_observed, replace=False, shuffle=False))
     truth = Z.ravel()[entries]
-    # There is one draw per entry whatever the probabilities are, so that a seed keeps its factors
-    # and its entries if only the noise changes.
+    # One number is drawn per entry, so that factors and observed entries of a seed do not depend on
+    # the flip probabilities.
     wrong = rng.random(n_observed) < np.where(truth == 1, zero_given_one, one_given_zero)
     rows, columns = np.divmod(entries, n_columns)
     observations = Observations.from_triples(

@@ -174,17 +174,19 @@ def load_paleo() -> Dataset:
 
 
 def load_movietweetings() -> Dataset:
-    """Ratings of films, collected from tweets in 2013, users x films.
+    """Load ratings of films that were collected from tweets in 2013, users x films.
 
-    Taken from the snapshot of 100,000 ratings: of the 500 films that were rated most often, those
-    with at least 10 ratings by the users here, who rated at least 20 of the films here. A one is a
-    rating of 8 or more out of 10, a zero a lower one; films that a user did not rate are missing.
+    The table is a part of the snapshot of 100,000 ratings: of the 500 films that were rated most
+    often, those with at least 10 ratings by the users in the table, and the users who rated at
+    least 20 of these films. A one is a rating of 8 or more out of 10, and a zero is a lower one;
+    films that a user did not rate are missing.
 
     Returns
     -------
     Dataset
-        Shape (563, 468), 17,512 entries known; ``column_groups`` of shape (468,) holds the genres
-        of a film, such as "Action|Sci-Fi", and ``ratings`` of shape (17512,) the ratings, 0 to 10.
+        The shape is (563, 468), with 17,512 known entries; ``column_groups`` of shape (468,) holds
+        the genres of a film, such as "Action|Sci-Fi", and ``ratings`` of shape (17512,) holds the
+        ratings, 0 to 10.
 
     Examples
     --------

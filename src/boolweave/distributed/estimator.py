@@ -19,7 +19,7 @@ from boolweave.distributed.cluster import Cluster, WorkerLost
 from boolweave.distributed.entries import is_dask_array, observed
 from boolweave.distributed.machine import ClusterMachine
 from boolweave.estimator import BooleanMatrixFactorization
-from boolweave.estimator.fitted import here
+from boolweave.estimator.fitted import with_local_entries
 from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
     def to_local(self) -> BooleanMatrixFactorization:
         """The fitted model as a `BooleanMatrixFactorization`, which needs no client."""
         local = self._slim()
-        local.result_ = replace(self.result_, observations=here(self.observations_))
+        local.result_ = replace(self.result_, observations=with_local_entries(self.observations_))
         local.set_params(n_jobs=self.n_jobs, checkpoint=self.checkpoint)
         return local
 

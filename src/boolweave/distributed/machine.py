@@ -23,7 +23,7 @@ class ClusterMachine:
         self.cluster = cluster
         self._room: dict[str, Any] = {}
 
-    def room(self, observations: ObservedEntries, n_components: int, **how: Any) -> Memory:
+    def choose_store(self, observations: ObservedEntries, n_components: int, **how: Any) -> Memory:
         """In how many blocks the rows are cut, for the workers to keep within `max_memory`."""
         self._room = {name: value for name, value in how.items() if name != "n_jobs"}
         max_memory = how["max_memory"]

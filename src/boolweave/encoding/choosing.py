@@ -232,17 +232,15 @@ def _numbers_found(numbers: pl.Series, settings: Settings) -> Feature:
         return Dropped(name, "it counts the rows")
     codes = no_answer_codes(np.unique(values).tolist())
     if codes:
-        said = ", ".join(map(str, codes))
-        apart = "stands" if len(codes) == 1 else "stand"
+        numbers_shown = ", ".join(map(str, codes))
+        differ = "is" if len(codes) == 1 else "are"
         raise ValueError(
-            f"column {name!r}: {said} {apart} apart from the other numbers, like a code for a "
-            f"missing answer; pass `missing={codes[0]}` if it is one, or give the column a rule "
-            "of its own if it is a number"
+            f"column {name!r}: {numbers_shown} {differ} far from the other numbers, like a code "
+            f"for a missing answer; pass `missing={codes[0]}` if it is one, or give the column a "
+            "rule of its own if it is a number"
         )
     nested = settings.numbers == "thresholds"
-    if (
-        settings.numbers == "auto"
-    ):  # few different numbers are counts or grades, which have an order
+    if settings.numbers == "auto":  # a few different numbers are counts or grades, with an order
         nested = len(np.unique(values)) <= settings.n_bins + 1
     found = _cut(name, values, nested, settings)
     return found or Dropped(name, f"always {values[0]:g}")

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from boolweave.data.cells import Said, Words
+from boolweave.data.cells import GivenCells, Words
 from boolweave.data.convert import is_table
 from boolweave.encoding.choosing import PARTS, SEPARATORS, Rule, Settings, choose
 from boolweave.encoding.features import Bits, Dropped, Feature
@@ -119,9 +119,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         categories: tuple[str, ...] | None = None,
         min_frequency: float = 0.01,
         max_levels: int = 30,
-        ones: Said = None,
-        zeros: Said = None,
-        missing: Said = None,
+        ones: GivenCells = None,
+        zeros: GivenCells = None,
+        missing: GivenCells = None,
     ) -> None:
         self.numbers = numbers
         self.n_bins = n_bins

@@ -7,10 +7,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,25 +88,25 @@ class Dropped:
 
     @property
     def names(self) -> list[str]:
-        """None."""
+        """An empty list."""
         return []
 
     def encode(self, column: pl.Series) -> Bits:
-        """No column."""
+        """Encode the column as no columns."""
         return np.empty((len(column), 0), dtype=np.float32)
 
     def decode(self, bits: Bits) -> Cells:
-        """Nothing is known of it."""
+        """Return missing cells."""
         return [None] * len(bits)
 
     def most_probable(self, chances: NDArray[np.float64]) -> Cells:
-        """Nothing is known of it."""
+        """Return missing cells."""
         return [None] * len(chances)
 
 
 @dataclass(frozen=True)
 class Boolean:
-    """A column of ones and zeros, in whatever spelling: it stays one column."""
+    """A column of ones and zeros in any spelling, which stays one column."""
 
     name: str
     words: Words
@@ -135,8 +135,8 @@ class Boolean:
 
     def decode(self, bits: Bits) -> Cells:
         """The most frequent spellings."""
-        said = {1.0: self.one, 0.0: self.zero}
-        return [said.get(float(bit)) for bit in bits[:, 0]]
+        spelled = {1.0: self.one, 0.0: self.zero}
+        return [spelled.get(float(bit)) for bit in bits[:, 0]]
 
     def most_probable(self, chances: NDArray[np.float64]) -> Cells:
         """The more likely spelling."""
@@ -159,7 +159,7 @@ class Category:
 
     @property
     def names(self) -> list[str]:
-        """Such as "colour = red"."""
+        """Names such as "colour = red"."""
         return [f"{self.name} = {_level_text(value)}" for value in self.values]
 
     def encode(self, column: pl.Series) -> Bits:
@@ -207,7 +207,7 @@ class Choices:
 
     @property
     def names(self) -> list[str]:
-        """Such as "hobby: chess"."""
+        """Names such as "hobby: chess"."""
         more = [self.pooled] if self.pooled else []
         return [f"{self.name}: {choice}" for choice in [*self.choices, *more]]
 
@@ -224,19 +224,21 @@ class Choices:
 
     def decode(self, bits: Bits) -> Cells:
         """The choices whose columns are ones, with the separator between them."""
-        said = [*self.choices, *([self.pooled] if self.pooled else [])]
+        choices = (*self.choices, self.pooled)
         known = ~np.isnan(bits).any(axis=1) & (bits == 1).any(axis=1)
         return [
-            self._joined([said[j] for j in np.flatnonzero(row == 1)]) if sure else None
+            self._joined([choices[j] for j in np.flatnonzero(row == 1)]) if sure else None
             for row, sure in zip(bits, known, strict=True)
         ]
 
     def most_probable(self, chances: NDArray[np.float64]) -> Cells:
         """All choices with a probability above ½, or else the most likely one."""
         n = len(self.choices) or len(self.names)
-        said = (*self.choices, self.pooled)
+        choices = (*self.choices, self.pooled)
         return [
-            self._joined([said[j] for j in np.flatnonzero(row > 0.5)] or [said[np.argmax(row)]])
+            self._joined(
+                [choices[j] for j in np.flatnonzero(row > 0.5)] or [choices[np.argmax(row)]]
+            )
             for row in chances[:, :n]
         ]
 
@@ -280,7 +282,7 @@ class Numbers:
 
     @property
     def names(self) -> list[str]:
-        """Such as "age ≥ 40"."""
+        """Names such as "age ≥ 40"."""
         if self.nested:
             return [f"{self.name} ≥ {number_text(edge)}" for edge in self.edges]
         if self.exact:
@@ -307,12 +309,12 @@ class Numbers:
 
     def decode(self, bits: Bits) -> Cells:
         """The interval, or its number if it holds a single one."""
-        said = self._in_words()
+        intervals = self._in_words()
         if not self.nested:
-            return _pick(said, bits)
+            return _pick(intervals, bits)
         known = [not np.isnan(row).any() and (np.diff(row) <= 0).all() for row in bits]
         return [
-            said[int((row == 1).sum())] if sure else None
+            intervals[int((row == 1).sum())] if sure else None
             for row, sure in zip(bits, known, strict=True)
         ]
 
@@ -354,7 +356,7 @@ class Dates:
 
     @property
     def names(self) -> list[str]:
-        """Such as "born month = March"."""
+        """Names such as "born month = March"."""
         return [name for _, feature in self.parts for name in feature.names]
 
     def encode(self, column: pl.Series) -> Bits:
@@ -369,35 +371,30 @@ class Dates:
 
     def decode(self, bits: Bits) -> Cells:
         """The parts in words."""
-        pieces, start = [], 0
-        for part, feature in self.parts:
-            stop = start + len(feature.names)
-            pieces.append([_in_words(part, cell) for cell in feature.decode(bits[:, start:stop])])
-            start = stop
-        return _together(pieces)
+        return self._joined(bits, lambda feature, own: feature.decode(own))
 
     def most_probable(self, chances: NDArray[np.float64]) -> Cells:
         """The most likely parts in words."""
+        return self._joined(chances, lambda feature, own: feature.most_probable(own))
+
+    def _joined(self, columns: Any, cells_of: Callable[[Feature, Any], Cells]) -> Cells:
+        """Decode the columns of each part, and join the parts of each date."""
         pieces, start = [], 0
         for part, feature in self.parts:
             stop = start + len(feature.names)
-            found = feature.most_probable(chances[:, start:stop])
-            pieces.append([_in_words(part, cell) for cell in found])
+            own = cells_of(feature, columns[:, start:stop])
+            pieces.append([_in_words(part, cell) for cell in own])
             start = stop
-        return _together(pieces)
+        return [
+            None if None in row else ", ".join(str(piece) for piece in row)
+            for row in zip(*pieces, strict=True)
+        ]
 
 
 def _in_words(part: str, cell: object) -> str | None:
     if cell is None:
         return None
     return str(cell) if part in ("month", "weekday") else f"{part} {cell}"
-
-
-def _together(pieces: list[list[str | None]]) -> Cells:
-    return [
-        None if any(piece is None for piece in row) else ", ".join(str(piece) for piece in row)
-        for row in zip(*pieces, strict=True)
-    ]
 
 
 def part_of(dates: pl.Series, part: str) -> pl.Series:

@@ -31,16 +31,16 @@ class Rules:
     @property
     def columns(self) -> list[str]:
         """All columns for which there are rules."""
-        own = [name for said in self.parameters.values() for name in said]
+        own = [name for columns in self.parameters.values() for name in columns]
         return [*dict.fromkeys(own), *self.dropped]
 
     def renamed(self, name_of: Callable[[str], str]) -> Rules:
         """The same rules for columns with other names."""
         parameters = {
-            parameter: [name_of(column) for column in said]
-            if isinstance(said, list)
-            else {name_of(column): value for column, value in said.items()}
-            for parameter, said in self.parameters.items()
+            parameter: [name_of(column) for column in columns]
+            if isinstance(columns, list)
+            else {name_of(column): value for column, value in columns.items()}
+            for parameter, columns in self.parameters.items()
         }
         return Rules(parameters, tuple(name_of(column) for column in self.dropped))
 
@@ -60,26 +60,26 @@ def parse_rules(text: str) -> Rules:
     dropped: list[str] = []
     seen: set[str] = set()
     for part in _parts(text):
-        column, equals, said = (piece.strip() for piece in part.partition("="))
+        column, equals, rule = (piece.strip() for piece in part.partition("="))
         if not equals or not column:
             raise ValueError(f"expected {SYNTAX}, got {part.strip()!r}")
         if column in seen:
             raise ValueError(f"there are two rules for {column!r}; leave one of them out")
         seen.add(column)
-        kind, _, edges = said.partition(":")
-        if said == "category":
+        kind, _, edges = rule.partition(":")
+        if rule == "category":
             categories.append(column)
-        elif said == "drop":
+        elif rule == "drop":
             dropped.append(column)
         elif kind == "split" and edges:
             separators[column] = edges
-        elif said in ("bins", "thresholds"):
-            numbers[column] = said
+        elif rule in ("bins", "thresholds"):
+            numbers[column] = rule
+        elif kind in ("bins", "thresholds"):
+            numbers[column] = kind
+            bins[column] = _numbers(edges, part)
         else:
-            if kind in ("bins", "thresholds"):
-                numbers[column] = kind
-                said = edges
-            bins[column] = _numbers(said, part)
+            bins[column] = _numbers(rule, part)
     given = {"numbers": numbers, "bins": bins, "separators": separators, "categories": categories}
     return Rules({name: value for name, value in given.items() if value}, tuple(dropped))
 
@@ -97,9 +97,9 @@ def _parts(text: str) -> list[str]:
     return parts
 
 
-def _numbers(said: str, part: str) -> list[float]:
+def _numbers(text: str, part: str) -> list[float]:
     try:
-        return [float(number) for number in said.split(",")]
+        return [float(number) for number in text.split(",")]
     except ValueError:
         raise ValueError(f"expected {SYNTAX}, got {part.strip()!r}") from None
 

@@ -95,8 +95,8 @@ class IntegerProblem(Problem):
     per_entry: tuple[sum_product_kernels.PerEntry, ...] | None = None
     by_entry: bool = False  # whether max-sum messages are (entries + 1, K), in sparse blocks
 
-    def lie_together(self, block: IntegerBlock) -> bool:
-        """Whether the max-sum messages of an entry of a block lie together: all are ones."""
+    def is_by_entry(self, block: IntegerBlock) -> bool:
+        """Whether the max-sum messages of each entry of a block are stored together."""
         return self.by_entry and not block.dense
 
     @cached_property
@@ -288,14 +288,14 @@ def requantise(
         pattern = np.zeros(len(side.sums), dtype=np.float32)
         side.table(pattern)[...] = prior.odds
     scratch[0][:] = 0
-    kept = None if out is None else _flat_and_behind(out)
+    kept = None if out is None else _flat_and_rest(out)
     n_changed = variables.quantise_and_decode(
         side.for_kernels(), side.words, pattern, scale, scratch,
-        None if field is None else _flat_and_behind(field), kept,
+        None if field is None else _flat_and_rest(field), kept,
     )  # fmt: skip
     if out is not None and kept is not None:
-        behind = len(out) // LANES * LANES
-        out[behind:] = kept[1][: (len(out) - behind) * side.n_factors].reshape(-1, side.n_factors)
+        whole = len(out) // LANES * LANES
+        out[whole:] = kept[1][: (len(out) - whole) * side.n_factors].reshape(-1, side.n_factors)
     if prior.by_row:
         hard = np.float32(HARD_BELIEF)
         side.totals[:] = variables.prior_totals(side.words, prior.odds, hard)
@@ -305,11 +305,11 @@ def requantise(
     return int(n_changed)
 
 
-def _flat_and_behind(table: Floats) -> tuple[Floats, Floats]:
-    """A table (n, K), flat, and room for 16 rows with those behind the last whole 16."""
+def _flat_and_rest(table: Floats) -> tuple[Floats, Floats]:
+    """A table (n, K) as a flat array, and a copy of the rows after the last complete 16 rows."""
     n, n_factors = table.shape
     table = np.ascontiguousarray(table, dtype=np.float32)
-    behind = np.zeros(LANES * n_factors, dtype=np.float32)
-    rest = table[n // LANES * LANES :]
-    behind[: rest.size] = rest.reshape(-1)
-    return table.reshape(-1), behind
+    rest = np.zeros(LANES * n_factors, dtype=np.float32)
+    rows = table[n // LANES * LANES :]
+    rest[: rows.size] = rows.reshape(-1)
+    return table.reshape(-1), rest

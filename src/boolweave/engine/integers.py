@@ -61,7 +61,8 @@ if TYPE_CHECKING:
 # Number of messages that are converted at a time, as 32-bit floats.
 CONVERTED = 1 << 16
 
-# With so many factors, and ones alone, the messages of an entry lie together: see `kernels.ones`.
+# With at least this many factors, and if all entries are ones, the max-sum messages of an entry are
+# stored together; see `kernels.zeros.ones`.
 BY_ENTRY = 32
 
 # Number of beliefs that are summed at a time.
@@ -142,7 +143,7 @@ class IntegerBackend:
         messages = self.store.zeros(_shapes(problem, "max-sum"), np.uint8)
         blocks = zip(problem.blocks, messages, strict=True)
         for block, array in iterate_blocks(blocks, lambda part: (part[0].codes, part[1])):
-            if not problem.lie_together(block):
+            if not problem.is_by_entry(block):
                 array[...] = problem.stored_zeros(block)[:, None, :]
         return messages
 
@@ -162,7 +163,7 @@ class IntegerBackend:
         converted = self.store.zeros(_shapes(problem, "sum-product"), np.int16)
         blocks = zip(problem.blocks, packed, converted, strict=True)
         for block, array, out in iterate_blocks(blocks, lambda part: (part[0].codes, *part[1:])):
-            if problem.lie_together(block):
+            if problem.is_by_entry(block):
                 for k in range(problem.n_components):
                     out[:, k] = block.to_lanes(np.rint(array[: block.n_entries, k] * scale))
                 continue
@@ -314,7 +315,7 @@ class IntegerBackend:
         return is_uniform(model)
 
     def mean_evidence(self, problem: IntegerProblem) -> float:
-        """What an observed entry says on average, |L|."""
+        """Mean evidence |L| of an observed entry."""
         return mean_evidence(problem, self.observations)
 
 
@@ -350,7 +351,7 @@ def random_field(problem: IntegerProblem, n_observed: int, random: np.random.Gen
 
 
 def mean_evidence(problem: IntegerProblem, observations: ObservedEntries) -> float:
-    """What an observed entry says on average, |L|."""
+    """Mean evidence |L| of an observed entry."""
     if not observations.n_observed:
         return 0.0
     of_zero, of_one = np.abs(problem.code.levels[:2]).tolist()
@@ -358,11 +359,11 @@ def mean_evidence(problem: IntegerProblem, observations: ObservedEntries) -> flo
 
 
 def _shapes(problem: IntegerProblem, semiring: Semiring) -> list[tuple[int, ...]]:
-    """Shapes of the messages of every block; a vector may reach beyond the last entry."""
+    """Shapes of the messages of every block, including the number beyond the last entry."""
     K = problem.n_components
     return [
         (block.n_entries + 1, K)
-        if semiring == "max-sum" and problem.lie_together(block)
+        if semiring == "max-sum" and problem.is_by_entry(block)
         else (block.n_groups, K, LANES)
         for block in problem.blocks
     ]

@@ -5,7 +5,6 @@ A `Backend` does the steps; this module decides when to stop and which iterate t
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from boolweave.runtime.checkpoint import Recorder
 
 if TYPE_CHECKING:
     from boolweave.data.observed import ObservedEntries
+    from boolweave.runtime.progress import OnIteration
 
 # Minimum number of iterations of a run: with another model, or other first beliefs, it takes some
 # iterations before changes of messages show whether they have converged.
@@ -66,7 +66,7 @@ def run(
     damping: float = 0.4,
     max_iter: int = 200,
     tol: float = 1e-3,
-    on_iteration: Callable[[int, float, float], None] | None = None,
+    on_iteration: OnIteration | None = None,
     recorder: Recorder | None = None,
 ) -> Result:
     """Iterate from `state` until convergence, `max_iter` iterations or Ctrl-C.

@@ -123,7 +123,7 @@ def by_row(log_odds: Array, marginal: bool = True) -> NDArray[np.float64]:
 
 
 def by_column(log_odds: Floats, marginal: bool = True) -> NDArray[np.float64]:
-    """As `by_row`, of the log-odds of columns, (K, n): (n, K)."""
+    """The same as `by_row` for log-odds of columns, (K, n); the result is (n, K)."""
     return by_row(log_odds.T, marginal)
 
 

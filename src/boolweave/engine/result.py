@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from boolweave.data.frames import polars_table
+from boolweave.data.labels import name_of
 from boolweave.data.ones import SparseObservations
 from boolweave.engine import prediction
 from boolweave.engine.fold_in import FoldIn
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from boolweave.data.frames import Frame
     from boolweave.data.observations import Observations
     from boolweave.data.observed import ObservedEntries
     from boolweave.model.products import Product
@@ -175,7 +178,7 @@ class Result:
     ) -> NDArray[np.float64]:
         """P(o = 1), or P(z = 1) if `kind` is "latent", at pairs of rows and columns, (n,)."""
         latent = prediction.latent_at(*self._factors, rows, columns, self.model.product)
-        return latent if kind == "latent" else self._seen_one(latent, rows, columns)
+        return latent if kind == "latent" else self._observed(latent, rows, columns)
 
     def predict_rows(self, rows: Integers | None = None) -> Iterator[tuple[slice, Bits]]:
         """Decoded values of all columns, (some, N), of all rows or of those asked for.
@@ -194,15 +197,17 @@ class Result:
         for some, latent in prediction.latent_rows(*self._factors, self.model.product, rows=rows):
             if kind == "observed":
                 which = np.arange(some.start, some.stop) if rows is None else rows[some]
-                latent = self._seen_one(latent, which[:, None], columns)
+                latent = self._observed(latent, which[:, None], columns)
             yield some, latent
 
     @property
     def _factors(self) -> tuple[Floats, Floats]:
         return self.row_log_odds, self.column_log_odds
 
-    def _seen_one(self, latent: Array, rows: Integers, columns: Integers) -> NDArray[np.float64]:
-        return self.model.channel.seen_one(latent, rows, columns, self.observations.shape)
+    def _observed(self, latent: Array, rows: Integers, columns: Integers) -> NDArray[np.float64]:
+        """P(o = 1) of entries whose P(z = 1) is `latent`."""
+        shape = self.observations.shape
+        return self.model.channel.probability_of_one(latent, rows, columns, shape)
 
     def contributions(
         self, row: int, column: int
@@ -225,6 +230,47 @@ class Result:
     def fold_in(self, damping: float = 0.4, n_jobs: int | None = None) -> FoldIn:
         """A decoder of new rows for the fixed column factor, with `n_jobs` threads."""
         return FoldIn(self, damping, n_jobs)
+
+    def members(self, *, full: bool = False, frame: Frame | None = None) -> Any:
+        """List the members of all factors in a table with one line for each member.
+
+        Parameters
+        ----------
+        full : bool
+            Whether there is a line for every row and column, with a column `member` of 0 and 1.
+        frame : Frame, optional
+            The form of the table; by default, it is a polars table.
+
+        Returns
+        -------
+        DataFrame
+            A table with the columns factor (from 1), axis ("row" or "column"), label and
+            probability. Members are in the order of the fitted table.
+
+        Examples
+        --------
+        >>> from boolweave import factorize
+        >>> found = factorize([[1, 1, 0], [1, 1, 0], [0, 0, 0]], n_components=1, random_state=0)
+        >>> found.members()["label"].to_list()
+        ['row 1', 'row 2', 'column 1', 'column 2']
+        """
+        lines: dict[str, list[Array]] = {
+            name: [] for name in ("factor", "axis", "label", "member", "probability")
+        }
+        for k in range(self.model.n_components):
+            sides = ("row", self.row_log_odds[:, k]), ("column", self.column_log_odds[k])
+            for axis, odds in sides:
+                chosen = np.arange(len(odds)) if full else np.flatnonzero(odds > 0)
+                names = [name_of(self.observations, int(i), axis) for i in chosen]
+                lines["factor"].append(np.full(len(chosen), k + 1, dtype=np.int32))
+                lines["axis"].append(np.full(len(chosen), axis))
+                lines["label"].append(np.array(names, dtype=np.str_))
+                lines["member"].append((odds[chosen] > 0).astype(np.uint8))
+                lines["probability"].append(sigmoid(odds[chosen]).round(6))
+        if not full:
+            del lines["member"]
+        table = {name: np.concatenate(parts) for name, parts in lines.items()}
+        return polars_table(table) if frame is None else frame.table(table)
 
     # ------------------------------------------------------------ counts and order
 
@@ -264,7 +310,7 @@ def _counts(
     column_log_odds: Floats,
     how: tuple[Product, bool],
 ) -> NDArray[np.int64]:
-    """`prediction.counts` of some rows, wherever they are."""
+    """`prediction.counts` of some rows; a function that can be sent to another machine."""
     return prediction.counts(row_log_odds, column_log_odds, observations, *how)
 
 

@@ -13,7 +13,7 @@ from boolweave import cautions
 from boolweave.data.frames import Frame
 from boolweave.engine.result import Ending, numbered
 from boolweave.estimator import fewest_errors
-from boolweave.estimator.fitted import FittedFactorization, here
+from boolweave.estimator.fitted import FittedFactorization, with_local_entries
 from boolweave.estimator.parameters import (
     CONSTRAINTS,
     Constraints,
@@ -343,4 +343,4 @@ class BooleanMatrixFactorization(FittedFactorization):
             return result.X
         by_row = np.asarray(self.row_prior).ndim == 2
         prior = result.model.row_prior if by_row else None
-        return self._fold_in.transform(here(result.observations), prior)
+        return self._fold_in.transform(with_local_entries(result.observations), prior)

@@ -1,4 +1,4 @@
-"""What a factorization can do after its fit: predict, explain, decode new rows, be saved."""
+"""The methods of a fitted factorization: predict, explain, decode new rows, save."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
     interrupted_: bool = _view("interrupted")
     history_: dict[str, NDArray[np.float64]] = _view("history")
     log_posterior_: float = _view("log_posterior")
-    # Of several types, or of none: it goes with the data and the parameters.
+    # Their types depend on the data and the parameters.
     observations_: Any = _view("observations")
     row_prior_: Any = _view("model.row_prior")
     column_prior_: Any = _view("model.column_prior")
@@ -133,7 +133,7 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         -------
         (rows, K) array of uint8
         """
-        return self._fold_in.transform(here(self._observe(X, reset=False)))
+        return self._fold_in.transform(with_local_entries(self._observe(X, reset=False)))
 
     def _new_rows(self, X: Any, itemsize: int = 0, answer: str = "") -> Observations:
         """Check new rows; raise MemoryError if the answer (itemsize bytes each) is too large."""
@@ -230,8 +230,8 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         Returns
         -------
         DataFrame or Recommendations
-            If `rows`, or else the fitted data, came as a table: a table of the same library with
-            one line for each recommendation: row, rank, column, probability and why. Otherwise
+            If `rows`, or else the fitted data, is a table: a table of the same library with one
+            line for each recommendation: row, rank, column, probability and why. Otherwise
             `Recommendations` with ``rows`` (R,), ``columns`` (R, n), ``probabilities`` (R, n),
             ``reasons``, and ``table``.
         """
@@ -290,7 +290,7 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         ['Ann', 'Bo']
         """
         check_is_fitted(self)
-        return recommend.members_table(self.result_, self._frame, full=full)
+        return self.result_.members(full=full, frame=self._frame)
 
     def plot(
         self, what: Literal["matrix", "factors", "curve"] = "matrix",
@@ -349,7 +349,7 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         if isinstance(X, Entries):
             check_is_fitted(self)
             return accuracy(X.values, self.result_.predict(X.rows_of_entries(), X.indices))
-        return self._fold_in.score(here(self._observe(X, reset=False)))
+        return self._fold_in.score(with_local_entries(self._observe(X, reset=False)))
 
     # ------------------------------------------------------------ files
 
@@ -372,6 +372,6 @@ def _in_form_of(asked: Any, values: NDArray[Any], seen: Observations) -> Any:
     return values if frame is None else frame.matrix(values, seen)
 
 
-def here(entries: ObservedEntries) -> Observations | SparseObservations:
+def with_local_entries(entries: ObservedEntries) -> Observations | SparseObservations:
     """The entries in this process; zeros that are not listed stay so."""
     return entries if isinstance(entries, SparseObservations) else entries.to_local()

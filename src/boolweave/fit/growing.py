@@ -1,4 +1,4 @@
-"""Factors one by one: each is the tile that explains most of what the previous ones do not.
+"""Factors one by one: each is the tile that explains most of the unexplained entries.
 
 A tile is a set of rows and a set of columns. It begins with the unexplained ones of one row, takes
 all rows that gain from it, then all columns that gain from these rows, and so on a few times. Many
@@ -34,8 +34,7 @@ ROUNDS = 4
 # The log-odds of the members of a tile are limited to this, so that later steps can disagree.
 MOST_LOG_ODDS = 8.0
 
-# Gains are whole numbers, at most this, so that their sums are exact in floats of 32 bits in
-# whatever order they are added.
+# Gains are whole numbers up to this, so that their sums are exact in 32-bit floats, in any order.
 STEPS = 32
 
 # A table of gains is dense if at least this fraction of its cells is observed.

@@ -9,7 +9,7 @@ import numpy as np
 from boolweave.data.ones import SparseObservations
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -26,6 +26,12 @@ MORE_WRONG = 1.01
 # A log-posterior is rising if it rose by this fraction of itself in this many last iterations.
 RISE = 0.02
 LAST = 10
+
+# The number of parts of the entries that are held out in turn, and the number of groups of rows
+# into which each part is divided: a standard error from one number for each part would be too
+# uncertain.
+N_FOLDS = 4
+N_GROUPS = 16
 
 
 def wrong_entries(result: Result, observations: ObservedEntries) -> int:
@@ -110,22 +116,63 @@ def _log2_choose(n: int, k: int) -> float:
 
 
 def held_out_parts(
-    seen: ObservedEntries, n_folds: int, seed: int
+    seen: ObservedEntries, seed: int
 ) -> Iterator[tuple[ObservedEntries, Array, Array, Array, Floats | None]]:
-    """What is left without each part of the entries, and the rows, columns, values and weights.
+    """Hold out each part of the entries in turn.
 
-    Where zeros are not listed, a part is of ones and of a sample of zeros; otherwise all entries
-    are dealt, and there are no weights.
+    Yields the remaining observations, and rows, columns, values and weights of the entries of the
+    part. If zeros are not listed, a part consists of ones and of a sample of zeros; otherwise, all
+    entries are divided into parts, and the weights are None.
     """
     if isinstance(seen, SparseObservations):
-        yield from seen.folds(n_folds, seed)
+        yield from seen.folds(N_FOLDS, seed)
         return
-    for part in seen.to_local().folds(n_folds, seed):
+    for part in seen.to_local().folds(N_FOLDS, seed):
         yield (*part, None)
 
 
-def log_loss(values: Array, probability: Floats, weights: Floats | None) -> float:
-    """The mean of −log p of what was seen; probabilities are kept away from 0 and 1."""
+def n_row_groups(seen: ObservedEntries) -> int:
+    """The number of groups of rows of a held-out part, none of which is empty."""
+    n_divided = seen.n_ones if isinstance(seen, SparseObservations) else seen.n_observed
+    return max(1, min(N_GROUPS, n_divided // N_FOLDS))
+
+
+def log_loss_by_rows(
+    rows: Array, values: Array, probability: Floats, weights: Floats | None, n_groups: int
+) -> NDArray[np.float64]:
+    """The log-loss of entries in groups of neighbouring rows, (n_groups,).
+
+    The mean over the groups is the mean of −log p over all entries, with their weights. Entries are
+    grouped by rows, because the errors of a fit in the entries of one row are not independent.
+    Probabilities are kept away from 0 and 1.
+    """
+    n = len(values)
     p = np.clip(probability, 1e-6, 1 - 1e-6)
-    loss = -np.where(values == 1, np.log(p), np.log1p(-p))
-    return float(np.average(loss, weights=weights))
+    weights = np.ones(n) if weights is None else weights
+    losses = -weights * np.where(values == 1, np.log(p), np.log1p(-p))
+    group = np.empty(n, dtype=np.intp)
+    group[np.argsort(rows, kind="stable")] = np.arange(n) * n_groups // n
+    return n_groups * np.bincount(group, losses, n_groups) / weights.sum()
+
+
+def best_rank(scores: Mapping[int, NDArray[np.float64]]) -> int:
+    """The lowest rank whose mean score exceeds the lowest one by at most one standard error.
+
+    The standard error is that of the difference between two ranks, whose scores are of the same
+    entries. It is 0 if each rank has a single score.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from boolweave.fit.judging import best_rank
+    >>> best_rank({1: np.array([0.9, 0.7]), 2: np.array([0.2, 0.1]), 3: np.array([0.1, 0.18])})
+    2
+    """
+    lowest = min(scores, key=lambda rank: scores[rank].mean())
+    differences = {rank: scores[rank] - scores[lowest] for rank in scores}
+    return min(rank for rank, lost in differences.items() if lost.mean() <= standard_error(lost))
+
+
+def standard_error(values: NDArray[np.float64]) -> float:
+    """The standard error of the mean of independent values; 0 for a single value."""
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0

@@ -27,7 +27,7 @@ from boolweave.engine.loop import Run
 from boolweave.engine.result import Result
 from boolweave.fit import judging, memory
 from boolweave.fit.machine import MESSAGE_TYPES, Machine, ThisMachine
-from boolweave.fit.resuming import frame_of, whole_number
+from boolweave.fit.resuming import frame_check, whole_number
 from boolweave.fit.settings import PAPER_FLIP, Settings
 from boolweave.fit.starts import (
     Attempts,
@@ -116,7 +116,7 @@ def fit(
     recorder, machine = recorder or Recorder(), machine or ThisMachine()
     this = _Fit(observations, settings, on_iteration, recorder, first, machine)
     this.recorder.checks["blocks"] = whole_number
-    store = this.room(effective_jobs(settings.n_jobs))
+    store = this.choose_store(effective_jobs(settings.n_jobs))
     with this.recorder.frame("blocks", lambda: [store.n_blocks]) as n_blocks:
         this.keep_in(store, n_blocks[0])
         try:
@@ -145,7 +145,7 @@ def check_memory(
 ) -> None:
     """Raise MemoryError if a fit would need more memory than there is."""
     this = _Fit(observations, settings, None, Recorder(), None, machine or ThisMachine())
-    this.room(effective_jobs(settings.n_jobs))
+    this.choose_store(effective_jobs(settings.n_jobs))
 
 
 class _Fit(Steps):
@@ -179,7 +179,7 @@ class _Fit(Steps):
             ("attempts", Attempts), ("starts", Starts), ("max-sum", Learning),
             ("refine", Learning), ("decimate", Decimation), ("run", Run),
         ):  # fmt: skip
-            self.recorder.checks[name] = frame_of(kind, self, most)
+            self.recorder.checks[name] = frame_check(kind, self, most)
 
     def _begin_with(self, flip: float) -> None:
         """Begin learning with this flip probability, if the noise is learned."""
@@ -364,8 +364,8 @@ class _Fit(Steps):
             return None
         wrong, best_start = self._wrong(answer), at.finished[0]
         enough = agree(at.finished) or isinstance(self.observations, SparseObservations)
-        settled = best_start.result.converged and enough  # more would change nothing
-        if wrong == 0 or (settled and wrong <= self._wrong(best_start.result)):
+        is_final = best_start.result.converged and enough  # more iterations would change nothing
+        if wrong == 0 or (is_final and wrong <= self._wrong(best_start.result)):
             return None
         at.best = answer
         size = self.observations.n_observed, self.settings.n_components

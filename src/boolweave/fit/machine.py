@@ -25,8 +25,8 @@ MESSAGE_TYPES = (FloatMessages, IntegerMessages, Sums, Variables, SparseMessages
 class Machine(Protocol):
     """The choice of the back end of a fit; the only place that knows all back ends."""
 
-    def room(self, observations: ObservedEntries, n_components: int, **how: Any) -> Memory:
-        """Where messages are kept, as in `memory.store_for`; MemoryError if there is no room."""
+    def choose_store(self, observations: ObservedEntries, n_components: int, **how: Any) -> Memory:
+        """Choose where messages are kept, as in `memory.store_for`, which may raise MemoryError."""
         ...
 
     def backend(
@@ -39,8 +39,8 @@ class Machine(Protocol):
 class ThisMachine:
     """The threads of this process."""
 
-    def room(self, observations: ObservedEntries, n_components: int, **how: Any) -> Memory:
-        """Memory, or files if `max_memory` is less than is needed."""
+    def choose_store(self, observations: ObservedEntries, n_components: int, **how: Any) -> Memory:
+        """Choose memory, or files if `max_memory` is less than is needed."""
         return memory.store_for(observations, n_components, **how)
 
     def backend(

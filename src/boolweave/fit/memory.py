@@ -16,7 +16,7 @@ from boolweave.engine.integer_blocks import DENSE
 from boolweave.engine.zeros.listed import most_listed
 from boolweave.engine.zeros.wide import WIDTH
 from boolweave.fit.starts import N_FINALISTS
-from boolweave.runtime.free_memory import free_memory, in_words
+from boolweave.runtime.free_memory import format_bytes, free_memory
 from boolweave.runtime.storage import Files, Memory, check_disk
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class FitSize:
     def n_blocks(self, max_memory: int) -> int:
         """Return the number of blocks into which the rows are divided for messages in files.
 
-        Raises MemoryError if what cannot be in files takes more than `max_memory`.
+        Raises MemoryError if the other data of the fit take more than `max_memory`.
         """
         (rows, columns), K = self.shape, self.n_components
         rest = replace(self, n_entries=0).n_bytes
@@ -163,8 +163,8 @@ class FitSize:
         if max_memory < rest + least:
             raise MemoryError(
                 f"{rows} rows × {columns} columns and {K} factors need "
-                f"{in_words(rest + least)} of memory for the factors and a block of messages, more "
-                f"than max_memory={in_words(max_memory)}; raise it, or use fewer factors"
+                f"{format_bytes(rest + least)} of memory for the factors and a block of messages, "
+                f"more than max_memory={format_bytes(max_memory)}; raise it, or use fewer factors"
             )
         return -(-self._n_held * LEAST_ROOM * K // (max_memory - rest))
 
@@ -182,7 +182,7 @@ def store_for(
     """Choose where the messages of a fit are kept: in memory, or in files if they must be.
 
     They are in files if the fit would take more than `max_memory` bytes. Raises MemoryError if it
-    would not fit into what is free, or if what cannot be in files takes more than `max_memory`.
+    needs more than the free memory, or if its other data take more than `max_memory`.
     The other options are those of `FitSize`.
     """
     collective = isinstance(observations, SparseObservations)
@@ -195,13 +195,13 @@ def store_for(
     problem = (
         f"{size.shape[0]} rows × {size.shape[1]} columns with {size.n_entries} "
         f"{'ones' if collective else 'observed entries'} and {n_components} factors need about "
-        f"{in_words(total)} of memory"
+        f"{format_bytes(total)} of memory"
     )
     if max_memory is not None and total > max_memory:
         if floats:
             raise MemoryError(
-                f"{problem}, more than max_memory={in_words(max_memory)}; messages can be kept in "
-                'files only if they are integers (messages="uint8"), but here they are floats'
+                f"{problem}, more than max_memory={format_bytes(max_memory)}; messages can be kept "
+                'in files only if they are integers (messages="uint8"), but here they are floats'
             )
         n_blocks = size.n_blocks(max_memory)
         in_files = total - replace(size, n_entries=0).n_bytes
@@ -211,12 +211,12 @@ def store_for(
         return Memory()
     remedies = ["fewer factors", "max_memory= to keep messages in files"]
     if floats:
-        remedies[1] = f'messages="uint8" ({in_words(replace(size, messages="uint8").n_bytes)})'
+        remedies[1] = f'messages="uint8" ({format_bytes(replace(size, messages="uint8").n_bytes)})'
     if size.method != "max-sum":
         least = replace(size, method="max-sum", learns=False)
-        remedies.append(f'method="max-sum" ({in_words(least.n_bytes)})')
+        remedies.append(f'method="max-sum" ({format_bytes(least.n_bytes)})')
     raise MemoryError(
-        f"{problem}, but {in_words(free)} are "
+        f"{problem}, but {format_bytes(free)} are "
         f"free; try {', '.join(remedies)}, or boolweave.distributed on several machines"
     )
 
@@ -229,12 +229,14 @@ def check_answer(
     It is computed in parts, which take little memory compared with the answer itself.
     """
     n_bytes = shape[0] * shape[1] * itemsize
-    problem = f"{what} of {shape[0]} rows × {shape[1]} columns takes {in_words(n_bytes)} of memory"
+    problem = (
+        f"{what} of {shape[0]} rows × {shape[1]} columns takes {format_bytes(n_bytes)} of memory"
+    )
     if max_memory is not None and n_bytes > max_memory:
-        raise MemoryError(f"{problem}, more than max_memory={in_words(max_memory)}; {remedy}")
+        raise MemoryError(f"{problem}, more than max_memory={format_bytes(max_memory)}; {remedy}")
     free = free_memory()
     if free is not None and n_bytes > free:
-        raise MemoryError(f"{problem}, but {in_words(free)} are free; {remedy}")
+        raise MemoryError(f"{problem}, but {format_bytes(free)} are free; {remedy}")
 
 
 # ---------------------------------------------------------------- in words

@@ -13,9 +13,17 @@ import numpy as np
 
 from boolweave.engine.result import Ending, Result
 from boolweave.fit.growing import Sample, with_tiles
-from boolweave.fit.judging import description_length, held_out_parts, log_loss
+from boolweave.fit.judging import (
+    N_FOLDS,
+    best_rank,
+    description_length,
+    held_out_parts,
+    log_loss_by_rows,
+    n_row_groups,
+    standard_error,
+)
 from boolweave.fit.learn import UninformativeWarning, check_memory, fit
-from boolweave.fit.resuming import search_of
+from boolweave.fit.resuming import search_check
 from boolweave.fit.settings import Settings
 from boolweave.fit.steps import STRIDE as LONGER_STEPS
 from boolweave.model.channel import Channel
@@ -61,9 +69,6 @@ SHARE_OF_ONES = 0.97
 
 # Maximum number of characters of the bars in a table of ranks.
 BAR = 30
-
-# The number of parts of the entries that are held out in turn.
-N_FOLDS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +173,8 @@ def search(
     """
     recorder = recorder or Recorder()
     recorder.register(SearchState, Result, Model, Channel)
-    recorder.checks["ranks"] = search_of(SearchState, observations.shape)
+    n_scores = 1 if criterion == "mdl" else N_FOLDS * n_row_groups(observations)
+    recorder.checks["ranks"] = search_check(SearchState, observations.shape, n_scores)
     interrupted = False
     with recorder.frame("ranks", SearchState) as state:
         seed = int(random.integers(2**31))
@@ -194,7 +200,8 @@ class SearchState:
     """The state of a search: everything that it needs to continue."""
 
     ranks: list[int] = field(default_factory=list)
-    scores: list[NDArray[np.float64]] = field(default_factory=list)  # one for each part
+    # The scores of each rank: one, or with "heldout" one for each group of held-out entries.
+    scores: list[NDArray[np.float64]] = field(default_factory=list)
     last: Result | None = None  # the best at the last rank, or below if that gained nothing
     best: Result | None = None  # the best of all
     tiles: Result | None = None  # factors that are tiles
@@ -220,27 +227,19 @@ class _Search:
 
     @property
     def scores(self) -> dict[int, NDArray[np.float64]]:
-        """The scores of each rank tried, from the lowest up, one for each part."""
+        """The scores of each rank tried, from the lowest rank up."""
         return dict(sorted(zip(self.state.ranks, self.state.scores, strict=True)))
 
     @property
     def best(self) -> int:
-        scores = self.scores
-        lowest = min(scores, key=lambda rank: scores[rank].mean())
-        if self.criterion == "mdl":
-            return lowest
-        for rank, score in scores.items():
-            lost = score - scores[lowest]
-            if lost.mean() <= _standard_error(lost):
-                return rank
-        return lowest
+        return best_rank(self.scores)
 
     def selection(self, interrupted: bool) -> RankSelection:
         scores = self.scores
         return RankSelection(
             ranks=np.array(list(scores)),
             scores=np.array([score.mean() for score in scores.values()]),
-            errors=np.array([_standard_error(score) for score in scores.values()]),
+            errors=np.array([standard_error(score) for score in scores.values()]),
             best=self.best,
             criterion=self.criterion,
             interrupted=interrupted,
@@ -251,7 +250,7 @@ class _Search:
     def fit_each(self, ranks: list[int]) -> None:
         """Fit these ranks in full, from the lowest up."""
         for rank in ranks[len(self.state.ranks) :]:
-            self._say(rank, ranks[-1])
+            self._report(rank, ranks[-1])
             settings = replace(self.settings, n_components=rank)
             if self.criterion == "heldout":
                 self._hold_out(settings)
@@ -262,7 +261,7 @@ class _Search:
     def go_up(self) -> None:
         """Go up from rank 1 with quick fits; then fit the best rank in full."""
         while (rank := self._next()) is not None and self._has_room_for(rank):
-            self._say(rank, rank + RANKS_BEYOND)
+            self._report(rank, rank + RANKS_BEYOND)
             quick = replace(
                 self.settings,
                 n_components=rank,
@@ -281,7 +280,8 @@ class _Search:
             n = state.ranks.index(best)
             state.scores[n] = np.minimum(state.scores[n], state.bits[0])
 
-    def _say(self, rank: int, last: int) -> None:
+    def _report(self, rank: int, last: int) -> None:
+        """Report the rank that is tried next, and the likely last one."""
         best = self.best if self.state.ranks else None
         on_rank_of(self.on_iteration)(
             rank, best, max(rank, min(last, (best or rank) + RANKS_BEYOND))
@@ -399,9 +399,10 @@ class _Search:
         return np.random.default_rng([self.seed, rank])
 
     def _hold_out(self, settings: Settings) -> None:
-        """Fit a rank without each part of the entries in turn; keep the log-losses of the parts."""
+        """Fit a rank without each part of the entries in turn, and keep the log-losses."""
         losses, rank = [], settings.n_components
-        parts = held_out_parts(self.observations, N_FOLDS, max(1, self.seed))
+        parts = held_out_parts(self.observations, max(1, self.seed))
+        n_groups = n_row_groups(self.observations)
         with _no_warnings():
             for random, (kept, rows, columns, values, weights) in zip(
                 self._random(rank).spawn(N_FOLDS), parts, strict=True
@@ -410,9 +411,9 @@ class _Search:
                 if result.interrupted:
                     raise KeyboardInterrupt
                 p = result.predict_proba(rows, columns)
-                losses.append(log_loss(values, p, weights))
+                losses.append(log_loss_by_rows(rows, values, p, weights, n_groups))
         self.state.ranks.append(rank)
-        self.state.scores.append(np.array(losses))
+        self.state.scores.append(np.concatenate(losses))
         self.recorder.save_if_due()
 
     # ------------------------------------------------------------ what a rank begins with
@@ -475,10 +476,6 @@ def _no_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UninformativeWarning)
         yield
-
-
-def _standard_error(values: NDArray[np.float64]) -> float:
-    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
 def drop_useless(result: Result) -> tuple[Result, int]:

@@ -44,8 +44,8 @@ _TYPES: dict[type, dict[str, Any]] = {
 }  # fmt: skip
 
 
-class Posed(Protocol):
-    """A fit whose first problem is known."""
+class ResumableFit(Protocol):
+    """A fit with its back end and its first problem."""
 
     @property
     def backend(self) -> AnyBackend:
@@ -58,10 +58,10 @@ class Posed(Protocol):
         ...
 
 
-def frame_of(kind: type, fit: Posed, most: int) -> Callable[[Any], None]:
-    """A check that raises ValueError unless the problem can continue with a frame of this kind.
+def frame_check(kind: type, fit: ResumableFit, most: int) -> Callable[[Any], None]:
+    """Make a check that raises ValueError unless a fit can continue from a frame.
 
-    A valid frame has no more than `most` iterations left.
+    A valid frame is of this kind and has no more than `most` iterations left.
     """
 
     def check(frame: Any) -> None:
@@ -92,8 +92,11 @@ def frame_of(kind: type, fit: Posed, most: int) -> Callable[[Any], None]:
     return check
 
 
-def search_of(kind: type, shape: tuple[int, int]) -> Callable[[Any], None]:
-    """A check of the state of a search over ranks in a matrix of this shape."""
+def search_check(kind: type, shape: tuple[int, int], n_scores: int) -> Callable[[Any], None]:
+    """Make a check of the state of a search over ranks for a matrix of this shape.
+
+    A valid state has `n_scores` scores for each rank.
+    """
 
     def check(frame: Any) -> None:
         _expect(type(frame) is kind, f"expected {kind.__name__}, got {type(frame).__name__}")
@@ -104,6 +107,9 @@ def search_of(kind: type, shape: tuple[int, int]) -> Callable[[Any], None]:
             elif isinstance(part, np.ndarray):
                 numbers = part.dtype.kind in "biuf" and not np.isnan(part).any()
                 _expect(numbers, "expected numbers")
+        right = len(frame.ranks) == len(frame.scores)
+        right = right and all(np.shape(score) == (n_scores,) for score in frame.scores)
+        _expect(right, f"expected {n_scores} scores for each rank")
 
     return check
 
@@ -184,7 +190,7 @@ def _check_array(array: Any, shape: tuple[int, ...], kind: Any) -> None:
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """A value and all its parts, where observations and arrays are not divided."""
+    """A value and all its parts; observations, states and arrays are not divided."""
     yield value
     if isinstance(value, list | tuple):
         children = list(value)

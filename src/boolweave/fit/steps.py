@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,13 +29,10 @@ from boolweave.runtime.storage import Memory
 from boolweave.runtime.threads import effective_jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from boolweave.data.observed import ObservedEntries
-
-    OnIteration = Callable[[int, float, float], None]
+    from boolweave.runtime.progress import OnIteration
 
 # Sum-product that continues from max-sum takes larger steps: it does not oscillate as max-sum does,
 # and near the limits of what can be recovered it is slow.
@@ -63,21 +60,19 @@ class Steps:
     machine: Machine = field(default_factory=ThisMachine)
     store: Memory = field(default_factory=Memory)
 
-    def room(self, n_jobs: int) -> Memory:
-        """Where this many threads may keep messages."""
-        K = self.settings.n_components
-        how = {**self._what_takes_memory, "max_memory": self.settings.max_memory}
-        return self.machine.room(self.observations, K, n_jobs=n_jobs, **how)
-
-    @property
-    def _what_takes_memory(self) -> dict[str, Any]:
-        return {
-            "messages": "uint8" if self.integers else "float32",
-            "method": self.settings.method,
-            "learns": self.settings.learns_any,
-            "n_init": self.settings.n_init + self.has_first,
-            "product": self.settings.product,
-        }
+    def choose_store(self, n_jobs: int) -> Memory:
+        """Choose where messages are kept, given the number of threads."""
+        return self.machine.choose_store(
+            self.observations,
+            self.settings.n_components,
+            n_jobs=n_jobs,
+            messages="uint8" if self.integers else "float32",
+            method=self.settings.method,
+            learns=self.settings.learns_any,
+            n_init=self.settings.n_init + self.has_first,
+            product=self.settings.product,
+            max_memory=self.settings.max_memory,
+        )
 
     def keep_in(self, store: Memory, n_blocks: int) -> None:
         """Keep messages in the store, in this many blocks.
@@ -88,7 +83,7 @@ class Steps:
         n_jobs = effective_jobs(self.settings.n_jobs)
         while store.n_blocks > n_blocks and n_jobs > 1:
             n_jobs -= 1
-            store = self.room(n_jobs)
+            store = self.choose_store(n_jobs)
         store.n_blocks = n_blocks
         self.settings = replace(self.settings, n_jobs=n_jobs)
         self.store = self.recorder.store = store
@@ -122,11 +117,7 @@ class Steps:
     @cached_property
     def first_problem(self) -> Problem:
         """The problem to begin with."""
-        return self._problem(self.settings.first_model())
-
-    def _problem(self, model: Model) -> Problem:
-        problem: Problem = self.backend.problem(model)
-        return problem
+        return self.backend.problem(self.settings.first_model())
 
     def _start(self, seed: np.random.Generator) -> Candidate:
         """A random start, the same one each time with the same seed."""
@@ -149,7 +140,7 @@ class Steps:
             for odds in (self.first.row_log_odds, self.first.column_log_odds)
         )
         field = Field.of_log_odds(rows, columns, LEAST_LOG_ODDS)
-        state = self.backend.start(self._problem(model), field)
+        state = self.backend.start(self.backend.problem(model), field)
         return Candidate.of(state, model, self.observations)
 
     def _run(self, problem: Problem, state: State, n_iter: int) -> Result:
@@ -180,7 +171,7 @@ class Steps:
         n_runs = 3 if self.settings.learns_any else 1
         with self.recorder.frame("max-sum", lambda: Learning.of(candidate, n_runs)) as at:
             while True:
-                problem = self._problem(at.model)
+                problem = self.backend.problem(at.model)
                 if at.left > 1:
                     result = self._run(problem, at.candidate.state, self.settings.max_iter)
                 else:
@@ -198,7 +189,7 @@ class Steps:
         with self.recorder.frame("refine", lambda: Learning.of(candidate, n_iter, pause)) as at:
             state = at.candidate.state
             while True:
-                problem = self._problem(at.model)
+                problem = self.backend.problem(at.model)
                 result = self._run(problem, state, min(at.left, at.pause))
                 at.candidate.result = joined(at.candidate.result, result)
                 at.left -= result.n_iter
@@ -260,7 +251,7 @@ class Steps:
                 if not self.recorder.resuming and not self._fix_some(at):
                     break
                 fixed = replace(model, row_prior=at.rows, column_prior=at.columns)
-                result = self._run(self._problem(fixed), state, pause)
+                result = self._run(self.backend.problem(fixed), state, pause)
                 at.candidate.result = joined(at.candidate.result, result)
             return Candidate(state, replace(at.candidate.result, model=model))
 
@@ -271,7 +262,7 @@ class Steps:
         if n_free == 0:
             return False
         n_fix = max(1, int(np.ceil((self.settings.decimation or 0.0) * n_free)))
-        last_problem = self._problem(at.candidate.result.model)
+        last_problem = self.backend.problem(at.candidate.result.model)
         beliefs = self.backend.beliefs(last_problem, at.candidate.state)
         bias = np.concatenate(
             [np.abs(beliefs.rows[free_rows]), np.abs(beliefs.columns[free_columns])]

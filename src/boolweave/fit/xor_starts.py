@@ -26,16 +26,17 @@ if TYPE_CHECKING:
     from boolweave.data.observed import ObservedEntries
     from boolweave.engine.backend import AnyBackend, Problem, State
 
-# Two rows are similar, or a row is near a sum of others, if they agree in three quarters of the
-# entries they share (correlation ½); unrelated ones agree in half of them.
-ALIKE = 0.5
+# Two rows are similar, or a row is similar to a sum of others, if they agree in three quarters of
+# the entries that both have (correlation ½); unrelated ones agree in half of them.
+SIMILAR = 0.5
 
 # Patterns have at most these log-odds, so that X can disagree.
 PATTERN_LIMIT = 6.0
 
-# Number of iterations with the pattern as prior; number of rows that are examined; number of
-# patterns with sums, at most 2^10, of which 2^6 are tabulated.
-HELD = 15
+# Number of iterations with the patterns as prior; number of rows that are examined; number of
+# patterns whose sums, at most 2^10, are compared with the rows, and of those whose sums, at most
+# 2^6, are tabulated.
+N_FIXED = 15
 SAMPLE = 1024
 SUMS = 10
 TABLED = 6
@@ -49,26 +50,25 @@ def start(
     damping: float,
 ) -> State:
     """Decode a max-sum state from a random basis of row patterns."""
-    strength = backend.mean_evidence(problem)
-    held_model = replace(problem.model, column_prior=_held(problem, observations, random, strength))
-    held_problem = backend.problem(held_model)
-    state: State = backend.start(held_problem)
-    for _ in range(HELD):
-        backend.step(held_problem, state, damping)
+    prior = _pattern_prior(problem, observations, random, backend.mean_evidence(problem))
+    with_patterns = backend.problem(replace(problem.model, column_prior=prior))
+    state: State = backend.start(with_patterns)
+    for _ in range(N_FIXED):
+        backend.step(with_patterns, state, damping)
     return state
 
 
-def _held(
+def _pattern_prior(
     problem: Problem, observations: ObservedEntries, random: np.random.Generator, strength: float
 ) -> NDArray[np.float64]:
-    """P(y = 1), (K, N), according to the patterns, except for known entries; factor by factor."""
-    held = _patterns(observations, problem.n_components, random)
-    known = np.broadcast_to(np.asarray(problem.model.column_prior), held.shape)
-    for belief, own in zip(held, known, strict=True):
-        belief *= strength
-        soft = sigmoid(np.clip(belief, -PATTERN_LIMIT, PATTERN_LIMIT))
-        belief[...] = np.where((own == 0) | (own == 1), own, soft)
-    return held
+    """P(y = 1), (K, N), according to the patterns, except for entries that are known."""
+    prior = _patterns(observations, problem.n_components, random)
+    known = np.broadcast_to(np.asarray(problem.model.column_prior), prior.shape)
+    for votes, own in zip(prior, known, strict=True):
+        votes *= strength
+        soft = sigmoid(np.clip(votes, -PATTERN_LIMIT, PATTERN_LIMIT))
+        votes[...] = np.where((own == 0) | (own == 1), own, soft)
+    return prior
 
 
 def _patterns(
@@ -80,27 +80,27 @@ def _patterns(
     rows = np.arange(seen.n_rows)
     entries = seen.indptr, seen.indices, seen.values
     pattern = np.zeros((n_components, n_columns))
-    spanned = _Span(n_columns)
-    nearness = np.full(len(rows), -np.inf)  # to any sum of the patterns so far
-    every = np.ones((n_columns, 1), dtype=np.int8)
-    elimination.nearest(*entries, rows, every, every[:, 0], nearness)  # the empty sum
+    span = _Span(n_columns)
+    to_span = np.full(len(rows), -np.inf)  # similarity to the most similar sum of patterns so far
+    nothing = np.ones((n_columns, 1), dtype=np.int8)  # the empty sum
+    elimination.raise_similarity(*entries, rows, nothing, nothing[:, 0], to_span)
     taken = np.zeros(len(rows), dtype=bool)
     for k in range(min(n_components, len(rows))):
-        far = np.flatnonzero((nearness < ALIKE) & ~taken)
+        far = np.flatnonzero((to_span < SIMILAR) & ~taken)
         chosen = int(far[0]) if len(far) else int(np.flatnonzero(~taken)[0])
         taken[chosen] = True
         own = np.zeros(n_columns, dtype=np.int64)
         elimination.add_votes(*entries, rows[[chosen]], own)
-        alike = np.full(len(rows), -np.inf)
+        to_chosen = np.full(len(rows), -np.inf)
         row = own.astype(np.int8)[:, None]
-        elimination.nearest(*entries, rows, row, every[:, 0], alike)
-        alike[chosen] = np.inf
+        elimination.raise_similarity(*entries, rows, row, nothing[:, 0], to_chosen)
+        to_chosen[chosen] = np.inf
         votes = np.zeros(n_columns, dtype=np.int64)
-        elimination.add_votes(*entries, rows[alike > ALIKE], votes)
+        elimination.add_votes(*entries, rows[to_chosen > SIMILAR], votes)
         pattern[k] = -votes
         if k < SUMS:
-            for sums, also in spanned.added(np.sign(votes).astype(np.int8)):
-                elimination.nearest(*entries, rows, sums, also, nearness)
+            for sums, added in span.added(np.sign(votes).astype(np.int8)):
+                elimination.raise_similarity(*entries, rows, sums, added, to_span)
     return pattern
 
 

@@ -41,7 +41,7 @@ _PACKED = {".gz", ".zst", ".zstd"}
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What a file held.
+    """The contents of a file.
 
     Attributes
     ----------

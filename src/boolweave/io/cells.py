@@ -93,7 +93,7 @@ def _dates(texts: pl.Series) -> pl.Series:
 
 
 @contextmanager
-def speaking_of(name: str) -> Iterator[None]:
+def naming_file(name: str) -> Iterator[None]:
     """Turn errors about data into errors about the file that holds them."""
     try:
         yield
@@ -125,14 +125,14 @@ def observe(
         shape = (len(row_labels), len(column_labels))
     large = is_large_and_sparse(shape, len(row))
     if absent == "zero" and (zeros == "collective" or (zeros == "auto" and large)):
-        with speaking_of(name):
+        with naming_file(name):
             listed = from_coded_triples(
                 row, column, codes, shape, row_labels, column_labels, duplicates=duplicates
             )
             return SparseObservations.from_listed(listed, row, column)
     if absent == "zero":
         check_size(shape, name)
-    with speaking_of(name):
+    with naming_file(name):
         return Observations(
             *from_coded_triples(
                 row, column, codes, shape, row_labels, column_labels,
@@ -151,7 +151,7 @@ def observe_times(
 
 
 def check_size(shape: tuple[int, int], name: str) -> None:
-    """Refuse matrices with too many zeros to list."""
+    """Raise FileError if a matrix has too many zeros to list."""
     try:
         check_room(shape, 'pass `absent="missing"` to use only the entries that the file holds')
     except MemoryError as error:

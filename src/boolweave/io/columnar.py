@@ -14,9 +14,9 @@ from boolweave.data.observations import Observations
 from boolweave.io.cells import (
     codes_of_column,
     is_cell,
+    naming_file,
     observe,
     observe_times,
-    speaking_of,
 )
 from boolweave.io.dialect import Dialect, Layout
 from boolweave.io.files import FileError, expecting, magic
@@ -82,7 +82,7 @@ def _layout_of(frame: pl.DataFrame, options: Options) -> Layout:
 def _all_cells(series: pl.Series, words: Words) -> bool:
     import polars as pl
 
-    if words.said:
+    if words.codes:
         return all(words.code(cell) != WRONG for cell in series.unique())
     if series.dtype == pl.Boolean:
         return True
@@ -103,7 +103,7 @@ def _long(frame: pl.DataFrame, name: str, kind: str, layout: Layout, options: Op
     row, column = (
         numbered(keys, frame.to_series(i), name) for keys, i in zip(axes, at, strict=False)
     )
-    codes, absent = np.ones(frame.height, np.uint8), options.unnamed
+    codes, absent = np.ones(frame.height, np.uint8), options.unlisted
     if layout == "triples":
         codes = codes_of_cells(frame.to_series(at[2]), name, options.above, options.words)
         absent = options.absent or "missing"
@@ -137,7 +137,7 @@ def _wide(frame: pl.DataFrame, name: str, kind: str, layout: Layout, options: Op
     codes = np.empty(frame.shape if frame.width else (len(first), 0), np.uint8)
     for j, column in enumerate(frame.iter_columns()):
         codes[:, j] = codes_of_cells(column, name, above, options.words)
-    with speaking_of(name):
+    with naming_file(name):
         seen = Observations(*from_codes(codes, row_labels, frame.columns))
     origin = _origin(whole, cells, options) if options.keep and options.above is None else None
     return Contents(seen, f"{kind}, {layout}", origin=origin)
@@ -154,7 +154,7 @@ def _origin(frame: pl.DataFrame, cells: list[int], options: Options) -> Origin:
     table = frame.select(pl.nth(cells)) if cells else frame[:, :0]
     dtypes: list[pl.DataType] = list(table.dtypes)
     plain = all(dtype.is_numeric() or dtype == pl.Boolean for dtype in dtypes)
-    if plain and not options.words.said:
+    if plain and not options.words.codes:
         return Origin(frame.columns, cells, others, options.words, dtypes=dtypes)
     speller = Speller()
     speller.add(table.with_columns(pl.all().cast(pl.String)))

@@ -17,7 +17,8 @@ Layout = Literal["wide", "triples", "pairs"]
 Labels = Literal["yes", "no", "ignore"]
 
 DELIMITERS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "bar", "::": "::", " ": "space"}
-# The column in which `complete` names what it filled in; it is left out when it is read again.
+# The name of the column in which `complete` lists the columns that it filled in; it is left out
+# when the file is read again.
 MARK = "filled by boolweave"
 # The sample for guesses: this many lines from the beginning, up to this many characters in total,
 # and this many bytes from the middle and the end.
@@ -44,7 +45,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 @dataclass(frozen=True)
 class Dialect:
-    """How to read a text table; what is not given is guessed from its first lines.
+    """The form of a text table; attributes that are not given are guessed from its first lines.
 
     Attributes
     ----------
@@ -160,10 +161,8 @@ def is_value(text: str, words: Words = USUAL) -> bool:
 
 def split(line: str, delimiter: str) -> list[str]:
     """The fields of one line."""
-    if delimiter == " " and '"' not in line:
-        return (
-            re.split("[ \t]+", line.strip(" \t")) if line.strip(" \t") else []
-        )  # a run of blanks is one delimiter
+    if delimiter == " " and '"' not in line:  # a run of blanks is one delimiter
+        return re.split("[ \t]+", line.strip(" \t")) if line.strip(" \t") else []
     if len(delimiter) > 1 or '"' not in line:
         return line.split(delimiter) if line else []
     try:

@@ -14,7 +14,7 @@ from boolweave.data.entries import check_shape
 from boolweave.data.observations import Observations
 from boolweave.data.ones import Cells, SparseObservations, is_large_and_sparse
 from boolweave.data.sparse import INDEX_ARRAYS, check_indices, check_rows
-from boolweave.io.cells import Seen, check_size, observe, speaking_of
+from boolweave.io.cells import Seen, check_size, naming_file, observe
 from boolweave.io.files import FileError, by_value, expecting, listed, magic, text_chunks
 from boolweave.io.market import read_market
 from boolweave.io.options import Options
@@ -42,18 +42,18 @@ def read_matrix_market(path: Path, name: str, options: Options) -> tuple[Seen, s
 def from_matrix(matrix: Any, name: str, kind: str, options: Options) -> tuple[Seen, str]:
     """Convert a matrix in memory, with messages that name the file, and describe it."""
     sparse = hasattr(matrix, "nnz")
-    how: dict[str, Any] = {"absent": options.unnamed, "duplicates": options.duplicates}
-    with speaking_of(name):
+    how: dict[str, Any] = {"absent": options.unlisted, "duplicates": options.duplicates}
+    with naming_file(name):
         if sparse:
             options.check_matrix(name, "a sparse matrix", "above", "absent", "duplicates")
-            words = f"{kind}, absent entries are {options.unnamed}"
+            words = f"{kind}, absent entries are {options.unlisted}"
             check_rows(matrix.shape, matrix.nnz)
-            if options.unnamed == "zero" and not _unlisted(matrix, options):
+            if options.unlisted == "zero" and not _lists_only_ones(matrix, options):
                 check_size(matrix.shape, name)
         else:
             options.check_matrix(name, "an array", "above")
             words = f"{kind}, an array"
-        if options.above is None and sparse and _unlisted(matrix, options):
+        if options.above is None and sparse and _lists_only_ones(matrix, options):
             found = SparseObservations.from_sparse(matrix, duplicates=options.duplicates)
             return found, words
         if options.above is None:
@@ -70,9 +70,9 @@ def from_matrix(matrix: Any, name: str, kind: str, options: Options) -> tuple[Se
         return observe(*at, codes, None, None, name, shape=matrix.shape, **how), words
 
 
-def _unlisted(matrix: Any, options: Options) -> bool:
-    """Whether entries that a sparse matrix does not store are zeros that are not listed."""
-    if options.unnamed == "missing":
+def _lists_only_ones(matrix: Any, options: Options) -> bool:
+    """Whether entries that a sparse matrix does not store are zeros, which are not listed."""
+    if options.unlisted == "missing":
         return False
     if options.zeros == "auto":
         return is_large_and_sparse(matrix.shape, matrix.nnz)
@@ -207,7 +207,7 @@ def read_fimi(path: Path, name: str, options: Options) -> tuple[Seen, str]:
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         column, names = place[column], [names[i] for i in order]
-    absent = options.unnamed
+    absent = options.unlisted
     seen = observe(
         row, column, np.ones(len(row), np.uint8), None, np.array(names, dtype=np.str_), name,
         shape=(n_rows, len(names)), absent=absent, zeros=options.zeros,

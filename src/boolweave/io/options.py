@@ -38,7 +38,7 @@ class Options:
     keep: bool = False  # whether to keep the form of a wide table, to write it again
 
     @property
-    def unnamed(self) -> Absent:
+    def unlisted(self) -> Absent:
         """How to treat entries that a sparse matrix, pairs or transactions do not list."""
         return self.absent or self.absent_default
 
@@ -53,7 +53,7 @@ class Options:
         ]
 
     def check(self, name: str, kind: str, *takes: str) -> None:
-        """Refuse options that would be ignored because they do not apply to this kind of file."""
+        """Raise FileError for options that would be ignored, as they do not apply to the file."""
         for option in self.given():
             if option not in takes:
                 shown = option

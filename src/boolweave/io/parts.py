@@ -18,7 +18,7 @@ import numpy as np
 from boolweave.data.cells import Above
 from boolweave.data.entries import index_dtype, pack, row_of, rows_from_packed, split
 from boolweave.data.observations import Observations
-from boolweave.io.cells import speaking_of
+from boolweave.io.cells import naming_file
 from boolweave.io.columnar import codes_of_cells, numbered
 from boolweave.io.dialect import Dialect
 from boolweave.io.files import FileError, expecting, listed, without_panic
@@ -77,7 +77,7 @@ def read_parts(paths: Sequence[Path], options: Options, max_memory: int | None) 
     indptr, n = [np.zeros(1, dtype=np.int64)], 0
     for first, last, part in iterate_blocks(runs, lambda run: run[2:]):
         entries = part if fits else np.array(part)
-        with speaking_of(f"{len(paths)} files"):
+        with naming_file(f"{len(paths)} files"):
             found = rows_from_packed(
                 entries, (last - first, shape[1]), row_labels, column_labels,
                 options.duplicates, first,
@@ -152,7 +152,7 @@ def _threshold(paths: Sequence[Path], name: str, above: Above | None) -> float |
     try:
         found = pl.scan_parquet(list(paths), glob=False).select(wanted).collect().item()
     except (pl.exceptions.PolarsError, OSError):
-        for path in paths:  # find the file that is to blame
+        for path in paths:  # find the file that cannot be read
             with _readable(path):
                 pl.scan_parquet(path, glob=False).select(wanted).collect()
         raise
@@ -189,13 +189,13 @@ def _runs(
     targets = np.arange(most, len(packed), most, dtype=np.int64)
     cuts = np.unique([0, *np.searchsorted(ends, targets).tolist(), n_rows])
     sizes = np.add.reduceat(counts, cuts[:-1])
-    dealt = store.zeros([(int(size),) for size in sizes], np.int64)
+    by_run = store.zeros([(int(size),) for size in sizes], np.int64)
     filled = np.zeros(len(sizes), dtype=np.int64)
     for part in iterate_chunks(packed):
         for r, chosen in enumerate(split(part, cuts[1:-1], _LARGEST)):
             if len(chosen):
-                dealt[r][filled[r] : filled[r] + len(chosen)] = chosen
+                by_run[r][filled[r] : filled[r] + len(chosen)] = chosen
                 filled[r] += len(chosen)
-                release_pages(dealt[r])
-    for r, entries in enumerate(dealt):
+                release_pages(by_run[r])
+    for r, entries in enumerate(by_run):
         yield int(cuts[r]), int(cuts[r + 1]), entries

@@ -42,7 +42,7 @@ NUMERIC_BLANKS = ["", "NA", "NaN", "nan", "?", "na", "N/A", "null", "None", "non
 
 
 def read_text(path: Path, name: str, options: Options) -> Contents:
-    """Read a text table, with its times and its form; what the options leave open is guessed."""
+    """Read a text table, with its times and its form; options that are not given are guessed."""
     if options.encode not in ("auto", "never"):
         return _encoded(path, name, options)
     found = guess(path, name, options.dialect, options.above is not None, options.words)
@@ -51,7 +51,7 @@ def read_text(path: Path, name: str, options: Options) -> Contents:
     read = _read_wide if found.layout == "wide" else _read_long
     try:
         try:
-            return read(path, name, found, options, plain=not options.words.said)
+            return read(path, name, found, options, plain=not options.words.codes)
         except NotPlain:
             return read(path, name, found, options, plain=False)
     except (CellError, LabelError) as error:
@@ -143,7 +143,7 @@ def _read_long(path: Path, name: str, dialect: Dialect, options: Options, plain:
     codes = np.concatenate(values)
     if above is not None:
         codes = codes_above(codes, above)
-    absent = options.unnamed if dialect.layout == "pairs" else options.absent or "missing"
+    absent = options.unlisted if dialect.layout == "pairs" else options.absent or "missing"
     observations = observe(
         row, column, codes, row_labels, column_labels, name,
         duplicates=options.duplicates, absent=absent, zeros=options.zeros,

@@ -88,9 +88,8 @@ class Channel:
     def symmetric(cls, flip: ArrayLike) -> Channel:
         """The channel that flips every entry with probability `flip`."""
         p = probability_array("flip", flip)
-        p = np.where(
-            p < np.finfo(np.float64).eps, 0.0, p
-        )  # 1 − p would be rounded to 1, which is asymmetric
+        # If p is so small that 1 − p is rounded to 1, only p = 0 is symmetric.
+        p = np.where(p < np.finfo(np.float64).eps, 0.0, p)
         return cls(one_given_zero=p, one_given_one=1 - p)
 
     def __repr__(self) -> str:
@@ -183,7 +182,7 @@ class Channel:
         )  # fmt: skip
         return given_one - given_zero
 
-    def seen_one(
+    def probability_of_one(
         self, latent: Doubles, rows: Integers, columns: Integers, shape: tuple[int, int]
     ) -> Doubles:
         """P(o = 1 | o is not missing) for entries whose P(z = 1) is `latent` (n,)."""

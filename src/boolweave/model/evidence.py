@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def evidence_of(
     observations: Observations, model: Model, first_row: int = 0
 ) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.float64], float]:
-    """CSR of Ω: indptr (M + 1,), columns and L (|Ω|,); and Σ log p(o|0) over all entries.
+    """Ω in CSR form, indptr (M + 1,), columns and L (|Ω|,), and Σ log p(o|0) over all entries.
 
     Errors name rows by their number, counted from `first_row`.
     """
@@ -35,15 +35,15 @@ def evidence_of(
     _refuse_impossible(observations, given_zero, given_one, first_row)
     evidence = given_one - given_zero
     base = float(given_zero.sum())
-    if np.any(channel.missing_log_likelihood_ratio()) or channel.missing_given_zero is not None:
+    if channel.missing_given_zero is not None:
         indptr, columns, evidence, base = _add_missing(
             observations, model, evidence, base, first_row
         )
     if not evidence.all():
-        says = evidence != 0
-        rows = np.repeat(np.arange(shape[0]), np.diff(indptr))[says]
+        informative = evidence != 0
+        rows = np.repeat(np.arange(shape[0]), np.diff(indptr))[informative]
         indptr = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=shape[0]))))
-        columns, evidence = columns[says], evidence[says]
+        columns, evidence = columns[informative], evidence[informative]
     return indptr.astype(np.int64), columns.astype(np.uint32), evidence, base
 
 

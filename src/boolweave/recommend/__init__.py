@@ -5,7 +5,7 @@ they are about a factorization or about any model; those of a completion are in
 `boolweave.completion.answers`. Start reading in `unseen.py`, then `reasons.py`.
 """
 
-from boolweave.recommend.members import Fitted, members, members_table
+from boolweave.recommend.members import Fitted, members
 from boolweave.recommend.reasons import Explanation, FactorExplainer, Reason, explain
 from boolweave.recommend.unseen import (
     Recommendations,
@@ -30,7 +30,6 @@ __all__ = [
     "known_cells",
     "largest",
     "members",
-    "members_table",
     "percent",
     "recommend",
     "recommend_at",

@@ -195,9 +195,9 @@ class FactorExplainer:
         others, n_observed = evidence(inside[inside != column], own.indices, own.values)
         names = tuple(name_of(seen, int(i), "column") for i in others)
         size = len(inside)
-        told = evidence_in_words(
+        because = evidence_in_words(
             name_of(seen, row, "row"), names, n_observed, size, f"factor {k + 1}", self.words
         )
         fitted = self.trained or result
         members = members_of(fitted, k, "row"), members_of(fitted, k, "column")
-        return Reason(k + 1, both, share, *members, names, n_observed, f"because {told}")
+        return Reason(k + 1, both, share, *members, names, n_observed, f"because {because}")

@@ -119,12 +119,12 @@ class Recommendations:
             self.rows[:TEXT_ROWS], self.columns, self.probabilities, strict=False
         ):
             own = columns[columns >= 0]
-            told = [
+            shown = [
                 f"{name_of(seen, int(column), 'column')} {percent(chance)}"
                 for column, chance in zip(own[:TEXT_COLUMNS], chances, strict=False)
             ]
             more = f" and {len(own) - TEXT_COLUMNS} more" if len(own) > TEXT_COLUMNS else ""
-            what = ", ".join(told) or "nothing, because every column was observed"
+            what = ", ".join(shown) or "nothing, because every column was observed"
             lines.append(f"  {name_of(seen, int(row), 'row')}: {what}{more}")
         if n > TEXT_ROWS:
             lines.append(f"  and {n - TEXT_ROWS:,} more rows")

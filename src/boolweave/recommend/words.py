@@ -84,11 +84,11 @@ def evidence_in_words(
     if n_observed == 1:
         only = f"the only other observed one of its {size:,} {words.columns}"
         return f"{who} {words.verb} {names[0]}, {only}"
-    told = some_names(tuple(names))
+    listed = some_names(tuple(names))
     if len(names) == n_observed:
         many = "both" if n_observed == 2 else f"all {n_observed:,}"
-        return f"{who} {words.verb} {many} of its {others}: {told}"
-    return f"{who} {words.verb} {len(names):,} of its {n_observed:,} {others}: {told}"
+        return f"{who} {words.verb} {many} of its {others}: {listed}"
+    return f"{who} {words.verb} {len(names):,} of its {n_observed:,} {others}: {listed}"
 
 
 def some_names(names: tuple[str, ...], n: int | None = None) -> str:

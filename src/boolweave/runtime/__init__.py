@@ -1,5 +1,5 @@
 """Infrastructure of long computations: threads, memory, files, checkpoints and progress.
 
-Nothing in this package knows what is computed. What is computed belongs to other packages. Start
-with `storage.py` and `checkpoint.py`.
+This package does not depend on the kind of computation. Start with `storage.py` and
+`checkpoint.py`.
 """

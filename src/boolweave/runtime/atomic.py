@@ -44,17 +44,17 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
     if target.is_symlink():
         target = Path(os.path.realpath(target))
     remove_abandoned(target.parent, rf"\.{re.escape(_short(target.name))}\.\d+(\.\d+)?\.part")
-    beside, file = _new_part(target)
+    part, file = _new_part(target)
     try:
         with file:
             yield file
             file.flush()
             os.fsync(file.fileno())  # on the disk before it replaces an older one
         if target.exists():
-            shutil.copymode(target, beside)
-        beside.replace(target)
+            shutil.copymode(target, part)
+        part.replace(target)
     finally:
-        beside.unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -120,11 +120,11 @@ def _new_part(target: Path) -> tuple[Path, BinaryIO]:
     """A new file next to the target, also if several threads write the same target at once."""
     for n in count():
         own = f"{os.getpid()}.{n}" if n else f"{os.getpid()}"
-        beside = target.with_name(f".{_short(target.name)}.{own}.part")
+        part = target.with_name(f".{_short(target.name)}.{own}.part")
         # A file that others may not read must not become readable while it is written.
         mode = 0o600 if target.exists() else 0o666
         try:
-            file = open(beside, "xb", opener=partial(os.open, mode=mode))  # noqa: SIM115
+            file = open(part, "xb", opener=partial(os.open, mode=mode))  # noqa: SIM115
         except FileExistsError:
             continue
         except OSError as error:
@@ -132,8 +132,8 @@ def _new_part(target: Path) -> tuple[Path, BinaryIO]:
             raise
         with suppress(OSError):  # not every file system has locks
             _lock(file)
-        if beside.exists():  # nobody removed it before it was locked
-            return beside, file
+        if part.exists():  # nobody removed it before it was locked
+            return part, file
         file.close()
     raise AssertionError
 

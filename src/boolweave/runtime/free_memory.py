@@ -1,4 +1,4 @@
-"""The amount of free memory, and sizes in words."""
+"""The amount of free memory, and numbers of bytes as text."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 
-def in_words(n_bytes: float) -> str:
-    """A number of bytes with two or three digits and a unit."""
+def format_bytes(n_bytes: float) -> str:
+    """A number of bytes as text with up to three digits and a unit."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if n_bytes < 999.5:
             return f"{n_bytes:.3g} {unit}"

@@ -29,6 +29,26 @@ def on_rank_of(on_iteration: object) -> OnRank:
 
 
 @contextmanager
+def _display(verbose: int | bool, *columns: str) -> Iterator[Any]:
+    """Open a progress display of rich on standard error; None if nothing is shown.
+
+    Nothing is shown if `verbose` is 0, or if standard error is not a terminal. A column is
+    "spinner", "bar", "elapsed" or a template of text.
+    """
+    if not verbose or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    kinds = {"spinner": SpinnerColumn, "bar": BarColumn, "elapsed": TimeElapsedColumn}
+    shown = [kinds[column]() if column in kinds else TextColumn(column) for column in columns]
+    console = Console(stderr=True)
+    with Progress(*shown, console=console, transient=True, refresh_per_second=5) as display:
+        yield display
+
+
+@contextmanager
 def progress(total: int | None, verbose: int | bool = True) -> Iterator[RunProgress | None]:
     """Show the progress of a run, its log-posterior and the time left on standard error.
 
@@ -52,24 +72,17 @@ def progress(total: int | None, verbose: int | bool = True) -> Iterator[RunProgr
     ...     print(on_iteration)
     None
     """
-    if not verbose or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("iteration {task.fields[iteration]}"),
-        TextColumn("residual {task.fields[residual]:.2g}"),
-        TextColumn("log-posterior {task.fields[score]:,.1f}"),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}"),
+        "{task.description}",
+        "bar",
+        "iteration {task.fields[iteration]}",
+        "residual {task.fields[residual]:.2g}",
+        "log-posterior {task.fields[score]:,.1f}",
+        "elapsed",
+        "{task.fields[left]}",
     )
-    bar = Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=5)
-    with bar:
-        yield RunProgress(bar, total)
+    with _display(verbose, *columns) as display:
+        yield None if display is None else RunProgress(display, total)
 
 
 class RunProgress:
@@ -78,9 +91,8 @@ class RunProgress:
     def __init__(self, bar: Any, total: int | None) -> None:
         self._bar, self._total, self._began = bar, total, time.monotonic()
         self._start, self._last, self._done = 1, 0, 0
-        self._ranks: tuple[float, float] | None = (
-            None  # the work of the ranks done, and of all ranks
-        )
+        # The work of the ranks that are done, and of all ranks; None without a search over ranks.
+        self._ranks: tuple[float, float] | None = None
         self._task = bar.add_task(
             "start 1", total=total, iteration=0, residual=float("inf"), score=float("nan"), left=""
         )
@@ -154,29 +166,19 @@ def search_progress(max_time: float | None, verbose: int | bool = True) -> Itera
     ...     print(on_round)
     None
     """
-    if not verbose or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    limit = "" if max_time is None else f"of {max_time:g} s"
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        TextColumn(limit or "{task.fields[left]}"),
-    )
-    line = Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=5)
+    last = "{task.fields[left]}" if max_time is None else f"of {max_time:g} s"
     began = time.monotonic()
-    with line:
-        task = line.add_task("starting", total=None, left="")
+    with _display(verbose, "spinner", "{task.description}", "elapsed", last) as display:
+        if display is None:
+            yield None
+            return
+        task = display.add_task("starting", total=None, left="")
 
         def on_round(number: int, error: float, factors: int, share: float | None = None) -> None:
             many = f"{factors} factor{'' if factors == 1 else 's'}"
             words = f"{many}, round {number}, lowest error {error:,.10g}"
             left = time_left(began, share or 0.0, "at most ")
-            line.update(task, description=words, left=left)
+            display.update(task, description=words, left=left)
 
         yield on_round
 
@@ -197,17 +199,12 @@ def task_progress(verbose: int | bool = True) -> Iterator[Callable[[str], None]]
 
     Examples
     --------
-    >>> with task_progress(verbose=0) as say:
-    ...     say("nothing is shown")
+    >>> with task_progress(verbose=0) as report:
+    ...     report("nothing is shown")
     """
-    if not verbose or not sys.stderr.isatty():
-        yield lambda text: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    line = Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=5)
-    with line:
-        task = line.add_task("starting", total=None)
-        yield lambda text: line.update(task, description=text)
+    with _display(verbose, "spinner", "{task.description}", "elapsed") as display:
+        if display is None:
+            yield lambda text: None
+            return
+        task = display.add_task("starting", total=None)
+        yield lambda text: display.update(task, description=text)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -21,15 +21,9 @@ def effective_jobs(n_jobs: int | None) -> int:
     return n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
 
 
-@contextmanager
-def threads(n_jobs: int | None) -> Iterator[ThreadPoolExecutor | None]:
-    """Open a pool of threads, or None if one thread is enough."""
-    n_threads = effective_jobs(n_jobs)
-    if n_threads == 1:
-        yield None
-        return
-    with ThreadPoolExecutor(n_threads, thread_name_prefix="boolweave") as pool:
-        yield pool
+def threads(n_jobs: int | None) -> AbstractContextManager[ThreadPoolExecutor | None]:
+    """A context with a pool of threads, or with None if one thread is enough."""
+    return pool_of(n_jobs) or nullcontext()
 
 
 def run_all(

@@ -13,7 +13,7 @@ from boolweave.runtime.checkpoint import Recorder
 from boolweave.search.bound import is_cheap, lower_bound
 from boolweave.search.kernels.bits import pack, unpack
 from boolweave.search.kernels.descent import descend, scratch
-from boolweave.search.kernels.factors import cost, loss, no_factors
+from boolweave.search.kernels.factors import cost, empty_factors, loss
 from boolweave.search.kernels.greedy import add_best
 from boolweave.search.kernels.lines import MOST_EXACT, best_sets
 from boolweave.search.kernels.tiles import DROP_TIES, TAKE_TIES, refit
@@ -227,7 +227,7 @@ def _dropped(table: Table, X: Bits, Y: Bits) -> tuple[Bits, Bits]:
 def in_order(table: Table, X: Bits, Y: Bits) -> tuple[Bits, Bits]:
     """Sort the factors: first the one that explains most, then the one that adds most to it."""
     shape, K = shape_of(table), len(Y)
-    chosen = no_factors(shape, K)
+    chosen = empty_factors(shape, K)
     rows, columns = pack(X.T), pack(Y)
     add_best(table, chosen, 0, rows, columns, scratch(shape, K))
     number = {

@@ -194,7 +194,7 @@ class Ascent:
         self.work += STEPS * (n_ones * tables + pairs + CALLS)
 
     def _greedy_tiles(self) -> tuple[Array, Array]:
-        """K tiles chosen one by one, each the best for what is not yet covered."""
+        """Choose K tiles one by one, each the best one for the entries that are not covered yet."""
         n_rows, n_columns = self.one.shape
         X = np.zeros((n_rows, self.n_components), bool)
         Y = np.zeros((self.n_components, n_columns), bool)
@@ -220,11 +220,12 @@ class Ascent:
 def _first_prices(one: Floats, zero: Floats, tiles: Array, n_components: int) -> Prices:
     """Prices that would be optimal for the given tiles (K, R, N) if there were no others.
 
-    With one factor they are optimal: the gain of a tile is what it saves.
+    With one factor, they are optimal, because the gain of a tile is what it saves.
 
-    All tiles gain the same, as much as the smallest does by what it alone covers; ones that are
-    missed cost all they can. A zero's weight goes to ones of its row in proportion to their prices:
-    where it is covered, to ones that no tile covers without it.
+    All tiles have the same gain, that of the smallest tile from the ones that it alone covers;
+    missed ones have their full price. The weight of a zero is distributed over the ones of its row
+    in proportion to their prices; if the zero is covered, over the ones that no tile covers without
+    it.
     """
     n_columns = one.shape[1]
     pair = np.zeros((*one.shape, n_columns))

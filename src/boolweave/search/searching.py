@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,17 +25,19 @@ from boolweave.runtime.threads import effective_jobs
 from boolweave.search import starts
 from boolweave.search.choosing import choose
 from boolweave.search.kernels.descent import fill, improve, prune, scratch
-from boolweave.search.kernels.factors import Entries, Table, no_factors
+from boolweave.search.kernels.factors import Entries, Table, empty_factors
 from boolweave.search.kernels.lines import best_sets
 from boolweave.search.solutions import Solution, add, distinct, distinct_tiles
 from boolweave.search.table import bits_of, shape_of
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from boolweave.data.observations import Observations
     from boolweave.runtime.checkpoint import Recorder
     from boolweave.search.kernels.factors import Factors
 
-# Number of tasks of a round, whatever the number of threads; the first rounds are starts.
+# Number of tasks of a round, for any number of threads, and number of first rounds with starts.
 N_TASKS = 4
 N_START_ROUNDS = 2
 
@@ -132,6 +134,29 @@ def work_of_refit(table: Table) -> float:
     return OF_REFIT + OF_LINE * sum(shape_of(table)) + OF_WORD * n_words
 
 
+def time_left(max_time: float | None, began: float) -> float | None:
+    """The seconds until `max_time` after `began`, a monotonic time; None if there is no limit."""
+    return None if max_time is None else max(0.0, max_time - (time.monotonic() - began))
+
+
+def wait_in_time(
+    futures: Sequence[Future[Any]], seconds: float | None, stop: NDArray[np.bool_]
+) -> bool:
+    """Wait for threads; return whether Ctrl-C was pressed.
+
+    After this many seconds or after Ctrl-C, `stop[0]` is set, which makes the threads end.
+    """
+    interrupted = False
+    try:
+        waiting = wait(futures, timeout=seconds).not_done
+    except KeyboardInterrupt:
+        interrupted, waiting = True, set(futures)
+    if waiting:
+        stop[0] = True
+        wait(futures)
+    return interrupted
+
+
 def check_state(table: Table, n_components: int, state: object) -> None:
     """Raise ValueError unless a state can belong to a search in this table."""
     if not isinstance(state, Searching) or not _is_possible(table, n_components, state):
@@ -179,10 +204,10 @@ def compile_kernels() -> None:
     bit = np.ones((1, 1), dtype=np.uint64)
     entries = Entries(bit, np.zeros_like(bit), np.zeros((0, 0)))
     table, memory = Table(entries, entries, 1.0, False), scratch((1, 1), 1)
-    factors, random = no_factors((1, 1), 1), np.ones(1, dtype=np.uint64)
+    factors, random = empty_factors((1, 1), 1), np.ones(1, dtype=np.uint64)
     fill(table, factors, memory, random, 1)
     never = np.zeros(1, dtype=np.bool_)
-    improve(table, factors, no_factors((1, 1), 1), memory, random, 1, 1, 1, False, never)
+    improve(table, factors, empty_factors((1, 1), 1), memory, random, 1, 1, 1, False, never)
     prune(table, factors, 0)
     best_sets(entries, 1.0, False, bit, bit.copy(), np.zeros(1))
 
@@ -257,9 +282,7 @@ class Search:
 
     def time_left(self) -> float | None:
         """The seconds until `max_time`; None if there is no limit."""
-        if self.options.max_time is None:
-            return None
-        return max(0.0, self.options.max_time - (time.monotonic() - self.began))
+        return time_left(self.options.max_time, self.began)
 
     # ------------------------------------------------------------ when it ends
 
@@ -374,14 +397,7 @@ class Search:
             at.history[-1] = at.best.cost
 
     def _wait_for(self, futures: list[Future[_Done]]) -> None:
-        """Wait; when the time is over or Ctrl-C is pressed, tell the threads to end."""
-        try:
-            waiting = wait(futures, timeout=self.time_left()).not_done
-        except KeyboardInterrupt:
-            self.interrupted, waiting = True, set(futures)
-        if waiting:
-            self.stop[0] = True
-            wait(futures)
+        self.interrupted |= wait_in_time(futures, self.time_left(), self.stop)
 
     def _tasks(self, at: Searching, random: np.random.Generator, number: list[int]) -> list[_Task]:
         """The tasks of the next round."""
@@ -427,7 +443,7 @@ class Search:
         seeds = np.random.default_rng(task.seed)
         random = seeds.integers(1, 2**63, size=1, dtype=np.uint64)
         shape = shape_of(self.table)
-        memory, kept = scratch(shape, self.K), no_factors(shape, self.K)
+        memory, kept = scratch(shape, self.K), empty_factors(shape, self.K)
         factors, work, was_whole = self._begin(task, seeds)
         if task.kind == "fill":
             fill(self.table, factors, memory, random, N_TRIES)
@@ -451,7 +467,7 @@ class Search:
                 found = starts.pruned(self.table, *bits_of(found), self.K)
             return found, OF_MESSAGE * min(n_messages, starts.MOST_MESSAGES), True
         if task.kind == "fill":
-            return no_factors(shape_of(self.table), self.K), 0.0, True
+            return empty_factors(shape_of(self.table), self.K), 0.0, True
         if task.kind in ("continue", "simplify"):
             return task.given[0].factors(self.table), 0.0, True
         X, Y = distinct_tiles(task.given)

@@ -13,7 +13,7 @@ from boolweave.fit.settings import PAPER_PRIOR, Settings
 from boolweave.model.channel import Channel
 from boolweave.search.kernels.bits import pack, unpack
 from boolweave.search.kernels.descent import prune
-from boolweave.search.kernels.factors import Factors, cost, no_factors, recount_all
+from boolweave.search.kernels.factors import Factors, cost, empty_factors, recount_all
 from boolweave.search.kernels.lines import best_sets
 from boolweave.search.table import bits_of, factors_of, shape_of
 
@@ -76,7 +76,7 @@ def _with_best_rows(table: Table, X: Bits, Y: Bits, from_nothing: bool) -> Facto
     """
     weights = table.rows.weights
     least = weights[weights > 0].min(initial=1.0) if len(weights) else 1.0
-    everything = cost(table, no_factors(shape_of(table), 1))
+    everything = cost(table, empty_factors(shape_of(table), 1))
     no_false_ones = table.false_weight * least > everything
     members = pack(np.zeros_like(X) if from_nothing or no_false_ones else X)
     costs = np.zeros(len(members))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from boolweave.search.kernels.bits import n_words, pack, unpack
-from boolweave.search.kernels.factors import Entries, Factors, Table, no_factors, recount_all
+from boolweave.search.kernels.factors import Entries, Factors, Table, empty_factors, recount_all
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,7 +90,7 @@ def shape_of(table: Table) -> tuple[int, int]:
 
 def factors_of(table: Table, X: Bits, Y: Bits) -> Factors:
     """Pack factors: X (M, K), Y (K, N)."""
-    factors = no_factors(shape_of(table), X.shape[1])
+    factors = empty_factors(shape_of(table), X.shape[1])
     factors.rows.members[:] = pack(X)
     factors.columns.members[:] = pack(Y.T)
     factors.rows.patterns[:] = pack(Y)

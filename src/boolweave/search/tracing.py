@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -25,7 +25,7 @@ from boolweave.fit.rank import RANKS_BEYOND, STEP, RankSelection
 from boolweave.runtime.threads import effective_jobs
 from boolweave.search.kernels.bits import pack
 from boolweave.search.kernels.descent import improve, n_different, scratch
-from boolweave.search.kernels.factors import cost, no_factors
+from boolweave.search.kernels.factors import cost, empty_factors
 from boolweave.search.kernels.greedy import add_best
 from boolweave.search.searching import (
     MOST_TRIALS,
@@ -36,6 +36,8 @@ from boolweave.search.searching import (
     Searching,
     check_state,
     compile_kernels,
+    time_left,
+    wait_in_time,
     work_of_refit,
 )
 from boolweave.search.solutions import Solution, add, distinct_tiles
@@ -188,7 +190,7 @@ class Curve:
             with self.recorder.frame("search", Searching) as at:
                 search = Search(
                     self.observations, self.table, rank, options, 0, self.n_jobs,
-                    lambda progress: self._say(progress.n_components, progress.cost), self.recorder,
+                    lambda now: self._report(now.n_components, now.cost), self.recorder,
                 )  # fmt: skip
                 search.run(at)
             found: list[Solution] = []
@@ -291,15 +293,10 @@ class Curve:
             self.threads.submit(self._improved, begin, [*number, i])
             for i, begin in enumerate(beginnings)
         ]
-        try:
-            waiting = wait(futures, timeout=self._time_left()).not_done
-        except KeyboardInterrupt:
-            self.interrupted, waiting = True, set(futures)
-        if waiting:
-            self.stop[0] = True
+        self.interrupted |= wait_in_time(futures, self._time_left(), self.stop)
         for future in futures:
             self._keep(future.result())
-        self._say(rank, self.point(rank).solution.cost)
+        self._report(rank, self.point(rank).solution.cost)
 
     def _beginnings(self, rank: int) -> list[Callable[[], Factors]]:
         """The ways to make the first factors of a rank from known solutions."""
@@ -335,7 +332,7 @@ class Curve:
         random = np.random.default_rng(number).integers(1, 2**63, size=1, dtype=np.uint64)
         n_refits = int(RANK_WORK / work_of_refit(self.table))
         least, _ = improve(
-            self.table, factors, no_factors(shape, K), scratch(shape, K), random,
+            self.table, factors, empty_factors(shape, K), scratch(shape, K), random,
             n_refits, RANK_TRIALS, MOST_TRIALS * K, False, self.stop,
         )  # fmt: skip
         return Solution.of(least, factors)
@@ -423,11 +420,9 @@ class Curve:
         )
 
     def _time_left(self) -> float | None:
-        if self.max_time is None:
-            return None
-        return max(0.0, self.max_time - (time.monotonic() - self.began))
+        return time_left(self.max_time, self.began)
 
-    def _say(self, n_components: int, least: float) -> None:
+    def _report(self, n_components: int, least: float) -> None:
         self.n_rounds += 1
         if self.report is not None:
             seconds = time.monotonic() - self.began

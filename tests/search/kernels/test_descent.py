@@ -26,7 +26,7 @@ from boolweave.search.kernels.descent import (
     scratch,
     size,
 )
-from boolweave.search.kernels.factors import cost, no_factors
+from boolweave.search.kernels.factors import cost, empty_factors
 from boolweave.search.kernels.tiles import DROP_TIES, KEEP_TIES, TAKE_TIES
 from boolweave.search.table import bits_of
 
@@ -42,7 +42,7 @@ def searched(
     dense, _, Y = problem
     table, factors = packed(problem)
     shape = dense.values.shape
-    memory, kept = scratch(shape, len(Y)), no_factors(shape, len(Y))
+    memory, kept = scratch(shape, len(Y)), empty_factors(shape, len(Y))
     found, work = improve(
         table,
         factors,

@@ -19,7 +19,7 @@ from search_reference import (
 )
 
 from boolweave.search.kernels.bits import pack, unpack
-from boolweave.search.kernels.factors import cost, no_tile
+from boolweave.search.kernels.factors import cost, empty_tile
 from boolweave.search.kernels.tiles import (
     DROP_TIES,
     KEEP_TIES,
@@ -93,8 +93,8 @@ def test_refit_never_raises_the_cost(problem, data, ties):
     dense, X, Y = problem
     table, factors = packed(problem)
     k = data.draw(st.integers(0, len(Y) - 1))
-    before, tile = cost(table, factors), no_tile(dense.values.shape)
-    changed = refit(table, factors, k, tile, no_tile(dense.values.shape), TIES[ties])
+    before, tile = cost(table, factors), empty_tile(dense.values.shape)
+    changed = refit(table, factors, k, tile, empty_tile(dense.values.shape), TIES[ties])
     after = bits_of(factors)
     assert cost_of(dense, *after) == pytest.approx(cost(table, factors), abs=1e-9)
     assert cost(table, factors) <= before + 1e-9
@@ -113,7 +113,7 @@ def test_seed(problem, data):
     table, factors = packed(problem)
     k = data.draw(st.integers(0, len(Y) - 1))
     M, N = dense.values.shape
-    tile = no_tile((M, N))
+    tile = empty_tile((M, N))
     found = seed(table, factors, k, generator(data.draw(st.integers(0, 2**20))), tile)
     gain = np.array([gains_of(dense, X, Y, k, one) for one in np.eye(N)])
     assert found == (gain > 0).any()
@@ -127,7 +127,7 @@ def test_a_first_tile_finds_the_only_tile():
     values = np.zeros((6, 7))
     values[np.ix_([1, 2, 4], [0, 3, 5])] = 1
     table, factors = packed((Dense(values), np.zeros((6, 1)), np.zeros((1, 7))))
-    tile = no_tile((6, 7))
+    tile = empty_tile((6, 7))
     for number in range(10):
         assert seed(table, factors, 0, generator(number), tile)
         np.testing.assert_array_equal(np.outer(*bits_of_tile(tile, (6, 7))), values)

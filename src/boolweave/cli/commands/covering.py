@@ -90,15 +90,14 @@ def cover(
     if report is not None:
         check_report(report, "--report")
     false = _number(false_ones)
-    from boolweave.covering.covering import (
-        find_cover,
-    )  # late: it takes a second or two
-    from boolweave.covering.wanted import Wanted
+    # Imported here, because this takes a second or two.
+    from boolweave.covering.covering import find_cover
+    from boolweave.covering.requirements import Requirements
 
     matrix = _read(source, reading, writing.quiet)
     roles = None if fixed is None else _fixed(fixed)
-    wanted = Wanted.of(matrix, coverage, false, n_components, roles, max_rows, max_columns)
-    found = find_cover(matrix, wanted, seed)
+    required = Requirements.of(matrix, coverage, false, n_components, roles, max_rows, max_columns)
+    found = find_cover(matrix, required, seed)
     for path, option, table in tables:
         if path is not None:
             write_table(table(found), path, output_format(path, None, TABLE_FORMATS, option))

@@ -67,7 +67,7 @@ def factorize(
     Example: boolweave factorize votes.csv -k 3 --model votes.npz --report votes.html
     """
     from boolweave.io.write import write_table
-    from boolweave.recommend import members, members_table
+    from boolweave.recommend import members
 
     kind = check_output(writing)
     check_kept(keeping)
@@ -100,7 +100,7 @@ def factorize(
                     for k in range(len(model.components_))
                 ],
             },
-            lambda: write_table(members_table(model.result_, full=full), writing.output, kind),
+            lambda: write_table(model.result_.members(full=full), writing.output, kind),
         )
 
 
@@ -220,7 +220,7 @@ def info(
     from boolweave.data.ones import SparseObservations
     from boolweave.fit.learn import N_STARTS
     from boolweave.fit.memory import FitSize
-    from boolweave.runtime.free_memory import in_words as in_words_of_bytes
+    from boolweave.runtime.free_memory import format_bytes
 
     contents = read_input(source, reading, True, zeros="auto")
     seen = contents.observations
@@ -248,7 +248,7 @@ def info(
     if json:
         put_json(answer | {"n_components": n_components, "memory_bytes": memory})
         return
-    answer[f"memory of a run with {n_components} factors"] = in_words_of_bytes(memory)
+    answer[f"memory of a run with {n_components} factors"] = format_bytes(memory)
     width = max(len(name) for name in answer)
     for name, value in answer.items():
         typer.echo(f"{name.replace('_', ' '):<{width}}  {_plain(value)}")

@@ -1,4 +1,4 @@
-"""Neighbours of ones, ones that are no neighbours of each other, and what tiles cover."""
+"""Counts of neighbours, ones without neighbours among each other, and the entries of tiles."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boolweave.covering.kernels.reducing import full_words, has, position_of
+from boolweave.covering.kernels.reducing import nonzero_words, position_of
 from boolweave.engine.kernels.jit import njit
-from boolweave.search.kernels.bits import ONE, ZERO, lowest, popcount
+from boolweave.search.kernels.bits import ONE, ZERO, contains, lowest, popcount
 
 if TYPE_CHECKING:
     from boolweave.covering.kernels.reducing import Allowed, Indices, Ones
@@ -18,44 +18,44 @@ if TYPE_CHECKING:
 @njit(cache=True, nogil=True)
 def count_neighbours(allowed: Allowed, active: Words, ones: Ones, count: Indices) -> None:
     """Count the neighbours of each of the ones among the active ones (M, words of N)."""
-    full = np.zeros(active.shape[1], dtype=np.int64)
+    nonzero = np.zeros(active.shape[1], dtype=np.int64)
     for e in range(len(ones.rows)):
         own = allowed.rows[ones.rows[e]]
-        n_full = full_words(own, full)
+        n_nonzero = nonzero_words(own, nonzero)
         n = 0
         for j in range(allowed.columns.shape[1]):
             left = allowed.columns[ones.columns[e], j]
             while left != ZERO:
                 line = 64 * j + lowest(left)
                 left &= left - ONE
-                for i in range(n_full):
-                    n += popcount(active[line, full[i]] & own[full[i]])
+                for i in range(n_nonzero):
+                    n += popcount(active[line, nonzero[i]] & own[nonzero[i]])
         count[e] = n
 
 
 @njit(cache=True, nogil=True)
 def independent(allowed: Allowed, active: Words, ones: Ones, order: Indices) -> int:
-    """Take the ones in an order (E,), but no neighbours of those taken; return how many.
+    """Take ones in an order (E,), but no neighbours of those already taken; return their number.
 
-    No two of them have a factor in common. `active` (M, words of N) has the ones when it comes and
-    nothing when it goes.
+    No two of them can share a factor. `active` (M, words of N) holds the ones before the call, and
+    nothing afterwards.
     """
     n = 0
-    full = np.zeros(active.shape[1], dtype=np.int64)
+    nonzero = np.zeros(active.shape[1], dtype=np.int64)
     for i in range(len(order)):
         row, column = ones.rows[order[i]], ones.columns[order[i]]
-        if not has(active[row], column):
+        if not contains(active[row], column):
             continue
         n += 1
         own = allowed.rows[row]
-        n_full = full_words(own, full)
+        n_nonzero = nonzero_words(own, nonzero)
         for j in range(allowed.columns.shape[1]):
             left = allowed.columns[column, j]
             while left != ZERO:
                 line = 64 * j + lowest(left)
                 left &= left - ONE
-                for k in range(n_full):
-                    active[line, full[k]] &= ~own[full[k]]
+                for k in range(n_nonzero):
+                    active[line, nonzero[k]] &= ~own[nonzero[k]]
     return n
 
 
@@ -63,7 +63,7 @@ def independent(allowed: Allowed, active: Words, ones: Ones, order: Indices) -> 
 def weight_within(
     entries: Words, rows: Words, columns: Words, row_weight: Indices, column_weight: Indices
 ) -> int:  # fmt: skip
-    """Add the weights of the entries (M, words of N) of a tile: of its row times of its column."""
+    """Sum the weights, row times column, of the entries (M, words of N) within a tile."""
     total = 0
     for j in range(rows.shape[0]):
         left = rows[j]
@@ -82,7 +82,7 @@ def weight_within(
 
 @njit(cache=True, nogil=True)
 def remove_within(entries: Words, rows: Words, columns: Words) -> None:
-    """Remove the entries (M, words of N) of a tile."""
+    """Remove the entries (M, words of N) within a tile."""
     for j in range(rows.shape[0]):
         left = rows[j]
         while left != ZERO:
@@ -94,10 +94,10 @@ def remove_within(entries: Words, rows: Words, columns: Words) -> None:
 
 @njit(cache=True, nogil=True)
 def needed(ones: Ones, active: Words, rows: Words, columns: Words, order: Indices) -> Indices:
-    """Drop tiles in an order while the others have all ones; return 1 for those that stay, (T,).
+    """Drop tiles, in an order, that others make unnecessary; return 1 for those that stay, (T,).
 
-    The tiles are `rows` (T, words of M) and `columns` (T, words of N); `active` (M, words of N) has
-    the ones that count.
+    The tiles are `rows` (T, words of M) and `columns` (T, words of N). The ones in `active` (M,
+    words of N) must stay covered.
     """
     count = np.zeros(len(ones.rows), dtype=np.int64)
     stays = np.ones(len(order), dtype=np.int64)
@@ -116,7 +116,7 @@ def needed(ones: Ones, active: Words, rows: Words, columns: Words, order: Indice
 def _count_within(
     ones: Ones, active: Words, rows: Words, columns: Words, count: Indices, by: int
 ) -> int:  # fmt: skip
-    """Change the counts of the ones of a tile; return the least of them."""
+    """Add `by` to the counts of the active ones within a tile; return the smallest of them."""
     least = 1 << 60
     for j in range(rows.shape[0]):
         left = rows[j]

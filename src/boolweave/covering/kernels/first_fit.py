@@ -1,7 +1,8 @@
-"""First fit: ones one after another, each into the first clique that has room for it.
+"""First fit: one after another, each one is put into the first clique that can take it.
 
-Iterated first fit puts the ones of a clique side by side and the cliques into another order. The
-number of cliques never rises, since each has room for all of its ones, and it often falls.
+Iterated first fit repeats this in another order of the cliques, with the ones of a clique next to
+each other. The number of cliques never rises, because each clique can take all of its ones, and it
+often falls.
 """
 
 from __future__ import annotations
@@ -10,31 +11,30 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from boolweave.covering.kernels.reducing import has, put
 from boolweave.engine.kernels.jit import njit
-from boolweave.search.kernels.bits import ONE, ZERO, below, clear, lowest, n_words
+from boolweave.search.kernels.bits import ONE, ZERO, below, clear, contains, insert, lowest, n_words
 
 if TYPE_CHECKING:
     from boolweave.covering.kernels.reducing import Allowed, Indices, Ones
     from boolweave.search.kernels.bits import Words
 
-# The shares, in tenths, of rounds in which cliques come in reverse and in random order; in the
-# other rounds the largest come first.
+# The fractions, in tenths, of rounds in which the cliques are in reverse order and in random order;
+# in the other rounds, the largest ones come first.
 REVERSE = 5
 SHUFFLED = 3
 
 
 class Limits(NamedTuple):
-    """The most rows and columns of a clique."""
+    """Maximum numbers of rows and columns of a clique."""
 
     rows: int
     columns: int
 
 
 class Cliques(NamedTuple):
-    """T cliques, and where there is room in them."""
+    """T cliques, and the rows and columns that they can take."""
 
-    rows: Words  # (T, words of M): the rows in them
+    rows: Words  # (T, words of M): the rows of their ones
     columns: Words  # (T, words of N)
     n_rows: Indices  # (T,)
     n_columns: Indices  # (T,)
@@ -44,8 +44,8 @@ class Cliques(NamedTuple):
     of_columns: Words  # (N, words of T)
 
 
-def no_cliques(shape: tuple[int, int], most: int) -> Cliques:
-    """Allocate so many cliques."""
+def empty_cliques(shape: tuple[int, int], most: int) -> Cliques:
+    """Allocate memory for at most this many cliques."""
 
     def words(lines: int, n: int) -> Words:
         return np.zeros((lines, n_words(n)), dtype=np.uint64)
@@ -60,7 +60,7 @@ def no_cliques(shape: tuple[int, int], most: int) -> Cliques:
 
 @njit(cache=True, nogil=True)
 def _open(lines: Words, line: int, own: Words, others: Words, t: int) -> None:
-    """Open clique t to what a line allows; `own` (T, words), `others` is its transpose."""
+    """Open clique t to the lines that a line allows; `own` (T, words), `others` its transpose."""
     bit = ONE << np.uint64(t & 63)
     for w in range(own.shape[1]):
         left = lines[line, w]
@@ -72,7 +72,7 @@ def _open(lines: Words, line: int, own: Words, others: Words, t: int) -> None:
 
 @njit(cache=True, nogil=True)
 def _narrow(lines: Words, line: int, own: Words, others: Words, t: int) -> None:
-    """Close clique t to what a line does not allow."""
+    """Close clique t to the lines that a line does not allow."""
     bit = ONE << np.uint64(t & 63)
     for w in range(own.shape[1]):
         gone = own[t, w] & ~lines[line, w]
@@ -85,14 +85,14 @@ def _narrow(lines: Words, line: int, own: Words, others: Words, t: int) -> None:
 
 @njit(cache=True, nogil=True)
 def _place(c: Cliques, n_cliques: int, row: int, column: int, limits: Limits) -> int:
-    """The first clique with room for a one; −1 if there is none."""
+    """The first clique that can take a one; −1 if there is none."""
     for w in range((n_cliques + 63) >> 6):
         both = c.of_rows[row, w] & c.of_columns[column, w]
         while both != ZERO:
             t = 64 * w + lowest(both)
             both &= both - ONE
-            if (c.n_rows[t] < limits.rows or has(c.rows[t], row)) and (
-                c.n_columns[t] < limits.columns or has(c.columns[t], column)
+            if (c.n_rows[t] < limits.rows or contains(c.rows[t], row)) and (
+                c.n_columns[t] < limits.columns or contains(c.columns[t], column)
             ):
                 return t
     return -1
@@ -102,9 +102,9 @@ def _place(c: Cliques, n_cliques: int, row: int, column: int, limits: Limits) ->
 def first_fit(
     allowed: Allowed, ones: Ones, order: Indices, limits: Limits, c: Cliques, clique: Indices
 ) -> int:  # fmt: skip
-    """Put the ones into cliques in an order (E,); `clique` (E,) has where each is in the end.
+    """Put the ones into cliques in an order (E,), and set the `clique` (E,) of each one.
 
-    Returns the number of cliques, or −1 if there is no memory for so many.
+    Returns the number of cliques, or −1 if the allocated memory is not enough for them.
     """
     for m in range(c.of_rows.shape[0]):
         clear(c.of_rows[m])
@@ -125,12 +125,12 @@ def first_fit(
             c.n_rows[t], c.n_columns[t] = 0, 0
             _open(allowed.rows, row, c.open_columns, c.of_columns, t)
             _open(allowed.columns, column, c.open_rows, c.of_rows, t)
-        if not has(c.rows[t], row):
-            put(c.rows[t], row)
+        if not contains(c.rows[t], row):
+            insert(c.rows[t], row)
             c.n_rows[t] += 1
             _narrow(allowed.rows, row, c.open_columns, c.of_columns, t)
-        if not has(c.columns[t], column):
-            put(c.columns[t], column)
+        if not contains(c.columns[t], column):
+            insert(c.columns[t], column)
             c.n_columns[t] += 1
             _narrow(allowed.columns, column, c.open_rows, c.of_rows, t)
         clique[e] = t
@@ -139,11 +139,11 @@ def first_fit(
 
 @njit(cache=True, nogil=True)
 def _by_size(order: Indices, clique: Indices, place: Indices) -> None:
-    """Set the places of the cliques, the largest first; a counting sort."""
+    """Set the positions of the cliques, the largest first, by a counting sort."""
     size = np.zeros(len(place), dtype=np.int64)
     for i in range(len(order)):
         size[clique[order[i]]] += 1
-    before = np.zeros(len(order) + 2, dtype=np.int64)  # how many are larger than each size
+    before = np.zeros(len(order) + 2, dtype=np.int64)  # the number of larger cliques for each size
     for t in range(len(place)):
         before[size[t]] += 1
     n = 0
@@ -158,7 +158,7 @@ def _by_size(order: Indices, clique: Indices, place: Indices) -> None:
 
 @njit(cache=True, nogil=True)
 def _rearrange(order: Indices, clique: Indices, n_cliques: int, random: Words) -> None:
-    """Put the cliques into another order, their ones side by side as they are."""
+    """Put the cliques into another order; the ones of each clique stay together in their order."""
     E = len(order)
     place = np.arange(n_cliques)
     kind = below(random, 10)
@@ -189,7 +189,7 @@ def iterate(
     allowed: Allowed, ones: Ones, order: Indices, limits: Limits, c: Cliques, clique: Indices,
     random: Words, n_rounds: int,
 ) -> int:  # fmt: skip
-    """First fit again and again, from an order and the cliques that it led to.
+    """Repeat first fit, beginning with an order and the cliques that resulted from it.
 
     Returns the number of cliques.
     """

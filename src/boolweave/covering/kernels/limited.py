@@ -1,4 +1,4 @@
-"""Tiles of at most so many rows and columns, all other factors given."""
+"""Tiles with a limited number of rows and columns, with all other factors fixed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boolweave.covering.kernels.reducing import put
 from boolweave.engine.kernels.jit import njit
-from boolweave.search.kernels.bits import ONE, ZERO, clear, copy
+from boolweave.search.kernels.bits import ONE, ZERO, clear, copy, insert
 from boolweave.search.kernels.factors import cost, gains, install
 from boolweave.search.kernels.tiles import TOLERANCE, seed
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from boolweave.search.kernels.descent import Scratch
     from boolweave.search.kernels.factors import Entries, Factors, Side, Table, Tile
 
-# So many halvings of an interval find the gain that as many lines as allowed exceed.
+# Number of bisection steps to find the gain that is exceeded by as many lines as are allowed.
 HALVINGS = 60
 
 
@@ -28,9 +27,9 @@ def best_lines(
     table: Table, entries: Entries, side: Side, k: int, pattern: Words, most: int, chosen: Words,
     saved: Floats,
 ) -> float:  # fmt: skip
-    """Choose the lines for factor k that save most, given its pattern; return what they save.
+    """Choose at most `most` lines for factor k that save most, given its pattern.
 
-    `saved` (lines or more,) is scratch memory.
+    Returns what they save. `saved` (at least as long as the number of lines,) is scratch memory.
     """
     n_lines = entries.ones.shape[0]
     everything = np.full(chosen.shape[0], ~ZERO)
@@ -38,7 +37,7 @@ def best_lines(
         everything[-1] = (ONE << np.uint64(n_lines % 64)) - ONE
     gains(table, entries, side, k, pattern, everything, saved)
     clear(chosen)
-    # More than `high` are at most so many, more than `low` at least.
+    # At most `most` lines are above `high`, and more than `most` lines are above `low`.
     low, high = 0.0, 0.0
     for line in range(n_lines):
         high = max(high, saved[line])
@@ -55,7 +54,7 @@ def best_lines(
         for line in range(n_lines):
             is_next = low < saved[line] <= high if ties else saved[line] > high
             if is_next and n < most:
-                put(chosen, line)
+                insert(chosen, line)
                 total += saved[line]
                 n += 1
     return total
@@ -63,7 +62,7 @@ def best_lines(
 
 @njit(cache=True, nogil=True)
 def _n_above(values: Floats, n: int, limit: float) -> int:
-    """How many of the first n values are above a limit."""
+    """Count those of the first n values that are above a limit."""
     count = 0
     for i in range(n):
         count += values[i] > limit
@@ -74,9 +73,9 @@ def _n_above(values: Floats, n: int, limit: float) -> int:
 def alternate_within(
     table: Table, factors: Factors, k: int, tile: Tile, limits: Limits, saved: Floats
 ) -> float:  # fmt: skip
-    """Improve the tile of factor k from its columns, rows and columns in turn; return its gain.
+    """Improve rows and columns of the tile of factor k alternately; return its gain.
 
-    The columns that come in may be more than the limit.
+    It begins with the columns of the tile, whose number may exceed the limit.
     """
     of_rows, of_columns = (table.rows, factors.rows), (table.columns, factors.columns)
     best_lines(table, *of_rows, k, tile.y, limits.rows, tile.x, saved)
@@ -97,9 +96,10 @@ def grow(
     table: Table, factors: Factors, first: int, limits: Limits, memory: Scratch, random: Words,
     n_tries: int, most_missed: int,
 ) -> int:  # fmt: skip
-    """Make the best of some random tiles a factor, from `first` on, until enough is covered.
+    """Set the factors, beginning with `first`, to the best of some random tiles each.
 
-    Returns the number of factors; all that there are if that is not enough.
+    It ends when at most `most_missed` ones are missed, when no tile is useful, or after the last
+    factor. Returns the number of factors that are set.
     """
     best_x, best_y = np.zeros_like(memory.tile.x), np.zeros_like(memory.tile.y)
     K = factors.rows.patterns.shape[0]
@@ -141,7 +141,7 @@ def n_missed(table: Table, factors: Factors) -> int:
 def descend_within(
     table: Table, factors: Factors, limits: Limits, memory: Scratch, most: int
 ) -> float:  # fmt: skip
-    """Refit all factors until the cost falls no more; return it."""
+    """Refit all factors until the cost does not fall, at most `most` times; return the cost."""
     best = cost(table, factors)
     for _ in range(most):
         for k in range(factors.rows.patterns.shape[0]):

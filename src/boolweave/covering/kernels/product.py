@@ -1,4 +1,4 @@
-"""Where the product of sparse factors and a sparse matrix differ, row by row."""
+"""The entries in which the product of sparse factors differs from a sparse matrix."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boolweave.covering.kernels.reducing import has, put
 from boolweave.engine.kernels.jit import njit
-from boolweave.search.kernels.bits import ONE, ZERO, clear, lowest
+from boolweave.search.kernels.bits import ONE, ZERO, clear, contains, insert, lowest
 
 if TYPE_CHECKING:
     from boolweave.covering.kernels.reducing import Indices
@@ -20,7 +19,7 @@ def differences(
     start: Indices, factors: Indices, columns: Words, ones_start: Indices, ones: Indices,
     missing_start: Indices, missing: Indices, missed: Indices, false: Indices,
 ) -> tuple[int, int]:  # fmt: skip
-    """List the ones that are missed and the zeros that are covered; return how many there are.
+    """List the ones that are missed and the zeros that are covered; return their numbers.
 
     Parameters
     ----------
@@ -31,7 +30,7 @@ def differences(
     ones_start, ones, missing_start, missing
         The columns of the ones and of the missing entries of each row.
     missed, false : (n, 2) arrays
-        Rows and columns, as many as there is room for.
+        Rows and columns of the entries; those that do not fit into the arrays are only counted.
     """
     n_missed, n_false = 0, 0
     covered = np.zeros(columns.shape[1], dtype=np.uint64)
@@ -45,13 +44,13 @@ def differences(
             for w in range(columns.shape[1]):
                 covered[w] |= columns[factors[i], w]
         for i in range(ones_start[row], ones_start[row + 1]):
-            put(known, ones[i])
-            if not has(covered, ones[i]):
+            insert(known, ones[i])
+            if not contains(covered, ones[i]):
                 if n_missed < len(missed):
                     missed[n_missed, 0], missed[n_missed, 1] = row, ones[i]
                 n_missed += 1
         for i in range(missing_start[row], missing_start[row + 1]):
-            put(known, missing[i])
+            insert(known, missing[i])
         for w in range(columns.shape[1]):
             left = covered[w] & ~known[w]
             while left != ZERO:

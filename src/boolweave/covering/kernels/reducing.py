@@ -1,19 +1,18 @@
-"""Reductions of a matrix that keep the least number of factors that cover it.
+"""Reductions of a matrix that preserve the minimum number of factors that cover it.
 
-Two ones (u, p) and (v, q) can share a factor without false ones exactly if (u, q) and (v, p) are no
-zeros: then they are called neighbours. Ones that are all neighbours of each other have a factor in
-common. So a cover is a partition of the ones into cliques of neighbours, and two rules of clique
-covers hold:
+Two ones (u, p) and (v, q) can share a factor without false ones if and only if neither (u, q) nor
+(v, p) is a zero; then they are called neighbours. Ones that are pairwise neighbours can all share a
+factor. So a cover is a partition of the ones into cliques of neighbours, and two rules of clique
+covers apply:
 
-dominated   If all neighbours of e are neighbours of f, then every clique with e can have f, too:
-            f needs no care until the rest is covered.
-forced      If all neighbours of e are neighbours of each other, they are one clique, and no clique
-            with e has more: it is taken.
+dominated   If all neighbours of e are neighbours of f, then f can be added to every clique that
+            contains e. So f can be ignored until the other ones are covered.
+forced      If all neighbours of e are neighbours of each other, then they form a clique, and no
+            clique that contains e is larger. So this clique is taken.
 
 The neighbours of e = (u, p) are the ones within the rows that p allows and the columns that u
-allows. With A the rows and B the columns in which they are, e dominates the ones in the rows that
-allow all of B and the columns that all of A allow; and it forces a clique if all of A allow all
-of B.
+allows. Let A be their rows and B their columns. Then e dominates the ones whose row allows all of
+B and whose column is allowed by all of A; and e forces a clique if all rows of A allow all of B.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from boolweave.engine.kernels.jit import njit
-from boolweave.search.kernels.bits import ONE, ZERO, clear, lowest
+from boolweave.search.kernels.bits import ONE, ZERO, clear, contains, insert, lowest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,78 +32,65 @@ if TYPE_CHECKING:
     Indices = NDArray[np.int64]
 
 
-# A word that is found by its place takes as long as so many in a row.
+# Reading a word by its index takes as long as reading this many consecutive words.
 SPARSE = 4
 
 
 class Allowed(NamedTuple):
-    """Where a factor may be: the ones and the missing entries of a matrix (M, N)."""
+    """The entries that factors may cover: the ones and the missing entries of a matrix (M, N)."""
 
     rows: Words  # (M, words of N)
     columns: Words  # (N, words of M)
 
 
 class Ones(NamedTuple):
-    """The ones that are to be covered, by rows and then by columns."""
+    """The ones that must be covered, by rows and then by columns."""
 
     start: Indices  # (M + 1,): where the ones of each row begin
     rows: Indices  # (E,)
     columns: Indices  # (E,)
 
 
-class Fate(NamedTuple):
-    """What became of the ones.
+class Reduction(NamedTuple):
+    """The results of the reductions for each one.
 
-    A one is left over (clique −1, dominator −1), in a forced clique, or dominated.
+    A one is in a forced clique, or dominated, or it remains (clique −1, dominator −1).
     """
 
     clique: Indices  # (E,): the forced clique, or −1
     dominator: Indices  # (E,): the one that dominates it, or −1
-    order: Indices  # (E,): the dominated ones in the order in which that was found
-    forcing: Indices  # (E,): the one that forces each clique
+    order: Indices  # (E,): the dominated ones, in the order in which they were found
     n: Indices  # (2,): the number of forced cliques, and of dominated ones
 
 
 class Span(NamedTuple):
-    """Scratch memory for the surroundings of a one."""
+    """Scratch memory for the rows and columns around a one."""
 
-    rows: Words  # A (words of M,): the rows in which its neighbours are
-    columns: Words  # B (words of N,): their columns
+    rows: Words  # A (words of M,): the rows of its neighbours
+    columns: Words  # B (words of N,): the columns of its neighbours
     all_rows: Words  # (words of M,): the rows that allow all of B
     all_columns: Words  # (words of N,): the columns that all of A allow
-    full: Indices  # (the more words,): for `full_words`
+    nonzero: Indices  # (the larger number of words,): for `nonzero_words`
 
 
-def no_span(allowed: Allowed) -> Span:
-    """Allocate the memory."""
+def empty_span(allowed: Allowed) -> Span:
+    """Allocate a span."""
     of_rows, of_columns = allowed.columns.shape[1], allowed.rows.shape[1]
     rows, all_rows = np.zeros((2, of_rows), dtype=np.uint64)
     columns, all_columns = np.zeros((2, of_columns), dtype=np.uint64)
-    full = np.zeros(max(of_rows, of_columns), dtype=np.int64)
-    return Span(rows, columns, all_rows, all_columns, full)
+    nonzero = np.zeros(max(of_rows, of_columns), dtype=np.int64)
+    return Span(rows, columns, all_rows, all_columns, nonzero)
 
 
-def no_fate(n_ones: int) -> Fate:
-    """Allocate the fate of so many ones, of which nothing is known."""
-    clique, dominator, order, forcing = np.full((4, n_ones), -1, dtype=np.int64)
-    return Fate(clique, dominator, order, forcing, np.zeros(2, dtype=np.int64))
-
-
-@njit(cache=True, nogil=True, inline="always")
-def has(words: Words, position: int) -> bool:
-    """Whether a set has a member."""
-    return (words[position >> 6] >> np.uint64(position & 63)) & ONE != ZERO
+def empty_reduction(n_ones: int) -> Reduction:
+    """Allocate the results of the reductions; at first, all ones remain."""
+    clique, dominator, order = np.full((3, n_ones), -1, dtype=np.int64)
+    return Reduction(clique, dominator, order, np.zeros(2, dtype=np.int64))
 
 
 @njit(cache=True, nogil=True)
-def put(words: Words, position: int) -> None:
-    """Add a member to a set."""
-    words[position >> 6] |= ONE << np.uint64(position & 63)
-
-
-@njit(cache=True, nogil=True)
-def is_within(small: Words, large: Words) -> bool:
-    """Whether one set is a part of the other."""
+def is_subset(small: Words, large: Words) -> bool:
+    """Whether one set is a subset of another."""
     outside = ZERO
     for w in range(small.shape[0]):
         outside |= small[w] & ~large[w]
@@ -112,26 +98,26 @@ def is_within(small: Words, large: Words) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def full_words(words: Words, full: Indices) -> int:
-    """List the words that are not zero; return how many there are.
+def nonzero_words(words: Words, nonzero: Indices) -> int:
+    """List the indices of the words that are not zero; return their number.
 
-    Where they are few, as in sparse rows, loops go over them instead of over all words.
+    If they are few, as in sparse rows, loops go over them instead of over all words.
     """
     n = 0
     for w in range(words.shape[0]):
         if words[w] != ZERO:
-            full[n] = w
+            nonzero[n] = w
             n += 1
     return n
 
 
 @njit(cache=True, nogil=True)
-def common(lines: Words, members: Words, out: Words, full: Indices) -> None:
-    """Set what all member lines have in common; without members, everything.
+def intersect(lines: Words, members: Words, out: Words, nonzero: Indices) -> None:
+    """Set `out` to the intersection of the member lines; without members, to all ones.
 
-    `full` (words or more,) is scratch memory.
+    `nonzero` (at least as long as `out`,) is scratch memory.
     """
-    n, n_full = out.shape[0], -1
+    n, n_nonzero = out.shape[0], -1
     for w in range(n):
         out[w] = ~ZERO
     for j in range(members.shape[0]):
@@ -139,13 +125,13 @@ def common(lines: Words, members: Words, out: Words, full: Indices) -> None:
         while left != ZERO:
             line = 64 * j + lowest(left)
             left &= left - ONE
-            if n_full < 0:
+            if n_nonzero < 0:
                 for w in range(n):
                     out[w] = lines[line, w]
-                n_full = full_words(out, full)
-            elif SPARSE * n_full < n:
-                for i in range(n_full):
-                    out[full[i]] &= lines[line, full[i]]
+                n_nonzero = nonzero_words(out, nonzero)
+            elif SPARSE * n_nonzero < n:
+                for i in range(n_nonzero):
+                    out[nonzero[i]] &= lines[line, nonzero[i]]
             else:
                 for w in range(n):
                     out[w] &= lines[line, w]
@@ -153,14 +139,14 @@ def common(lines: Words, members: Words, out: Words, full: Indices) -> None:
 
 @njit(cache=True, nogil=True)
 def span(allowed: Allowed, active: Words, row: int, column: int, out: Span) -> int:
-    """Set the rows and columns of the neighbours of a one among the active ones (M, words of N).
+    """Find the rows and columns of the neighbours of a one among the active ones (M, words of N).
 
-    Returns how many words were looked at.
+    Returns the number of words that were read.
     """
     n, n_lines = active.shape[1], 0
     own = allowed.rows[row]
-    n_full = full_words(own, out.full)
-    is_sparse = SPARSE * n_full < n
+    n_nonzero = nonzero_words(own, out.nonzero)
+    is_sparse = SPARSE * n_nonzero < n
     clear(out.rows)
     clear(out.columns)
     for j in range(out.rows.shape[0]):
@@ -171,8 +157,8 @@ def span(allowed: Allowed, active: Words, row: int, column: int, out: Span) -> i
             n_lines += 1
             found = ZERO
             if is_sparse:
-                for i in range(n_full):
-                    w = out.full[i]
+                for i in range(n_nonzero):
+                    w = out.nonzero[i]
                     shared = active[line, w] & own[w]
                     out.columns[w] |= shared
                     found |= shared
@@ -182,13 +168,13 @@ def span(allowed: Allowed, active: Words, row: int, column: int, out: Span) -> i
                     out.columns[w] |= shared
                     found |= shared
             if found != ZERO:
-                put(out.rows, line)
-    return n_lines * (SPARSE * n_full if is_sparse else n)
+                insert(out.rows, line)
+    return n_lines * (SPARSE * n_nonzero if is_sparse else n)
 
 
 @njit(cache=True, nogil=True)
 def position_of(ones: Ones, row: int, column: int) -> int:
-    """The number of a one."""
+    """The position of a one in the list of ones."""
     low, high = ones.start[row], ones.start[row + 1]
     while low + 1 < high:
         middle = (low + high) >> 1
@@ -201,7 +187,7 @@ def position_of(ones: Ones, row: int, column: int) -> int:
 
 @njit(cache=True, nogil=True)
 def _is_due(allowed: Allowed, column: int, changed: Indices, since: int) -> bool:
-    """Whether ones in rows that a column allows were taken out since a time."""
+    """Whether ones in rows that a column allows were removed after the time `since`."""
     if since < 0:
         return True
     for j in range(allowed.columns.shape[1]):
@@ -214,12 +200,12 @@ def _is_due(allowed: Allowed, column: int, changed: Indices, since: int) -> bool
 
 
 @njit(cache=True, nogil=True)
-def _take_out(
-    active: Words, ones: Ones, e: int, forced: bool, memory: Span, fate: Fate, changed: Indices,
-    now: int,
+def _remove(
+    active: Words, ones: Ones, e: int, forced: bool, memory: Span, found: Reduction,
+    changed: Indices, now: int,
 ) -> bool:  # fmt: skip
-    """Make the active ones within a span inactive because of the one e; whether there were any."""
-    any_out = False
+    """Remove the active ones that e forces into a clique or dominates; whether there were any."""
+    any_removed = False
     rows, columns = (
         (memory.rows, memory.columns) if forced else (memory.all_rows, memory.all_columns)
     )
@@ -235,32 +221,32 @@ def _take_out(
                     gone &= gone - ONE
                     f = position_of(ones, line, column)
                     if forced:
-                        fate.clique[f] = fate.n[0]
+                        found.clique[f] = found.n[0]
                     elif f == e:
                         continue
                     else:
-                        fate.dominator[f] = e
-                        fate.order[fate.n[1]] = f
-                        fate.n[1] += 1
+                        found.dominator[f] = e
+                        found.order[found.n[1]] = f
+                        found.n[1] += 1
                     active[line, w] ^= ONE << np.uint64(column & 63)
                     changed[line] = now
-                    any_out = True
-    return any_out
+                    any_removed = True
+    return any_removed
 
 
 @njit(cache=True, nogil=True)
 def reduce(
-    allowed: Allowed, active: Words, ones: Ones, order: Indices, memory: Span, fate: Fate,
+    allowed: Allowed, active: Words, ones: Ones, order: Indices, memory: Span, found: Reduction,
     most_words: int,
 ) -> None:  # fmt: skip
-    """Apply both rules until nothing changes, or so many words were looked at.
+    """Apply both rules until nothing changes, or until `most_words` words have been read.
 
-    `active` (M, words of N) has the ones that are to be covered; in the end, those left over. The
-    `order` (E,) in which ones are looked at changes nothing but the time.
+    `active` (M, words of N) holds the ones that must be covered; afterwards, those that remain. The
+    `order` (E,) in which the ones are examined affects only the time.
     """
     n_words = 0
     changed = np.zeros(active.shape[0], dtype=np.int64)
-    looked = np.full(len(ones.rows), -1, dtype=np.int64)
+    examined = np.full(len(ones.rows), -1, dtype=np.int64)
     now = 0
     again = True
     while again:
@@ -268,31 +254,32 @@ def reduce(
         for i in range(len(order)):
             e = order[i]
             row, column = ones.rows[e], ones.columns[e]
-            if not has(active[row], column) or not _is_due(allowed, column, changed, looked[e]):
+            if not contains(active[row], column):
+                continue
+            if not _is_due(allowed, column, changed, examined[e]):
                 continue
             now += 1
-            looked[e] = now
+            examined[e] = now
             n_words += span(allowed, active, row, column, memory)
             if n_words > most_words:
                 return
-            common(allowed.columns, memory.columns, memory.all_rows, memory.full)
-            forced = is_within(memory.rows, memory.all_rows)
+            intersect(allowed.columns, memory.columns, memory.all_rows, memory.nonzero)
+            forced = is_subset(memory.rows, memory.all_rows)
             if not forced:
-                common(allowed.rows, memory.rows, memory.all_columns, memory.full)
-            if _take_out(active, ones, e, forced, memory, fate, changed, now):
+                intersect(allowed.rows, memory.rows, memory.all_columns, memory.nonzero)
+            if _remove(active, ones, e, forced, memory, found, changed, now):
                 again = True
             if forced:
-                fate.forcing[fate.n[0]] = e
-                fate.n[0] += 1
+                found.n[0] += 1
 
 
 @njit(cache=True, nogil=True)
-def follow(fate: Fate) -> None:
-    """Put the dominated ones into the cliques of those that dominate them, the last found first.
+def assign_dominated(found: Reduction) -> None:
+    """Put the dominated ones into the cliques of their dominators, the last ones first.
 
-    What a one had as neighbours when it was dominated, its dominator had, too: so the clique that
-    the dominator is in has room for it.
+    When a one was dominated, all neighbours of its dominator were neighbours of it. Therefore it
+    can be added to the clique of its dominator.
     """
-    for i in range(fate.n[1] - 1, -1, -1):
-        f = fate.order[i]
-        fate.clique[f] = fate.clique[fate.dominator[f]]
+    for i in range(found.n[1] - 1, -1, -1):
+        f = found.order[i]
+        found.clique[f] = found.clique[found.dominator[f]]

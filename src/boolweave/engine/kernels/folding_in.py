@@ -1,9 +1,9 @@
-"""Compiled loops for rows by themselves, where the column factor is known.
+"""Compiled loops that decode single rows for a known column factor.
 
-Each row is decoded from its own entries alone, in the order of its columns and in 64-bit floats. So
-equal rows get equal answers to the last bit, wherever they stand and whatever is beside them.
+Each row is decoded only from its own entries, in the order of its columns and in 64-bit floats.
+Therefore equal rows get the same answers bit for bit, regardless of their positions.
 
-Throughout, entries are those of `max_sum.Entries`; row_prior (rows, K) are log-odds.
+In all functions, `entries` are `max_sum.Entries`, and `row_prior` (rows, K) holds log-odds.
 """
 
 import numpy as np
@@ -12,21 +12,21 @@ from boolweave.engine.kernels.jit import njit
 from boolweave.engine.kernels.max_sum import Entries
 from boolweave.runtime.types import Floats, Integers
 
-# Most iterations of a row, and the change of a message in log-odds below which it is settled.
+# Maximum number of iterations for a row, and its convergence tolerance in log-odds.
 MOST_ITERATIONS = 30
-SETTLED = 1e-4
+TOLERANCE = 1e-4
 
-# Iterations of sum-product without damping. It begins at decoded factors, from where most rows
-# settle in a few steps; the others go on with damping.
+# Number of iterations of sum-product without damping. It starts from decoded factors, from which
+# most rows converge in a few iterations; the others continue with damping.
 UNDAMPED = 5
 
-# Log-odds with which sum-product believes decoded factors when it begins.
+# Absolute value of the log-odds of decoded bits from which sum-product starts.
 FIRST_BELIEF = 2.0
 
-# A flip must raise the log-posterior by more than rounding could.
+# A flip must raise the log-posterior by more than a rounding error.
 NO_GAIN = 1e-9
 
-# No cavity is believed beyond these log-odds: exponentials stay finite.
+# Cavities are clipped to these log-odds, so that their exponentials stay finite.
 LARGEST = 700.0
 
 
@@ -35,13 +35,14 @@ def max_sum(
     xor: bool, entries: Entries, row_prior: Floats, column_bits: Integers, damping: float,
     row_belief: Floats,
 ) -> None:  # fmt: skip
-    """Beliefs (rows, K) by max-sum from neutral messages, each entry of the column factor known.
+    """Compute beliefs (rows, K) by max-sum from neutral messages, with a known column factor.
 
-    column_bits (N, K), of which the ones matter: an entry joins the x_k of its ones. With m_l what
-    x_l tells it, without its own message, its new message to x_k is, over the others l,
+    An entry is connected to those x_k whose bit is 1 in its row of column_bits (N, K). With the
+    cavities m_l, the beliefs of x_l minus the entry's own messages, its new message to x_k is, over
+    the other connected l,
 
         OR:  min(L, −max m_l) if no m_l is positive, else min(0, L + Σ max(0, m_l))
-        XOR: min(|L|, min |m_l|) with the sign of L, turned once for each positive m_l
+        XOR: min(|L|, min |m_l|) with the sign of L, inverted once for each positive m_l
     """
     indptr, columns, evidence = entries
     n_factors = row_prior.shape[1]
@@ -64,7 +65,7 @@ def max_sum(
                         member[n_members] = k
                         cavity[n_members] = belief[k] - message[j, k]
                         n_members += 1
-                _answer(xor, strength, n_members, cavity)
+                _cavities_to_messages(xor, strength, n_members, cavity)
                 for i in range(n_members):
                     k = member[i]
                     new = (1.0 - damping) * message[j, k] + damping * cavity[i]
@@ -72,14 +73,14 @@ def max_sum(
                     message[j, k] = new
                     total[k] += new
             belief[:] = total
-            if change <= SETTLED:
+            if change <= TOLERANCE:
                 break
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _answer(xor: bool, strength: float, n: int, cavity: Floats) -> None:
+def _cavities_to_messages(xor: bool, strength: float, n: int, cavity: Floats) -> None:
     """Replace the cavities of n variables by the messages to them; see `max_sum`."""
-    # The sum of the positive ones and their number; the two smallest of |m_l|, or of −m_l.
+    # The sum and the number of positive cavities; the two smallest |m_l| (XOR) or −m_l (OR).
     positive, n_ones = 0.0, 0
     least, second, at = np.inf, np.inf, -1
     for i in range(n):
@@ -95,8 +96,8 @@ def _answer(xor: bool, strength: float, n: int, cavity: Floats) -> None:
         one = cavity[i] > 0
         cost = second if i == at else least
         if xor:
-            answer = min(abs(strength), cost)
-            cavity[i] = -answer if (strength < 0) != ((n_ones - one) % 2 == 1) else answer
+            size = min(abs(strength), cost)
+            cavity[i] = -size if (strength < 0) != ((n_ones - one) % 2 == 1) else size
         elif n_ones - one > 0:
             cavity[i] = min(0.0, strength + positive - max(cavity[i], 0.0))
         else:
@@ -108,11 +109,11 @@ def sum_product(
     xor: bool, entries: Entries, row_prior: Floats, column_chance: Floats, damping: float,
     bits: Integers, row_belief: Floats,
 ) -> None:  # fmt: skip
-    """Marginal log-odds (rows, K) by sum-product, from decoded bits (rows, K).
+    """Compute marginal log-odds (rows, K) by sum-product, starting from decoded bits (rows, K).
 
-    column_chance P(y = 1), (N, K). What the x_l say of an entry is how likely z = 0 without x_k:
-    R = Π (1 − p_l y_l). Then, with x_k = 0, P(z = 0) = R, and with x_k = 1, R (1 − y_k).
-    XOR: the same for the mean of (−1)^z, with 2 p_l y_l and 2 y_k.
+    column_chance (N, K) is P(y = 1), and p_l is P(x_l = 1) without the message of the entry. With
+    R = Π (1 − p_l y_l) over all l except k, P(z = 0) is R if x_k = 0, and R (1 − y_k) if x_k = 1.
+    For XOR, the same holds for the mean of (−1)^z, with 2 p_l y_l and 2 y_k.
     """
     indptr, columns, evidence = entries
     n_factors = row_prior.shape[1]
@@ -134,7 +135,7 @@ def sum_product(
             total[:] = row_prior[row]
             for j in range(n):
                 strength = evidence[first + j]
-                # The larger of p(o|1) and p(o|0) is set to 1.
+                # Likelihoods p(o|1) and p(o|0), scaled so that the larger one is 1.
                 like_one, like_zero = min(1.0, np.exp(strength)), min(1.0, np.exp(-strength))
                 y = column_chance[columns[first + j]]
                 after[n_factors] = 1.0
@@ -149,19 +150,19 @@ def sum_product(
                     before *= term[k]
                     if_zero = _likelihood(xor, like_one, like_zero, rest)
                     if_one = _likelihood(xor, like_one, like_zero, rest * (1.0 - sign * y[k]))
-                    answer = np.log(if_one / if_zero)
-                    new = (1.0 - share) * message[j, k] + share * answer
+                    undamped = np.log(if_one / if_zero)
+                    new = (1.0 - share) * message[j, k] + share * undamped
                     change = max(change, abs(new - message[j, k]))
                     message[j, k] = new
                     total[k] += new
             belief[:] = total
-            if change <= SETTLED:
+            if change <= TOLERANCE:
                 break
 
 
 @njit(nogil=True, cache=True, inline="always")
 def _likelihood(xor: bool, like_one: float, like_zero: float, rest: float) -> float:
-    """p(o) from P(z = 0), or from the mean of (−1)^z."""
+    """p(o), given P(z = 0), or for XOR the mean of (−1)^z."""
     zero = 0.5 * (1.0 + rest) if xor else rest
     return like_one * (1.0 - zero) + like_zero * zero
 
@@ -170,16 +171,16 @@ def _likelihood(xor: bool, like_one: float, like_zero: float, rest: float) -> fl
 def improve_rows(
     xor: bool, entries: Entries, row_prior: Floats, column_bits: Integers, row_bits: Integers
 ) -> None:
-    """Flip single bits of a block's rows, the best first, as long as the log-posterior rises.
+    """Flip single bits of each row, the best flip first, as long as the log-posterior rises.
 
-    row_prior a (rows, K); column_bits (N, K), known; row_bits (rows, K), updated.
+    column_bits (N, K) are known; row_bits (rows, K) are updated.
     """
     indptr, columns, evidence = entries
     n_factors = row_bits.shape[1]
     gain = np.empty(n_factors)
     for row in range(row_bits.shape[0]):
         first = indptr[row]
-        terms = np.zeros(indptr[row + 1] - first, np.int64)  # how many factors claim each entry
+        terms = np.zeros(indptr[row + 1] - first, np.int64)  # number of factors that cover an entry
         for j in range(terms.shape[0]):
             for k in range(n_factors):
                 terms[j] += row_bits[row, k] & column_bits[columns[first + j], k]

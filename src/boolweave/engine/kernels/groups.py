@@ -1,14 +1,15 @@
-"""Groups of 16 entries: what the two kernels on integer messages share.
+"""Groups of 16 entries: the parts that the two kernels with integer messages have in common.
 
-Entries go by groups of 16, `LANES`. A group gathers the beliefs of its rows and columns, updates
-its messages, and scatters what they changed by to the sums of its rows and columns. A chunk of
-`GROUPS` groups is skipped if nothing in it would change.
+Entries are processed in groups of 16, `LANES`. A group gathers the beliefs of its rows and columns,
+updates its messages, and scatters (adds) the changes of the messages to the sums of its rows and
+columns. A chunk of `GROUPS` groups is skipped if nothing in it would change.
 
-A block is dense (all columns of its rows in order, a row in whole groups; arrays by column are
-(K, N), contiguous for a group) or sparse (an index of columns; arrays by column are (N, stride),
-and a group's are transposed in registers). Arrays are passed flat, with `SLACK` numbers behind: a
-vector may reach beyond what it is about. Options that are None or True, `xor` and `dense`, are
-types to numba: it compiles a kernel for those that are used, without what the others need.
+A block is dense or sparse. In a dense block, all columns of its rows are in order, and each row
+begins a new group; arrays by column are (K, N), so that those of a group are contiguous. A sparse
+block has an index of columns; arrays by column are (N, stride), and those of a group are transposed
+in registers. Arrays are passed flat, with `SLACK` additional numbers at the end, because a vector
+may reach beyond the last number. Options that are None or True, `xor` and `dense`, are types for
+numba: it compiles a separate kernel for each combination that is used.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -30,19 +31,20 @@ from boolweave.engine.kernels.vectors import (
 )
 from boolweave.runtime.types import Array, Integers
 
-# Groups in a chunk: few enough that chunks come to rest one by one, many enough not to be counted.
+# Number of groups in a chunk: few enough that some chunks converge before others, many enough that
+# the bookkeeping for chunks takes no noticeable time.
 GROUPS = 32
 
-# Numbers to keep behind the last of a flat array.
+# Number of additional numbers at the end of a flat array.
 SLACK = LANES
 
-# Numbers in a cache line, of 16 bits each.
+# Number of 16-bit numbers in a cache line.
 LINE = 32
 
-# Messages are asked for so many groups before their turn: about as long as memory takes to answer.
+# Messages are prefetched this many groups ahead, which is about the latency of the memory.
 AHEAD = 4
 
-# Codes of entries: seen as 0, seen as 1, not seen.
+# The code of a missing entry; an observed entry has its value, 0 or 1, as its code.
 MISSING = 2
 
 _i16 = np.int16
@@ -51,9 +53,9 @@ _i16 = np.int16
 class Block(NamedTuple):
     """The entries of a run of consecutive rows."""
 
-    dense: Literal[True] | None  # whether these are all cells of the rows, in order
+    dense: Literal[True] | None  # whether the entries are all cells of the rows, in order
     first_row: int  # number of the first row in the matrix
-    indptr: Integers  # (rows + 1,) int64, where the entries of each row begin, from 0
+    indptr: Integers  # (rows + 1,) int64, where the entries of each row begin, starting with 0
     columns: Integers  # (entries,) uint32; empty if dense
     codes: Integers  # (entries,) uint8: 0, 1 or `MISSING`
 
@@ -61,43 +63,44 @@ class Block(NamedTuple):
 class Variables(NamedTuple):
     """Beliefs of the rows or columns of a block, and sums of their messages; flat arrays."""
 
-    # Of rows K, of columns of a sparse block a multiple of `TILE`: numbers from one row or column
-    # to the next. Of columns of a dense block N: from one factor to the next.
+    # Distance from one row or column to the next: K for rows, a multiple of `TILE` for the columns
+    # of a sparse block. For the columns of a dense block: N, the distance between factors.
     stride: int
     beliefs: Integers  # int16, in units
-    sums: Integers  # to which changes of messages are added, in units
-    changed: Array  # (n,) bool, whether the beliefs of a row or column differ from those before
+    sums: Integers  # in units; changes of messages are added to them
+    changed: Array  # (n,) bool, whether the beliefs of a row or column changed in the last step
 
 
 class Scratch(NamedTuple):
-    """Arrays of one thread, of one group each; kernels take them as a plain tuple.
+    """Arrays of one thread for one group; kernels are passed a plain tuple of them.
 
-    (For every call of a compiled function numba spends half a microsecond on a named tuple.)
+    (With a named tuple, numba takes half a microsecond more for every call of a compiled function.)
     """
 
     x: Integers  # (K, LANES) int16: beliefs of rows, then changes of the messages to them
-    y: Integers  # (K, LANES) int16, likewise of columns
-    row_at: Integers  # (LANES,) int64, where the numbers of an entry's row begin
-    column_at: Integers  # (LANES,) int64, likewise of its column
+    y: Integers  # (K, LANES) int16: the same for columns
+    row_at: Integers  # (LANES,) int64: where the numbers of the row of each entry begin
+    column_at: Integers  # (LANES,) int64: the same for its column
     codes: Integers  # (LANES,) uint8
-    row_changes: Integers  # changes of messages to a row, added up until it ends
+    row_changes: Integers  # sums of the changes of messages to the current row
 
 
 class Group(NamedTuple):
-    """Where a group is in its block."""
+    """The position of a group in its block."""
 
     number: int
-    row: int  # of its first entry
-    column: int  # of its first entry, if dense
-    start: int  # number of its first entry
-    n: int  # how many entries it has
-    one_row: bool  # whether they are all of one row
+    row: int  # row of the first entry
+    column: int  # column of the first entry, if the block is dense
+    start: int  # number of the first entry
+    n: int  # number of entries
+    one_row: bool  # whether all entries are in the same row
 
 
 def arrays_apart(wanted: list[tuple[int, Any]]) -> list[Array]:
-    """Zeros of (size, type), each on cache lines of its own, away from those of other threads.
+    """Make arrays of zeros of (size, type), none of which shares a cache line with another array.
 
-    Small arrays one by one would be neighbours, and threads that write to them slow one another.
+    Small arrays that are allocated one by one may share a cache line, and threads that write to the
+    same cache line slow each other down.
     """
     line = 128
     sizes = [-(-size * np.dtype(kind).itemsize // line) * line for size, kind in wanted]
@@ -111,14 +114,14 @@ def arrays_apart(wanted: list[tuple[int, Any]]) -> list[Array]:
 
 
 def make_scratch(n_factors: int, row_changes: tuple[int, Any]) -> tuple[Array, ...]:
-    """`Scratch` for K factors; size and type of `row_changes` are those of the kernel."""
+    """Make `Scratch` for K factors; the kernel determines size and type of `row_changes`."""
     factors, places = (padded(n_factors) * LANES, np.int16), (LANES, np.int64)
     wanted = [factors, factors, places, places, (LANES, np.uint8), row_changes]
     return tuple(arrays_apart(wanted))
 
 
 def padded(n_factors: int) -> int:
-    """The number of factors in whole tiles."""
+    """The number of factors, rounded up to whole tiles."""
     return -(-n_factors // TILE) * TILE
 
 
@@ -135,7 +138,7 @@ def count_groups(block: Block, n_columns: int) -> int:
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def first_entry(block: Block, n_columns: int, number: int, row: int) -> tuple[int, int]:
-    """Row and column (0 if sparse) of the first entry of a group; `row` is not beyond it."""
+    """Row and column (0 if sparse) of the first entry of a group; the search begins at `row`."""
     if block.dense is not None:
         per_row = -(-n_columns // LANES)
         return number // per_row, number % per_row * LANES
@@ -148,9 +151,10 @@ def first_entry(block: Block, n_columns: int, number: int, row: int) -> tuple[in
 def find_group(
     block: Block, n_columns: int, n_entries: int, number: int, row: int, column: int
 ) -> Group:
-    """A group by its number.
+    """Find a group by its number.
 
-    `row` and `column`: those of the group before, the column one group further; or its own.
+    `row` and `column` are those of its first entry, or those that follow the previous group, even
+    if that column is beyond the end of the row.
     """
     if block.dense is not None:
         if column >= n_columns:
@@ -167,15 +171,15 @@ def find_group(
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def ends_row(block: Block, group: Group) -> bool:
-    """Whether the group after one that is of one row is not of that row alone."""
+    """Whether the next group is not entirely in the row of this group, which has a single row."""
     return block.indptr[group.row + 1] < group.start + group.n + LANES
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def rests(
+def is_unchanged(
     block: Block, rows: Variables, columns: Variables, first: int, last: int, row: int
 ) -> bool:
-    """Whether no belief of the rows and columns of the groups from first to last has changed."""
+    """Whether no belief of the rows and columns of groups `first` to `last` − 1 has changed."""
     n_columns, row_changed, column_changed = columns.stride, rows.changed, columns.changed
     if block.dense is not None:
         per_row = -(-n_columns // LANES)
@@ -203,7 +207,7 @@ def rests(
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def prefetch_columns(block: Block, columns: Variables, group: Group, n_entries: int) -> None:
-    """Ask for the column beliefs of the next group: they lie wherever they lie in memory."""
+    """Prefetch the column beliefs of the next group, which are scattered over memory."""
     if block.dense is None and group.start + 2 * LANES <= n_entries:
         for i in range(group.start + LANES, group.start + 2 * LANES):
             at = np.int64(block.columns[i]) * columns.stride
@@ -215,7 +219,7 @@ def prefetch_columns(block: Block, columns: Variables, group: Group, n_entries: 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def prefetch_messages(messages: Messages, group: Group, n_factors: int, n_bytes: int) -> None:
-    """Ask for the messages, of so many bytes each, of a group some way ahead."""
+    """Prefetch the messages, of `n_bytes` bytes each, of the group that is `AHEAD` groups ahead."""
     at = (group.number + AHEAD) * n_factors * LANES
     for k in range(0, n_factors, 2 * LINE // (n_bytes * LANES)):
         prefetch(messages.to_row, at + k * LANES)
@@ -224,7 +228,7 @@ def prefetch_messages(messages: Messages, group: Group, n_factors: int, n_bytes:
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def read_codes(block: Block, group: Group, scratch: Scratch) -> Vector:
-    """Codes of a group; what is behind the end counts as not seen."""
+    """The codes of a group; entries beyond the end count as missing."""
     if group.n == LANES:
         return as_int16(load(block.codes, group.start))
     for i in range(LANES):
@@ -236,7 +240,7 @@ def read_codes(block: Block, group: Group, scratch: Scratch) -> Vector:
 def gather(
     block: Block, rows: Variables, columns: Variables, group: Group, scratch: Scratch
 ) -> None:
-    """x[k], y[k] = beliefs of the rows and columns of a group; row_at, column_at: their places."""
+    """Set x[k] and y[k] to the beliefs of the rows and columns of a group, and their positions."""
     n_factors = rows.stride
     if group.one_row:
         for k in range(n_factors):
@@ -268,14 +272,14 @@ def gather(
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _clear_rest(n_factors: int, x: Array) -> None:
-    """x[k] = 0 for the k beyond the last factor in the last tile, where neighbours were read."""
+    """Set x[k] = 0 for the k beyond the last factor in the last tile, which hold other numbers."""
     for k in range(n_factors, -(-n_factors // TILE) * TILE):
         store(x, k * LANES, splat(_i16(0)))
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def scatter_rows(block: Block, rows: Variables, scratch: Scratch) -> None:
-    """Add x[k] to the sums of the rows of a group, where there are several."""
+    """Add x[k] to the sums of the rows of a group that has several rows."""
     if block.dense is None:
         _clear_rest(rows.stride, scratch.x)
         for k in range(0, rows.stride, TILE):

@@ -1,11 +1,11 @@
-"""The inner loops on small integers: max-sum in 8 bits a message.
+"""The inner loops with small integers: max-sum with messages of 8 bits.
 
-Where an entry can be seen as 1 or as 0 but every 1 weighs the same and every 0 the same, messages
-and beliefs are whole numbers of one unit. Then sums are exact in whatever order they are taken,
-16 numbers fit in a vector register, and a message of max-sum, which for an entry seen as 1 lies
-between 0 and L, fits in a byte. Seen as 0 it lies between −L and 0 and is stored with `OR_STEPS`
-added; for XOR, where it lies between −L and L, with `XOR_OFFSET` added. A cavity only counts
-between −L and L, so beliefs are cut to 16 bits before.
+If all ones have the same evidence, and all zeros have the same evidence, messages and beliefs can
+be whole numbers of one unit. Then sums are exact in any order, 16 numbers fit into a vector
+register, and a max-sum message fits into a byte. With OR, the message of an entry observed as 1 is
+between 0 and |L|; that of an entry observed as 0 is between −|L| and 0, and `OR_STEPS` is added to
+store it. With XOR, messages are between −|L| and |L|, and `XOR_OFFSET` is added to store them.
+Cavities make no difference beyond ±|L|, so that beliefs can be clipped to 16 bits.
 """
 
 from typing import Literal, NamedTuple
@@ -22,12 +22,12 @@ from boolweave.engine.kernels.groups import (
     find_group,
     first_entry,
     gather,
+    is_unchanged,
     make_scratch,
     padded,
     prefetch_columns,
     prefetch_messages,
     read_codes,
-    rests,
     scatter_columns,
     scatter_rows,
 )
@@ -50,21 +50,21 @@ from boolweave.engine.kernels.vectors import (
 )
 from boolweave.runtime.types import Array, Integers
 
-# A byte for a share of L: 255 steps, or 127 to either side for XOR.
+# A message is a fraction of L in one byte: 255 steps, or 127 in either direction for XOR.
 OR_STEPS = 255
 XOR_STEPS = 127
 XOR_OFFSET = 128
 
-# Beliefs beyond this are as good as certain: twice the largest message and more.
+# Beliefs are clipped to this, which is over twice the largest message and so practically certain.
 MAX_SUM_LIMIT = 1023
 
-# The most that a message can move by in an iteration.
+# The largest possible change of a message in an iteration.
 LARGEST_MOVE = 255
 
-# Damping in 128ths: then 128 · 255 still fits in 16 bits.
+# Damping is a multiple of 1/128, so that 128 · 255 fits into 16 bits.
 DAMPING_STEPS = 128
 
-# More than any (Γ̂)₊ and than any message less a belief, and not near the end of 16 bits.
+# Larger than any sum of (Γ̂)₊, and than any message minus a belief; sums with them fit into 16 bits.
 _COVERED = 16000
 _NEVER = 32000
 
@@ -72,7 +72,7 @@ _i16 = np.int16
 
 
 class Damping(NamedTuple):
-    """A damping in 128ths, and how a damped change is rounded: see `damped`."""
+    """Damping in 128ths, and how damped changes are rounded; see `damped`."""
 
     steps: int | Vector
     up: int | Vector
@@ -86,10 +86,11 @@ def scratch_for(n_factors: int) -> tuple[Array, ...]:
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def damped(gap: Vector, steps: Vector, up: Vector, down: int | None) -> Vector:
-    """A damped step over a gap, in 128ths, rounded: `up` of them are added to what is above 0.
+    """The damped change that reduces a gap: `steps` / 128 of it, rounded.
 
-    `down` is None, or what is added to `up` below 0: with little damping messages would stop far
-    from where they are going if all were rounded to nearest.
+    `up` is added before the result is rounded down; `down`, unless it is None, is also added to
+    negative changes. If the damping factor is small, rounding to nearest would make messages stop
+    far from their targets.
     """
     share = gap * steps
     if down is None:
@@ -98,10 +99,10 @@ def damped(gap: Vector, steps: Vector, up: Vector, down: int | None) -> Vector:
 
 
 def damping_of(damping: float) -> Damping:
-    """A damping in (0, 1] as the kernel takes it.
+    """The damping factor, in (0, 1], in the form of the kernel.
 
-    Rounded to nearest, if then a gap of two units is closed. If not, a gap of 1 stays, as closing
-    it might go to and fro for ever, and one of 2 becomes 1.
+    Changes are rounded to nearest if that reduces a gap of two units. Otherwise a gap of 2 becomes
+    1, and a gap of 1 stays, because closing it might lead to endless oscillation.
     """
     steps = max(1, round(damping * DAMPING_STEPS))
     if 2 * steps > DAMPING_STEPS // 2:
@@ -121,10 +122,11 @@ def _send(
     changes: Integers,
     i: int,
 ) -> Vector:
-    """Damped update of messages towards (claim + cavity)₊ − (cavity)₊; returns sizes of changes.
+    """Update messages towards (claim + cavity)₊ − (cavity)₊, damped; return the sizes of changes.
 
-    The cavity is that of the other variable of the term. The messages are those stored from `at`
-    on; what they change by goes to `changes` from `i` on.
+    `claim` is Γ, the message of the likelihood to the term, and the cavity is that of the other
+    variable of the term. The messages begin at position `at`. Their changes are written to
+    `changes`, beginning at position `i`.
     """
     low = minimum(cavity, splat(_i16(0)))
     gap = maximum(claim + low, low - cavity) - old
@@ -139,10 +141,10 @@ def _or_group(
     n_factors: int, offset: Vector, bound: Vector, damping: Damping, first: int, messages: Messages,
     scratch: Scratch,
 ) -> Vector:  # fmt: skip
-    """Damped update of one group, as `max_sum._exchange_or` explains it.
+    """Do the damped update of one group; `max_sum._exchange_or` has the formulas.
 
-    Vectors: offset, what is added to a message to store it, 255 for a 0; bound, |L|. The messages
-    are those from `first` on. Returns the largest sizes of changes, a vector.
+    The vector `offset` is added to messages when they are stored (255 for a 0), and `bound` is |L|.
+    The messages begin at position `first`. Returns the sizes of the largest changes, a vector.
     """
     x, y, to_row, to_column = scratch.x, scratch.y, messages.to_row, messages.to_column
     zero = splat(_i16(0))
@@ -158,8 +160,9 @@ def _or_group(
         second = maximum(second, minimum(best, both))
         best = maximum(best, both)
         covered = covered + minimum(maximum(both, zero), bound)
-    # What the others claim of a term: of an entry seen as 1 that no other is 1, of an entry seen
-    # as 0 that some other is. Either is 0 for the other kind.
+    # Γ is the sum of two parts. For an entry observed as 1, the first part is (−max Γ̂)₊ over the
+    # other terms, and the second is 0. For an entry observed as 0, the first part is 0, and the
+    # second is Σ (Γ̂)₊ + L over the other terms, at most 0.
     seen_as_zero = offset > zero
     covered = where(seen_as_zero, covered - bound, splat(_i16(_COVERED)))
     if_best = where(seen_as_zero, zero, minimum(maximum(zero - second, zero), bound))
@@ -185,7 +188,7 @@ def _xor_group(
     n_factors: int, sign: Vector, bound: Vector, damping: Damping, first: int, messages: Messages,
     scratch: Scratch,
 ) -> Vector:  # fmt: skip
-    """As `_or_group` for XOR; `sign` is +1 for an entry seen as 1, else −1."""
+    """The same as `_or_group` for XOR; `sign` is +1 for an entry observed as 1, else −1."""
     x, y, to_row, to_column = scratch.x, scratch.y, messages.to_row, messages.to_column
     zero = splat(_i16(0))
     change = zero
@@ -224,12 +227,13 @@ def max_sum(
     messages: Messages, resting: Array, bounds: Integers, damping: Damping,
     scratch: tuple[Array, ...],
 ) -> float:  # fmt: skip
-    """One iteration of max-sum over one block of rows.
+    """Do one iteration of max-sum over one block of rows.
 
-    bounds (2,) int16: |L| of a 0 and of a 1 in units. Updated: messages (groups · K · LANES,)
-    uint8; resting (chunks,) bool, whether no message of a chunk changed. Changes of messages are
-    added to the sums of rows and columns. A chunk that rested and none of whose beliefs changed is
-    skipped: nothing in it would change. Returns the largest change as a share of |L|.
+    `bounds` (2,) int16 are |L| of a 0 and of a 1 in units. Messages (groups · K · LANES,) uint8 are
+    updated, and so is `resting` (chunks,) bool, which says whether no message of a chunk changed.
+    Changes of messages are added to the sums of rows and columns. A chunk is skipped if neither its
+    messages nor its beliefs changed in the last iteration, because nothing in it would change now.
+    Returns the largest change relative to |L|.
     """
     n_factors, n_columns, n_entries = rows.stride, columns.stride, block.codes.shape[0]
     n_groups = count_groups(block, n_columns)
@@ -244,7 +248,7 @@ def max_sum(
         first = c * GROUPS
         last = min(n_groups, first + GROUPS)
         row, column = first_entry(entries, n_columns, first, row)
-        if resting[c] and rests(block, rows, columns, first, last, row):
+        if resting[c] and is_unchanged(block, rows, columns, first, last, row):
             continue
         change_of_zero, change_of_one = zero, zero
         for g in range(first, last):
@@ -269,7 +273,7 @@ def max_sum(
             change_of_zero = maximum(change_of_zero, where(seen_as_one, zero, change))
             scatter_columns(entries, n_factors, of_columns, group, own)
             if group.one_row:
-                for k in range(n_factors):  # 32 changes of 255 at most: within 16 bits
+                for k in range(n_factors):  # at most 32 changes of at most 255 fit into 16 bits
                     i = k * LANES
                     store(own.row_changes, i, load(own.row_changes, i) + load(own.x, i))
                 if g + 1 == last or ends_row(entries, group):

@@ -1,9 +1,9 @@
-"""The inner loops on small integers: sum-product in 16 bits a message.
+"""The inner loops with small integers: sum-product with messages of 16 bits.
 
-As `integer_max_sum`, whose groups, gather and scatter it shares. Messages and beliefs are
-binary log-odds in whole numbers of steps of 1/512: then a power of 2 is a shift into the exponent
-of a float and a polynomial for the rest. What is between is in floats, 16 to a vector, those of the
-even entries of a group before those of the odd ones: see `vectors.in_upper_halves`.
+Groups, gather and scatter are the same as in `integer_max_sum`. Messages and beliefs are binary
+logarithms of odds in whole steps of 1/512, so that a power of 2 is a shift into the exponent of a
+float and a polynomial for the rest. The computation in between uses floats, 16 in a vector; those
+of the even entries of a group come before those of the odd ones (see `vectors.in_upper_halves`).
 """
 
 from typing import Any, Literal, NamedTuple
@@ -23,12 +23,12 @@ from boolweave.engine.kernels.groups import (
     find_group,
     first_entry,
     gather,
+    is_unchanged,
     make_scratch,
     padded,
     prefetch_columns,
     prefetch_messages,
     read_codes,
-    rests,
     scatter_columns,
     scatter_rows,
 )
@@ -58,22 +58,21 @@ from boolweave.engine.kernels.vectors import (
 )
 from boolweave.runtime.types import Array, Floats, Integers
 
-# Steps of log₂-odds, and of log-odds: 739.
+# Number of steps per unit of log₂-odds, and per unit of log-odds (739).
 BINARY_STEPS = 512
 LOG_ODDS_STEPS = BINARY_STEPS / np.log(2)
 
-# Messages lie within ±12, the largest evidence that is allowed; beliefs are cut at ±29.5. So a
-# message less than a belief is within 16 bits, and the product of two odds within a float.
+# Messages are within ±12, the largest evidence that is allowed, and beliefs are clipped to ±29.5.
+# Then a message minus a belief fits into 16 bits, and the product of two odds into a float.
 SUM_PRODUCT_LIMIT = 21800
 
-# Expected ones are counted in whole numbers of this, for sums that do not depend on their order.
+# Expected ones are counted in units of 1 / ONES_STEPS, so that their sums do not depend on the
+# order; probabilities of entries are written in units of 1 / CHANCE_STEPS.
 ONES_STEPS = 1 << 20
-
-# Chances of entries are written in whole numbers of this.
 CHANCE_STEPS = 32767
 
-# Two irrational numbers in 2⁻³², by which what is added before rounding goes on from row to row and
-# from column to column.
+# Two irrational numbers, as multiples of 2⁻³², by which the dither changes from row to row and from
+# column to column.
 BY_ROW = 3242174889 - (1 << 32)
 BY_COLUMN = 2654435769 - (1 << 32)
 
@@ -84,30 +83,30 @@ _f32 = np.float32
 
 
 class Damping(NamedTuple):
-    """How far messages go, and which of them are rounded up."""
+    """The damping factor, and a number that determines which messages are rounded up."""
 
     steps: int | Vector  # damping in 128ths
-    phase: int | Vector  # another in 0 … 127 every iteration
+    phase: int | Vector  # from 0 to 127, different in every iteration
 
 
 class Chances(NamedTuple):
-    """More arrays of one thread, of one group each; the kernel takes them as a plain tuple."""
+    """More arrays of one thread for one group; the kernel is passed a plain tuple of them."""
 
-    row_one: Floats  # (K, LANES) float32: P(x = 1) without what the entry says of it
-    column_one: Floats  # (K, LANES) float32, likewise P(y = 1)
+    row_one: Floats  # (K, LANES) float32: P(x = 1) without the message of the entry
+    column_one: Floats  # (K, LANES) float32: the same for P(y = 1)
     others: Floats  # (K + 1, LANES) float32: see `_read_chances` and `_find_gains`
-    numbers: Integers  # (2, LANES) int32: 0 … 15, and room for columns
+    numbers: Integers  # (2, LANES) int32: 0 to 15, and space for columns
 
 
 class PerEntry(NamedTuple):
-    """What differs from entry to entry, flat arrays laid out as groups are, 16 numbers each."""
+    """Flat arrays with a number for each entry, in the layout of groups of 16."""
 
-    evidence: Integers  # int16: log₂ p(o | z = 1) / p(o | z = 0) in steps, 0 behind the last entry
-    chance: Integers  # int16, written: P(z = 1) without what the entry says, in 32767ths
+    evidence: Integers  # int16: log₂ p(o | z = 1) / p(o | z = 0) in steps, 0 after the last entry
+    chance: Integers  # int16, an output: P(z = 1) without the entry's own evidence, in 32767ths
 
 
 def scratch_for(n_factors: int) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    """Scratch arrays for K factors, and `Chances`."""
+    """Make scratch arrays for K factors: `Scratch` and `Chances`."""
     size = padded(n_factors) * LANES
     floats = [(size + extra, np.float32) for extra in (0, 0, LANES)]
     chances = Chances(*arrays_apart([*floats, (2 * LANES, np.int32)]))
@@ -120,11 +119,12 @@ def scratch_for(n_factors: int) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _power(steps: Vector) -> Vector:
-    """2^(steps / 512) of int16, to 8e-5 of itself: float32.
+    """2^(steps / 512) of int16 as float32, with a relative error of at most 8e-5.
 
-    A whole number of steps, shifted, is the bits of a float 2^e·m that is nearly it: m stands where
-    2^(m − 1) should. The difference is a polynomial, as 4·(2^(m − 1) − m − 1): from −4 on floats
-    count in the unit that is needed, and their exponent is what is still missing in that of 2^e.
+    The shifted number of steps has the bits of a float 2^e·m that is nearly the result, except that
+    it has m instead of 2^(m − 1). The difference is computed by a polynomial, in the form
+    4·(2^(m − 1) − m − 1): floats beyond −4 are spaced by the unit that is needed here, and their
+    exponent is the part that is still missing in the exponent of 2^e.
     """
     shifted = in_upper_halves(steps) >> splat(_i32(2))
     m = float_of((shifted & splat(_i32(0x7FC000))) + splat(_i32(127 << 23)))
@@ -137,9 +137,9 @@ def _power(steps: Vector) -> Vector:
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _dither(spread: Vector) -> Vector:
-    """What `_steps` adds: (0 … 255 and a half) / 256 by the upper bytes of int16, float32.
+    """The dither that `_steps` adds: (b + ½) / 256 of a step, where b is the upper byte of int16.
 
-    In 128ths of a step, with the last coefficient of its polynomial.
+    It is scaled like the polynomial of `_steps`, whose last coefficient it includes; float32.
     """
     parts = as_float32((in_upper_halves(spread) >> splat(_i32(24))) & splat(_i32(255)))
     return parts * splat(_f32(1 / 32768)) + splat(_f32(4 - 6.101515155909723 + 1 / 65536))
@@ -147,12 +147,13 @@ def _dither(spread: Vector) -> Vector:
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _steps(ratio: Vector, dither: Vector) -> Vector:
-    """512·log₂ ratio + dither, int32: whole numbers in the upper halves.
+    """512·log₂ ratio + dither as int32, with the integer part in the upper halves.
 
-    Weak ones are exact to 3e-4 of themselves, all to a third of a step. The bits of a float 2^e·m
-    are e + (m − 1), nearly its logarithm. The difference, log₂ m − (m − 1), is a polynomial that is
-    0 where m is 1 or 2; as 4 + 4·(…) its bits count in the same unit, and their exponent and that
-    of the ratio add up to nothing within what is left after the shift.
+    The error is at most a third of a step, and for small values at most 3e-4 of the value. The bits
+    of a float 2^e·m represent e + (m − 1), which is nearly its logarithm. The difference,
+    log₂ m − (m − 1), is approximated by a polynomial that is 0 where m is 1 or 2. In the form
+    4 + 4·(…), its bits have the same unit, and the sum of its exponent and that of the ratio
+    vanishes in the bits that remain after the shift.
     """
     bits = bits_of(ratio)
     m = float_of((bits & splat(_i32(0x7FFFFF))) + splat(_i32(127 << 23)))
@@ -169,9 +170,9 @@ def _steps(ratio: Vector, dither: Vector) -> Vector:
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _damped(gap: Vector, damping: Vector, spread: Vector) -> Vector:
-    """damping/128 of a gap, rounded up for a share of the lanes that is what would be cut off.
+    """damping/128 of a gap, rounded up in a fraction of the lanes equal to the fractional part.
 
-    In two parts of 8 bits, so that products stay within 16.
+    The gap is multiplied in two parts of 8 bits, so that the products fit into 16 bits.
     """
     low = ((gap & splat(_i16(255))) * damping + spread) >> splat(_i16(7))
     return (gap >> splat(_i16(8))) * (damping + damping) + low
@@ -182,11 +183,11 @@ def _read_chances(
     xor: Literal[True] | None, n_factors: int, first: int, messages: Messages, scratch: Scratch,
     chances: Chances,
 ) -> None:  # fmt: skip
-    """row_one, column_one = P(x = 1), P(y = 1) without what the entry says of them.
+    """Set row_one and column_one to P(x = 1) and P(y = 1) without the messages of the entry.
 
-    With e^−(the cavity of x) and that of y, plus 1, as u and v, these are 1/u and 1/v: one division
-    serves both and their product c = P(term = 1). Rounded, too, none is above 1.
-    others[k] = Π (1 − c) from term k on, for XOR Π (1 − 2c).
+    With u = 1 + e^−(cavity of x) and v = 1 + e^−(cavity of y), these are 1/u and 1/v. A single
+    division yields both and their product c = P(term = 1); none exceeds 1 even after rounding.
+    others[k] becomes Π (1 − c) over the terms from k to the last, or Π (1 − 2c) for XOR.
     """
     one = splat(_f32(1))
     r = one
@@ -208,11 +209,11 @@ def _read_chances(
 def _find_gains(
     xor: Literal[True] | None, n_factors: int, base: Vector, lean: Vector, chances: Chances
 ) -> Vector:
-    """others[k] = p(o | term k = 1) / p(o | term k = 0) − 1; returns Π (1 − c) of all terms.
+    """Set others[k] = p(o | term k = 1) / p(o | term k = 0) − 1; return Π (1 − c) over all terms.
 
-    With r = Π (1 − c) over the other terms, p(o | term = 0) is base − lean·r, where for OR
-    base = p(o | z = 1), for XOR it is p(o | z = 1) + p(o | z = 0), all is twice as much and r is
-    Π (1 − 2c). lean = p(o | z = 1) − p(o | z = 0).
+    With r = Π (1 − c) over the other terms, p(o | term = 0) = base − lean·r, where
+    base = p(o | z = 1) and lean = p(o | z = 1) − p(o | z = 0). For XOR, r is Π (1 − 2c), base is
+    p(o | z = 1) + p(o | z = 0), and base − lean·r is twice the probability.
     """
     r = splat(_f32(1))
     for k in range(n_factors):
@@ -233,14 +234,15 @@ def _send(
     n_factors: int, first: int, messages: Messages, damping: Damping, spread: Vector,
     scratch: Scratch, chances: Chances, change: Vector,
 ) -> Vector:  # fmt: skip
-    """Damped update of one group; returns the larger of `change` and its gaps.
+    """Do the damped update of one group; return the larger of `change` and the gaps of messages.
 
     The message to x is log [p(o | x = 1) / p(o | x = 0)] = log (1 + gain·P(y = 1)).
 
-    Rounding is dithered twice. Where a message goes: one of a third of a step is a whole step in a
-    third of the entries, so that sums of many weak messages are right. And the way there: a share
-    of the entries one step away go there now, the others in a later iteration, when the phase is
-    another; so that small changes are damped, too, and all arrive.
+    Rounding is dithered twice. First, the new message is dithered: one third of a step becomes a
+    whole step in one third of the entries, so that sums of many weak messages are correct. Second,
+    the damped change is dithered: of the messages that are one step from their targets, a fraction
+    changes now, and the others change in later iterations, with other phases. Thus small changes
+    are damped, too, and all messages reach their targets.
     """
     one = splat(_f32(1))
     zero = splat(_i16(0))
@@ -268,7 +270,7 @@ def _send(
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _prefetch_sums(block: Block, n_factors: int, columns: Variables, scratch: Scratch) -> None:
-    """Ask for the sums that this group will add to."""
+    """Prefetch the sums to which this group will add."""
     if block.dense is None:
         for i in range(LANES):
             for k in range(0, n_factors, LINE // 2):  # numbers of 32 bits
@@ -277,7 +279,7 @@ def _prefetch_sums(block: Block, n_factors: int, columns: Variables, scratch: Sc
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _column_numbers(block: Block, group: Group, numbers: Integers) -> Vector:
-    """Columns of the entries of a group, int32."""
+    """The columns of the entries of a group, int32."""
     if block.dense is not None:
         return as_int32(splat(_i64(group.column))) + load(numbers, 0)
     if group.n == LANES:
@@ -291,8 +293,8 @@ def _column_numbers(block: Block, group: Group, numbers: Integers) -> Vector:
 def _read_spread(
     block: Block, n_factors: int, group: Group, scratch: Scratch, numbers: Integers
 ) -> Vector:
-    """Evenly spread numbers of 16 bits by row and column, the same for whatever blocks."""
-    if group.one_row:  # where the entries' rows begin in (M, K)
+    """Evenly spread 16-bit numbers that depend only on row and column, not on the blocks."""
+    if group.one_row:  # where the row begins in (M, K)
         place = as_int32(splat(_i64(group.row * n_factors)))
     else:
         place = as_int32(load(scratch.row_at, 0))
@@ -303,7 +305,7 @@ def _read_spread(
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _add_row_changes(rows: Variables, row: int, row_changes: Integers) -> None:
-    """Add the changes of messages to a row to its sums, and begin anew."""
+    """Add the accumulated changes of messages to a row to its sums, and reset them to 0."""
     half = LANES // 2
     for k in range(rows.stride):
         both = _i32(0)
@@ -323,13 +325,14 @@ def sum_product(
     expected_ones: Array, scratch: tuple[Array, ...], chances: tuple[Array, ...],
     per_entry: PerEntry | None,
 ) -> np.int16:  # fmt: skip
-    """One iteration of sum-product over one block of rows.
+    """Do one iteration of sum-product over one block of rows.
 
-    As `integer_max_sum.max_sum`, but messages are int16, log₂-odds in steps of 1/512; likelihoods
-    (2,) float32 are the smaller likelihood of a 0 and of a 1 with the larger set to 1. Updated:
-    expected_ones (chunks, 2) int64, the sum of P(z = 1 | o) over the entries of a chunk seen as 1,
-    and as 0, in steps of 2⁻²⁰. With `per_entry` each entry has evidence of its own and the two
-    likelihoods are not used. Returns the largest gap between an old message and a new one.
+    It is like `integer_max_sum.max_sum`, but messages are int16, log₂-odds in steps of 1/512, and
+    `likelihoods` (2,) float32 are the smaller likelihoods of a 0 and of a 1, relative to the larger
+    ones. `expected_ones` (chunks, 2) int64 is updated, too: the sum of P(z = 1 | o) over the
+    entries of a chunk that are observed as 1, and as 0, in units of 2⁻²⁰. With `per_entry`, each
+    entry has evidence of its own, and `likelihoods` is not used. Returns the largest gap between
+    an old and a new message.
     """
     n_factors, n_columns, n_entries = rows.stride, columns.stride, block.codes.shape[0]
     n_groups = count_groups(block, n_columns)
@@ -347,7 +350,7 @@ def sum_product(
         first = c * GROUPS
         last = min(n_groups, first + GROUPS)
         row, column = first_entry(entries, n_columns, first, row)
-        if resting[c] and rests(block, rows, columns, first, last, row):
+        if resting[c] and is_unchanged(block, rows, columns, first, last, row):
             continue
         change = zero
         ones_of_one = none
@@ -366,9 +369,9 @@ def sum_product(
                 like_one = where(as_zero, splat(likelihoods[0]), one)
                 like_zero = where(as_one, splat(likelihoods[1]), one)
             else:
-                told = load(by_entry.evidence, g * LANES)
-                like_one = _power(minimum(told, zero))
-                like_zero = _power(minimum(zero - told, zero))
+                evidence = load(by_entry.evidence, g * LANES)
+                like_one = _power(minimum(evidence, zero))
+                like_zero = _power(minimum(zero - evidence, zero))
             at = g * n_factors * LANES
             _read_chances(xor, n_factors, at, sent, own, shares)
             _prefetch_sums(entries, n_factors, of_columns, own)

@@ -21,7 +21,7 @@ from numba.core import caching
 
 FOLDER = "boolweave-"
 
-# Where compiled functions are, from the folder of the package.
+# The files with compiled functions, relative to the folder of the package.
 SOURCES = (
     "engine/kernels/*.py",
     "engine/kernels/zeros/*.py",
@@ -75,7 +75,7 @@ class _Cache(caching.FunctionCache):
     _impl_class = _Kept
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        # A process with other kernel files may have swept the folder this moment.
+        # A process with other kernel files may have just removed the folder.
         with contextlib.suppress(FileNotFoundError):
             super().save_overload(sig, data)  # type: ignore[no-untyped-call]
 

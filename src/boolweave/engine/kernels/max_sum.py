@@ -1,9 +1,9 @@
-"""The inner loops of max-sum on floats: numba, one block of rows, one iteration.
+"""The inner loops of max-sum with floats: one iteration over one block of rows.
 
-A block is a run of consecutive rows; its observed entries are cut into chunks of equal size, across
-row boundaries, so that every loop below runs over a long contiguous range whether rows are long or
-short. Messages of a block are stored as (chunks, factors, entries of a chunk); what lies past the
-last entry of a block is padding.
+A block is a run of consecutive rows. Its observed entries are divided into chunks of equal size,
+regardless of row boundaries, so that every loop below runs over a long contiguous range even if
+rows are short. The messages of a block are stored as (chunks, factors, entries of a chunk), with
+padding after the last entry of the block.
 
 One pass over a chunk is gather → exchange → scatter:
 
@@ -19,15 +19,15 @@ import numpy as np
 from boolweave.engine.kernels.jit import njit
 from boolweave.runtime.types import Array, Floats, Integers
 
-# A damped message that decays to nothing would pass through the denormal floats, on which
-# processors are ten times slower. Messages are log-odds: below this they say nothing.
+# A damped message that decays to zero would pass through the denormal floats, with which processors
+# are ten times slower. Messages are log-odds, and smaller ones than this make no difference.
 NEGLIGIBLE = np.float32(1e-12)
 
 
 class Entries(NamedTuple):
     """The entries of a run of consecutive rows."""
 
-    indptr: Integers  # (rows + 1,) where the entries of each row begin, from 0
+    indptr: Integers  # (rows + 1,) where the entries of each row begin, starting with 0
     columns: Integers  # (entries,)
     evidence: Floats  # (entries,) L = log p(o|1) − log p(o|0)
 
@@ -40,14 +40,14 @@ class Messages(NamedTuple):
 
 
 class Sides(NamedTuple):
-    """Beliefs, or sums of messages, of rows and columns."""
+    """Beliefs of rows and columns, or sums of their messages."""
 
     rows: Floats  # (rows, K)
     columns: Floats  # (K, N)
 
 
-# Why "+ zero" after a maximum that is stored where it came from: without it the compiler stores
-# only where the value changed, and a loop with a conditional store is not vectorised.
+# Why "+ zero" is added to a maximum that replaces one of its arguments: without it, the compiler
+# stores only values that changed, and a loop with a conditional store is not vectorised.
 
 
 # ---------------------------------------------------------------- gather and scatter
@@ -57,7 +57,7 @@ class Sides(NamedTuple):
 def spread_rows(
     indptr: Integers, first_row: int, start: int, n: int, belief: Floats, spread: Floats
 ) -> int:
-    """spread[k, j] = belief[row of entry j, k]; returns the last row seen."""
+    """Set spread[k, j] = belief[row of entry j, k]; return the row of the last entry."""
     row = first_row
     j = 0
     while j < n:
@@ -74,7 +74,7 @@ def spread_rows(
 
 @njit(nogil=True, cache=True)
 def spread_columns(columns: Integers, n: int, belief: Floats, spread: Floats) -> None:
-    """spread[k, j] = belief[k, columns[j]]."""
+    """Set spread[k, j] = belief[k, columns[j]]."""
     for k in range(belief.shape[0]):
         for j in range(n):
             spread[k, j] = belief[k, columns[j]]
@@ -82,17 +82,17 @@ def spread_columns(columns: Integers, n: int, belief: Floats, spread: Floats) ->
 
 @njit(nogil=True, cache=True)
 def _subtract(n: int, message: Floats, belief: Floats) -> None:
-    """Turn beliefs (K, n) into cavities."""
+    """Subtract messages from beliefs (K, n), which thus become cavities."""
     for k in range(belief.shape[0]):
         for j in range(n):
             belief[k, j] -= message[k, j]
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "nsz"})  # a sum in vector lanes
+@njit(nogil=True, cache=True, fastmath={"reassoc", "nsz"})  # so that the sum is vectorised
 def scatter_rows(
     indptr: Integers, first_row: int, start: int, n: int, to_row: Floats, row_sum: Floats
 ) -> None:
-    """row_sum[row of entry j, k] += to_row[k, j]."""
+    """Add to_row[k, j] to row_sum[row of entry j, k]."""
     row = first_row
     j = 0
     while j < n:
@@ -109,7 +109,7 @@ def scatter_rows(
 
 @njit(nogil=True, cache=True)
 def scatter_columns(columns: Integers, n: int, to_column: Floats, column_sum: Floats) -> None:
-    """column_sum[k, columns[j]] += to_column[k, j]."""
+    """Add to_column[k, j] to column_sum[k, columns[j]]."""
     for k in range(column_sum.shape[0]):
         for j in range(n):
             column_sum[k, columns[j]] += to_column[k, j]
@@ -120,7 +120,7 @@ def scatter_columns(columns: Integers, n: int, to_column: Floats, column_sum: Fl
 
 @njit(nogil=True, cache=True)
 def _join(n: int, x: Floats, y: Floats, both: Floats) -> None:
-    """Γ̂ of a term from its cavities: both = min(x + y, x, y)."""
+    """Compute Γ̂ of a term from its cavities: both = min(x + y, x, y)."""
     for j in range(n):
         both[j] = min(x[j] + y[j], min(x[j], y[j]))
 
@@ -130,9 +130,10 @@ def _send(
     n: int, damping: Any, claim: Floats, cavity: Floats, message: Floats, new: Floats,
     change: Floats,
 ) -> None:  # fmt: skip
-    """message ← (1 − λ)·message + λ·[(claim + cavity)₊ − (cavity)₊].
+    """Update message ← (1 − λ)·message + λ·[(claim + cavity)₊ − (cavity)₊].
 
-    change[j] ← the larger of itself and what the message changed by.
+    `claim` is Γ, the message of the likelihood to the term. change[j] becomes the larger of itself
+    and the absolute change of the message.
     """
     zero = message.dtype.type(0)
     for j in range(n):
@@ -150,18 +151,18 @@ def _exchange_or(
 ) -> None:
     """Replace the messages of one chunk by their damped update.
 
-    evidence L (n,); cavities Φ̂ and Ψ̂, messages Φ and Ψ (K, n); scratch (8, n), whose first is |L|
-    and whose last is the change of each entry afterwards.
+    The arrays are the evidence L (n,), the cavities Φ̂ and Ψ̂, the messages Φ and Ψ (K, n), and
+    scratch (8, n), whose first row is |L| and whose last row gets the change of each entry.
 
         Γ̂_k = min(Φ̂ + Ψ̂, Φ̂, Ψ̂)
         Γ_k = min{ (−max_{j≠k} Γ̂_j)₊ , Σ_{j≠k} (Γ̂_j)₊ + L }
         Φ   = (Γ + Ψ̂)₊ − (Ψ̂)₊
         Ψ   = (Γ + Φ̂)₊ − (Φ̂)₊
 
-    Where L > 0 the first term of Γ decides (a positive Γ̂_j makes it 0), capped by L; where L < 0
-    the second does, capped by 0. So (Γ̂_j)₊ may be cut at |L|, which keeps "the sum without k"
-    exact when beliefs are huge. For the same reason Φ is computed as
-    max(Γ + min(Ψ̂, 0), −max(Ψ̂, 0)). The loops are many and short so that each one vectorises.
+    If L > 0, Γ is the first term (0 if some Γ̂_j is positive), but at most L; if L < 0, Γ is the
+    second term, but at most 0. Therefore (Γ̂_j)₊ can be clipped to |L|, so that the sum without k is
+    exact even if beliefs are huge. For the same reason, Φ is computed as
+    max(Γ + min(Ψ̂, 0), −max(Ψ̂, 0)). There are many short loops, so that each of them is vectorised.
     """
     from_row, from_column = cavities
     bound, largest, second, total = scratch[0], scratch[1], scratch[2], scratch[3]
@@ -194,7 +195,7 @@ def _exchange_or(
 def _exchange_xor(
     evidence: Floats, n: int, damping: Any, cavities: Messages, messages: Messages, scratch: Floats
 ) -> None:
-    """As `_exchange_or`, for the XOR product.
+    """The same as `_exchange_or` for the XOR product.
 
     Γ_k = sign(L) · Π_{j≠k} sign(−Γ̂_j) · min(|L|, min_{j≠k} |Γ̂_j|)
     """
@@ -233,11 +234,10 @@ def max_sum(
     xor: bool, entries: Entries, damping: Any, beliefs: Sides, messages: Messages,
     sums: Sides | None,
 ) -> float:  # fmt: skip
-    """One iteration of max-sum over one block of rows.
+    """Do one iteration of max-sum over one block of rows, with damping λ and beliefs Ξ and Υ.
 
-    Fixed: xor, the product; entries; damping λ. Read: beliefs Ξ and Υ. Updated: messages
-    (chunks, K, chunk size). Added to: sums, if there are any. Returns the largest change of a
-    message as a share of its bound |L|.
+    Messages (chunks, K, chunk size) are updated, and added to `sums`, unless that is None. Returns
+    the largest change of a message relative to its bound |L|.
     """
     indptr, columns, evidence = entries
     to_row, to_column = messages
@@ -276,7 +276,7 @@ def max_sum(
 
 @njit(nogil=True, cache=True)
 def add_up(entries: Entries, messages: Messages, sums: Sides) -> None:
-    """Add the messages of a block to sums as an iteration does, with the same bits."""
+    """Add the messages of a block to sums in the same order as an iteration, bit for bit."""
     indptr, columns, _ = entries
     to_row, to_column = messages
     n_chunks, _, size = to_row.shape

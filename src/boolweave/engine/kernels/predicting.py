@@ -1,6 +1,6 @@
-"""Compiled loops over entries: how likely each is a one, and how many are what was observed.
+"""Compiled loops over entries: their probabilities, and how many are more likely 1 than 0.
 
-Probabilities of rows and of columns are (n, K) arrays of 64-bit floats, one row for each.
+Probabilities of rows and of columns are (n, K) arrays of 64-bit floats.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from boolweave.runtime.types import Floats, Integers
 
 @njit(nogil=True, cache=True, inline="always")
 def _chance(xor: bool, x: Floats, i: int, y: Floats, j: int) -> float:
-    """P(z = 1) of row i and column j, whose factors are independent of each other.
+    """P(z = 1) of row i and column j, if all memberships in factors are independent.
 
     OR: 1 − Π (1 − x y). XOR: (1 − Π (1 − 2 x y)) / 2.
     """
@@ -43,10 +43,10 @@ def chances_of_rows(xor: bool, x: Floats, y: Floats, out: Floats) -> None:
 def count_likely(
     xor: bool, indptr: Integers, columns: Integers, values: Integers, x: Floats, y: Floats
 ) -> tuple[np.int64, np.int64]:
-    """How many entries seen as 0, and as 1, are more likely 1 than 0.
+    """Count the entries that are more likely 1 than 0, of those observed as 0 and as 1.
 
-    The entries of row i of x are indptr[i] − indptr[0] to indptr[i + 1] − indptr[0] of columns and
-    values.
+    Row i of x has the entries from indptr[i] − indptr[0] to indptr[i + 1] − indptr[0] of `columns`
+    and `values`.
     """
     seen_as_zero, seen_as_one = np.int64(0), np.int64(0)
     first = indptr[0]

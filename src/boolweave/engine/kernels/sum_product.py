@@ -1,10 +1,11 @@
-"""The inner loops of sum-product: as `max_sum`, with probabilities in place of log-odds.
+"""The inner loops of sum-product with floats: as in `max_sum`, but with probabilities.
 
 A message is stored as the ratio ρ = e^Φ = p(1)/p(0). With the odds O = e^Ξ of a variable (one
-exponential per variable), what it tells a factor is the probability O / (O + ρ); the new ratio is a
-quotient of sums of products of probabilities. So a message takes no exponential, and one logarithm,
-a polynomial, for the sums that are the next beliefs. (Running products would need none, but must be
-looked at before they leave the range of floats, which costs more where rows are short.)
+exponential per variable), the cavity of the variable is the probability O / (O + ρ), and the new
+ratio is a quotient of sums of products of probabilities. So a message needs no exponential, and one
+logarithm, computed by a polynomial, for the sums that are the next beliefs. (Products of ratios
+would need no logarithm, but they must be checked before they leave the range of floats, which takes
+longer if rows are short.)
 """
 
 from typing import Any, NamedTuple
@@ -23,14 +24,14 @@ from boolweave.engine.kernels.max_sum import (
 )
 from boolweave.runtime.types import Floats, Integers
 
-# A ratio is kept within e^±60, beliefs within ±85 before they become odds: then what is left of a
-# belief without its strongest message is still beyond doubt. What the evidence says of a term is
-# cut later only, for it may be seen through a variable that is next to impossible.
+# Ratios are clipped to e^±60, and beliefs to ±85 before they become odds, so that a certain belief
+# stays practically certain without its strongest message. The ratio of the likelihoods of a term is
+# clipped only at a larger number, because it may be multiplied by a very small probability.
 RATIO_LIMIT = np.float32(1.1e26)
 GAIN_LIMIT = np.float32(1e37)
 BELIEF_LIMIT = 85.0
 
-# Below this a weight of the evidence is as good as none, yet its inverse is a 32-bit float.
+# Smaller likelihoods than this are replaced by it; its inverse is still a 32-bit float.
 SMALLEST = np.float32(1e-37)
 
 _BITS_OF_TWO_THIRDS = np.int32(0x3F2AAAAB)
@@ -39,7 +40,7 @@ _LN2_PER_EXPONENT_UNIT = np.float32(np.log(2.0) / (1 << 23))
 
 
 class Chances(NamedTuple):
-    """Probabilities of one and of zero, each (K, n) or (n,), in full precision however small."""
+    """Probabilities of 1 and of 0, each (K, n) or (n,); even small ones have full precision."""
 
     one: Floats
     zero: Floats
@@ -47,12 +48,13 @@ class Chances(NamedTuple):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _logarithm(
-    n: int, value: Floats, value_bits: Integers, part: Floats, part_bits: Integers, out: Floats
+    n: int, value_bits: Integers, part: Floats, part_bits: Integers, out: Floats
 ) -> None:
-    """out[j] = log(value[j]) for positive 32-bit floats, to their accuracy.
+    """Compute logarithms of positive 32-bit floats, with the accuracy of such floats.
 
-    value_bits and part_bits are views of value and part as int32. A float is 2^e·m with m in
-    [2/3, 4/3); log(1 + f) = f + f²·P(f) with P fitted on that interval (largest error 7e-8).
+    value_bits are the bits of the floats as int32. part (n,) is scratch memory, and part_bits is a
+    view of it as int32. A float is 2^e·m with m in [2/3, 4/3); log(1 + f) = f + f²·P(f) with a
+    polynomial P that was fitted on this interval (largest error 7e-8).
     """
     one = np.float32(1)
     for j in range(n):
@@ -72,14 +74,14 @@ def _logarithm(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def log_odds(ratios: Floats) -> Floats:
-    """Logarithms of ratios (chunks, K, size), as an iteration takes them."""
+    """Logarithms of ratios (chunks, K, size), computed in the same way as in an iteration."""
     n_chunks, n_factors, size = ratios.shape
     logs = np.empty(ratios.shape, np.float32)
     part = np.empty(size, np.float32)
     for c in range(n_chunks):
         for k in range(n_factors):
             ratio = ratios[c, k]
-            _logarithm(size, ratio, ratio.view(np.int32), part, part.view(np.int32), logs[c, k])
+            _logarithm(size, ratio.view(np.int32), part, part.view(np.int32), logs[c, k])
     return logs
 
 
@@ -109,9 +111,9 @@ def _multiply(n: int, row_chances: Chances, column_chances: Chances, terms: Chan
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _chains(xor: bool, n: int, terms: Chances, after: Chances) -> None:
-    """P(the terms after k join to 1) and to 0, each (K + 1, n), from the last factor to the first.
+    """Set after[k] to P(the product of the terms from k to the last is 1), and is 0: (K + 1, n).
 
-    Only sums of positive products, so that small probabilities keep their digits.
+    All terms of the sums are positive, so that small probabilities keep their relative precision.
     """
     c, q = terms
     after_one, after_zero = after
@@ -138,9 +140,10 @@ def _damp_ratio(
     n: int, damping: Any, other: Chances, k: int, gain: Floats, ratio: Floats, new: Floats,
     change: Floats,
 ) -> None:  # fmt: skip
-    """ratio ← (1 − λ)·ratio + λ·(P(0) + P(1)·gain): evidence seen through the other factor k.
+    """Update ratio ← (1 − λ)·ratio + λ·(P(0) + P(1)·gain), where P is that of the other variable.
 
-    change[j] ← the larger of itself and |ρ' − ρ| / (ρ' + ρ), half the change of log ρ where small.
+    change[j] becomes the larger of itself and |ρ' − ρ| / (ρ' + ρ), which for small changes is half
+    the change of log ρ.
     """
     chance, not_chance = other.one[k], other.zero[k]
     zero = np.float32(0)
@@ -163,8 +166,9 @@ def _exchange(
 ) -> None:  # fmt: skip
     """Replace the messages of one chunk by their damped update.
 
-    likelihood: p(o|1) and p(o|0) up to a common scale, (n,). After it, scratch[1] and scratch[2]
-    hold P(z = 1) and P(z = 0) before o was seen, scratch[5] the change of each entry.
+    `likelihood` holds p(o|1) and p(o|0) up to a common factor, (n,). Afterwards, scratch[1] and
+    scratch[2] hold P(z = 1) and P(z = 0) without the evidence of the entry, and scratch[5] the
+    change of each entry.
 
         OR:  p(o | term k = 1) = p(o|1)
              p(o | term k = 0) = p(o|1)·P(rest = 1) + p(o|0)·P(rest = 0)
@@ -226,12 +230,12 @@ def sum_product(
     xor: bool, entries: Entries, damping: Any, odds: Sides, messages: Messages, sums: Sides,
     expected_ones: Floats,
 ) -> np.float32:  # fmt: skip
-    """One iteration of sum-product over one block of rows.
+    """Do one iteration of sum-product over one block of rows.
 
-    As `max_sum.max_sum`, with odds e^Ξ and e^Υ in place of beliefs and ratios e^Φ and e^Ψ in place
-    of messages; sums are of logarithms. Added to expected_ones (2,): the sum of P(z = 1 | o) over
-    the entries with L > 0, and over those with L < 0. Returns the largest change of a message, in
-    log-odds.
+    It is like `max_sum.max_sum`, with odds e^Ξ and e^Υ instead of beliefs, and ratios e^Φ and e^Ψ
+    instead of messages; `sums` are sums of their logarithms. The sums of P(z = 1 | o) over the
+    entries with L > 0, and over those with L < 0, are added to `expected_ones` (2,). Returns the
+    largest change of a message, in log-odds.
     """
     indptr, columns, evidence = entries
     to_row, to_column = messages
@@ -254,7 +258,7 @@ def sum_product(
         n = min(size, n_entries - start)
         phi = to_row[c]
         psi = to_column[c]
-        for j in range(n):  # the larger of p(o|1), p(o|0) is set to 1
+        for j in range(n):  # scaled so that the larger of p(o|1) and p(o|0) is 1
             other = np.exp(-abs(evidence[start + j]))
             like_one[j] = np.float32(1) if evidence[start + j] > 0 else other
             like_zero[j] = other if evidence[start + j] > 0 else np.float32(1)
@@ -278,8 +282,8 @@ def sum_product(
                 expected_ones[1] += posterior
             residual = max(residual, np.float32(2) * scratch[5, j])
         for k in range(n_factors):
-            _logarithm(n, phi[k], phi[k].view(np.int32), part, part_bits, x[k])
-            _logarithm(n, psi[k], psi[k].view(np.int32), part, part_bits, y[k])
+            _logarithm(n, phi[k].view(np.int32), part, part_bits, x[k])
+            _logarithm(n, psi[k].view(np.int32), part, part_bits, y[k])
         scatter_rows(indptr, first_row, start, n, x, sums.rows)
         scatter_columns(columns[start:], n, y, sums.columns)
     return residual

@@ -1,7 +1,7 @@
-"""Tiles of 8 factors by 16 entries, turned in registers: records of factors to vectors, and back.
+"""Tiles of 8 factors by 16 entries, which are transposed in registers.
 
-Beliefs and sums lie by row or column, one record of factors after another. Kernels need vectors of
-16 entries for each factor.
+Beliefs and sums are stored by row or column, the numbers of all factors one after another. Kernels
+need vectors of 16 entries for each factor.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from boolweave.engine.kernels.vectors import (
 )
 from boolweave.runtime.types import Array
 
-# Factors in a tile.
+# Number of factors in a tile.
 TILE = 8
 
 
@@ -41,9 +41,10 @@ def _plain_scatter_tile(source: Array, index: Array, first: int, out: Array) -> 
 
 
 def _transposed(builder: Builder, rows: list[Value]) -> list[Value]:
-    """8 vectors of 16 as two squares of 8 × 8 side by side, each transposed.
+    """Transpose 8 vectors of 16 numbers as two squares of 8 × 8 that are next to each other.
 
-    Three rounds of interleaving each vector's halves with those of the one four places further.
+    In each of three rounds, the halves of every vector are interleaved with those of the vector
+    four places further.
     """
     half = LANES // 2
     masks = []
@@ -62,7 +63,7 @@ def _transposed(builder: Builder, rows: list[Value]) -> list[Value]:
 
 
 def _tile_places(builder: Builder, data: Value, index: Value, first: Value) -> list[Value]:
-    """Pointers to tiles of 8 numbers, from index[i] + first on, for 16 i."""
+    """Pointers to 16 vectors of 8 numbers, which begin at index[i] + first."""
     vector = ir.VectorType(data.type.pointee, TILE)
     pointers = []
     for i in range(LANES):
@@ -72,7 +73,7 @@ def _tile_places(builder: Builder, data: Value, index: Value, first: Value) -> l
 
 
 def _factor_places(builder: Builder, data: Value, first: Value) -> list[Value]:
-    """Pointers to the vectors of 8 factors from `first` on in (K, 16)."""
+    """Pointers to the vectors of 8 factors, beginning with `first`, in (K, 16)."""
     begin = builder.mul(first, ir.Constant(ir.IntType(64), LANES))
     at = [builder.add(begin, ir.Constant(ir.IntType(64), i * LANES)) for i in range(TILE)]
     vector = ir.VectorType(data.type.pointee, LANES)
@@ -81,7 +82,7 @@ def _factor_places(builder: Builder, data: Value, first: Value) -> list[Value]:
 
 @compiled_or(_plain_gather_tile)
 def gather_tile(typing: Context, source: Kind, index: Kind, first: Kind, out: Kind) -> Any:
-    """out[k, i] = source[index[i] + k] for 8 factors k from `first` on."""
+    """Set out[k, i] = source[index[i] + k] for 8 factors k, beginning with `first`."""
 
     def generate(context: Context, builder: Builder, sig: Any, args: Any) -> Value:
         tile = as_index(context, builder, args[2], first)
@@ -99,7 +100,7 @@ def gather_tile(typing: Context, source: Kind, index: Kind, first: Kind, out: Ki
 
 
 def _parts(builder: Builder, source: Value, first: Value, wide: Kind) -> list[Value]:
-    """A tile of 8 factors by entry: 16 vectors of 8 numbers, as wide as their sums."""
+    """A tile of 8 factors as 16 vectors, one per entry, of 8 numbers in the type of the sums."""
     places = _factor_places(builder, source, first)
     size = source.type.pointee.width // 8
     rows = _transposed(builder, [builder.load(place, align=size) for place in places])
@@ -113,9 +114,9 @@ def _parts(builder: Builder, source: Value, first: Value, wide: Kind) -> list[Va
 
 
 def _scatter(sort: bool) -> Any:
-    """out[index[i] + k] += source[k, i] for 8 factors k.
+    """Make a function that adds source[k, i] to out[index[i] + k] for 8 factors k.
 
-    With `sort` equal indices are neighbours.
+    With `sort`, equal indices must be next to each other; then sums stay in registers.
     """
 
     @compiled_or(_plain_scatter_tile)

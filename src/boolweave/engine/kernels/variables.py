@@ -1,8 +1,8 @@
-"""The loops over variables, beside those over messages: from sums to beliefs, and to bits.
+"""The loops over variables: from sums of messages to beliefs and decoded bits.
 
 The belief of a variable is its prior log-odds plus the sum of its messages. For the next iteration
-it is quantised to whole units, cut to 16 bits; its sign is the decoded bit. Rows and columns are
-alike here: n of them with K variables each, one after another.
+it is quantised to whole units and clipped to 16 bits; its sign is the decoded bit. Rows and columns
+are treated alike: n of them with K variables each, one after another.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -28,7 +28,8 @@ from boolweave.engine.kernels.vectors import (
 )
 from boolweave.runtime.types import Array, Floats
 
-# Steps in which prior log-odds are added up; below −LARGEST_PRIOR they are as good as certain.
+# Prior log-odds are summed in units of 1/COARSE and 1/FINE; those below −LARGEST_PRIOR are clipped,
+# because they are practically certain.
 COARSE = 2.0**12
 FINE = 2.0**36
 LARGEST_PRIOR = 2.0**20
@@ -40,15 +41,15 @@ _f32 = np.float32
 
 
 class Scale(NamedTuple):
-    """How log-odds and units go together."""
+    """The relation between log-odds and units."""
 
-    unit: np.float32  # in log-odds
-    per_odds: np.float32  # units in 1 of log-odds
+    unit: np.float32  # log-odds of one unit
+    per_odds: np.float32  # number of units per unit of log-odds
     limit: np.float32  # the largest belief, in units
 
 
 def scratch_for(n_factors: int) -> tuple[Array, ...]:
-    """Scratch arrays for K factors: counts and two rows of masks."""
+    """Make scratch arrays for K factors: counts and two arrays of masks."""
     size = n_factors * LANES
     masks = (size // 64 + 2, np.uint64)
     return tuple(arrays_apart([(size, np.int32), masks, masks]))
@@ -56,7 +57,7 @@ def scratch_for(n_factors: int) -> tuple[Array, ...]:
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _cut(masks: Any, first: int, n: int) -> Any:
-    """Bits from first to first + n of a row of masks, n ≤ 64."""
+    """The bits from `first` to `first` + n − 1 of an array of masks, n ≤ 64."""
     shift = _u64(first & 63)
     low = masks[first >> 6] >> shift
     high = (masks[(first >> 6) + 1] << _u64(1)) << (_u64(63) - shift)
@@ -65,7 +66,7 @@ def _cut(masks: Any, first: int, n: int) -> Any:
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _count_bits(word: Any) -> Any:
-    """How many bits of a word of 64 are 1."""
+    """The number of ones in a word of 64 bits."""
     n = _i64(0)
     while word:
         word &= word - _u64(1)
@@ -80,19 +81,36 @@ def quantise_and_decode(
 ) -> np.int64:  # fmt: skip
     """Turn the sums of rows or columns into beliefs, quantise them and decode bits.
 
-    prior: log-odds of all of them, or of 16 where all are alike; flat float32. Updated: beliefs,
-    and which rows or columns they changed for; words (n, ⌈K/64⌉) uint64, the bits. Added to the
-    first of `scratch`, (16 · K,) int32: how many are 1. Returns how many bits changed.
+    Parameters
+    ----------
+    variables : Variables
+        Its beliefs are updated, and so are the flags of the rows or columns that changed.
+    words : (n, ⌈K/64⌉) array of uint64
+        The decoded bits, which are updated.
+    prior : flat array of float32
+        Log-odds of all variables, or of 16 rows if all rows are alike.
+    scale : Scale
+    scratch : tuple of arrays
+        The first, (16 · K,) int32, counts ones; those found here are added.
+    field : two arrays of float32, optional
+        Log-odds that are added to the priors: (n · K,), and (16 · K,) for the rows after the last
+        complete 16 rows.
+    out : two arrays of float32, optional
+        Arrays of the same shapes to which the beliefs are written, in log-odds. The rows after the
+        last complete 16 rows are in the second, so that no vector reaches beyond the first.
 
-    field, float32: log-odds to be added to the priors, (n · K,), and once more of the rows behind
-    the last whole 16, (16 · K,). out: where to write the beliefs, in log-odds, of the same shapes;
-    no vector reaches beyond the end of the first then.
+    Returns
+    -------
+    n_changed : int
+        The number of bits that changed.
 
-    16 rows are K vectors; what changed, and what is 1, are masks of 16 bits one after another, from
-    which those of a row are cut.
+    Notes
+    -----
+    16 rows are K vectors. Which beliefs changed, and which bits are 1, are masks of 16 bits one
+    after another, from which those of a row are extracted.
     """
     n, n_factors, n_words = variables.changed.shape[0], variables.stride, words.shape[1]
-    # Where both are of the same size, there are no more than 16 rows, and it does not matter.
+    # If both have the same size by chance, there are at most 16 rows, and both cases are the same.
     prior_stride = n_factors if prior.shape[0] == variables.sums.shape[0] else 0
     log_odds, sums, beliefs = pointer(prior), pointer(variables.sums), pointer(variables.beliefs)
     counts, changed_masks, ones_masks = pointer(scratch)
@@ -108,7 +126,7 @@ def quantise_and_decode(
         n_here = min(LANES, n - first)
         for v in range(-(-n_here * n_factors // LANES)):
             at = first * n_factors + v * LANES
-            # The maximum does nothing, but keeps product and sum from being rounded as one.
+            # The maximum has no effect, but prevents a fused multiply-add, which rounds only once.
             total = maximum(as_float32(load(sums, at)) * splat(scale.unit), lowest)
             before = load(log_odds, first * prior_stride + v * LANES)
             if field is not None and n_here == LANES:
@@ -143,20 +161,20 @@ def quantise_and_decode(
                 n_changed += _count_bits(word ^ words[first + i, w])
                 words[first + i, w] = word
             variables.changed[first + i] = differs != 0
-        if n_here < LANES:  # a vector may have reached beyond the last
+        if n_here < LANES:  # a vector may have reached beyond the last row
             for v in range(n_here * n_factors):
                 counts[v] += _i32((ones[v // LANES] >> (v % LANES)) & 1)
     return n_changed
 
 
-# ---------------------------------------------------------------- priors of what is decoded
+# ---------------------------------------------------------------- priors of decoded bits
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _in_steps(odds: Any) -> tuple[Any, Any]:
-    """Prior log-odds in two parts, in steps of 1/COARSE and of 1/FINE.
+    """Prior log-odds in two parts, in units of 1/COARSE and of 1/FINE.
 
-    These are whole numbers, whose sums are exact in whatever order, on however many machines.
+    These are whole numbers, whose sums are exact in any order and on any number of machines.
     """
     exact = max(np.float64(odds), -LARGEST_PRIOR)
     whole = np.floor(exact * COARSE + 0.5)
@@ -167,9 +185,10 @@ def _in_steps(odds: Any) -> tuple[Any, Any]:
 def decoded(
     belief: Floats, prior: Floats, hard: float, by_row: bool
 ) -> tuple[Array, np.int64, np.int64]:
-    """Bits of log-odds (n, K), or (K, n), in words (n, ⌈K/64⌉), and the priors of what is 1.
+    """Decode log-odds (n, K), or (K, n) unless `by_row`, and sum the priors of the ones.
 
-    A prior of `hard` and more stands for certainty and is not counted.
+    Returns the bits in words (n, ⌈K/64⌉), and the two parts of the sum. A prior of `hard` or more
+    represents certainty and does not count.
     """
     n, n_factors = belief.shape if by_row else (belief.shape[1], belief.shape[0])
     words = np.zeros((n, -(-n_factors // 64)), np.uint64)
@@ -188,7 +207,7 @@ def decoded(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def prior_totals(words: Array, prior: Floats, hard: float) -> tuple[np.int64, np.int64]:
-    """Priors of the ones of words (n, W), as `decoded` counts them; prior (n, K or 1)."""
+    """Sum the priors (n, K or 1) of the ones in words (n, W), as `decoded` does."""
     coarse, fine = _i64(0), _i64(0)
     for i in range(prior.shape[0]):
         for k in range(prior.shape[1]):
@@ -217,7 +236,7 @@ def _is_one(
     column_words: Any,
     column: int,
 ) -> Any:
-    """Whether the product of two rows of bits is 1: uint64, 0 if not."""
+    """Whether the product of a row and a column of bits is 1: uint64, which is 0 if it is not."""
     folded = _u64(0)
     for w in range(n_words):
         term = row_words[row * n_words + w] & column_words[column * n_words + w]
@@ -233,9 +252,9 @@ def _is_one(
 def count_covered(
     xor: Literal[True] | None, block: Block, row_words: Array, column_words: Array
 ) -> tuple[np.int64, np.int64]:
-    """How many entries seen as 0, and as 1, the decoded product makes 1.
+    """Count the entries, of those observed as 0 and as 1, at which the decoded product is 1.
 
-    row_words (rows, W), column_words (N, W): the decoded bits of rows and columns, 64 to a word.
+    row_words (rows, W) and column_words (N, W) are the decoded bits, 64 in a word.
     """
     n_rows, n_words = row_words.shape
     entries = pointer(block)
@@ -258,7 +277,7 @@ def count_covered(
 def explained_evidence(
     xor: Literal[True] | None, entries: Entries, row_words: Array, column_words: Array
 ) -> float:
-    """Sum of L over the entries at which the decoded product is 1; words as `count_covered`."""
+    """Sum L over the entries at which the decoded product is 1; words as in `count_covered`."""
     n_rows, n_words = row_words.shape
     x, y = pointer(row_words.reshape(-1)), pointer(column_words.reshape(-1))
     total = 0.0

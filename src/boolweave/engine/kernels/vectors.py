@@ -1,11 +1,11 @@
-"""Vectors of 16 numbers in kernels, a register or two of the processor each.
+"""Vectors of 16 numbers in kernels, each of which takes one or two registers of the processor.
 
-LLVM vectorises loops over arrays by itself, but reads and writes memory for what would stay in
-registers, and cannot turn rows into columns. Here a vector is a value: `load` it from the
-`pointer` of an array, use operators, `store` it. (Pointers, unlike arrays, are not counted when
-they are passed on to functions, which in inner loops takes longer than the work; the `pointer` of
-a tuple of arrays is a tuple of pointers.) Without numba's compiler
-(NUMBA_DISABLE_JIT=1) the same kernels run on NumPy arrays of 16.
+LLVM vectorises loops over arrays by itself, but it writes intermediate results to memory that could
+stay in registers, and it cannot transpose. Here a vector is a value: `load` it from the `pointer`
+of an array, use operators, and `store` it. (Numba counts references to arrays that are passed to
+functions, which in inner loops takes longer than the work itself; it does not count pointers. The
+`pointer` of a tuple of arrays is a tuple of pointers.) Without numba's compiler
+(NUMBA_DISABLE_JIT=1), the same kernels run on NumPy arrays of 16 numbers.
 """
 
 from __future__ import annotations
@@ -27,26 +27,27 @@ from boolweave.runtime.types import Array
 LANES = 16
 
 
-# What a kernel calls a vector; without the compiler, an array of 16. Code for the compiler has no
-# types that could be named: values of LLVM, and numba's types, contexts and builders.
+# The type of a vector in a kernel; without the compiler, it is an array of 16 numbers. The others
+# are objects of the compiler that have no static types: numba's types, values of LLVM, numba's
+# contexts, and LLVM's builders.
 Vector: TypeAlias = Any
 Kind: TypeAlias = Any
 Value: TypeAlias = Any
 Context: TypeAlias = Any
 Builder: TypeAlias = Any
-# The types of an intrinsic and what writes its code.
+# The signature of an intrinsic, and the function that generates its code.
 Intrinsic: TypeAlias = tuple[Signature, Callable[..., Value]] | None
 
 
 def compiled_or(plain: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
-    """Make an intrinsic; where nothing is compiled, take the function on NumPy arrays instead."""
+    """Make an intrinsic; if nothing is compiled, use the function `plain` on NumPy arrays."""
     if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
         return lambda typed: plain
     return intrinsic
 
 
 class VectorType(types.Type):
-    """Numba's type of 16 numbers of one kind."""
+    """The numba type of a vector of 16 numbers."""
 
     def __init__(self, dtype: Kind) -> None:
         self.dtype = dtype
@@ -138,7 +139,7 @@ def _plain_store(array: Array, index: int, value: Vector) -> None:
 
 
 def _with_pointers(kind: Kind) -> Kind:
-    """The type of what `pointer` makes of a value of some type."""
+    """The type that `pointer` returns for an argument of a type."""
     if isinstance(kind, types.Array):
         return types.CPointer(kind.dtype)
     if not isinstance(kind, types.BaseTuple):
@@ -159,7 +160,7 @@ def _to_pointers(context: Context, builder: Builder, kind: Kind, value: Value) -
 
 @compiled_or(lambda value: value)
 def pointer(typing: Context, value: Kind) -> Intrinsic:
-    """The address of an array; of a tuple, a tuple of the addresses of its arrays."""
+    """The address of an array, or a tuple of the addresses of a tuple of arrays."""
 
     def generate(context: Context, builder: Builder, sig: Signature, args: list[Value]) -> Value:
         return _to_pointers(context, builder, value, args[0])
@@ -168,18 +169,18 @@ def pointer(typing: Context, value: Kind) -> Intrinsic:
 
 
 def place_of(builder: Builder, data: Value, index: Value, vector: Kind) -> Value:
-    """Pointer to a vector of the numbers behind a pointer, from an index on."""
+    """A pointer to the vector that begins at an index of an array."""
     return builder.bitcast(builder.gep(data, [index]), vector.as_pointer())
 
 
 def as_index(context: Context, builder: Builder, value: Value, kind: Kind) -> Value:
-    """An integer of some type as an index."""
+    """Convert an integer of any type to an index."""
     return context.cast(builder, value, kind, types.intp)
 
 
 @compiled_or(lambda array, index: array[index : index + LANES].copy())
 def load(typing: Context, data: Kind, index: Kind) -> Intrinsic:
-    """16 numbers of an array from an index on."""
+    """Read 16 numbers of an array, beginning at an index."""
 
     def generate(context: Context, builder: Builder, sig: Signature, args: list[Value]) -> Value:
         at = as_index(context, builder, args[1], index)
@@ -191,7 +192,7 @@ def load(typing: Context, data: Kind, index: Kind) -> Intrinsic:
 
 @compiled_or(_plain_store)
 def store(typing: Context, data: Kind, index: Kind, value: Kind) -> Intrinsic:
-    """Write 16 numbers to an array from an index on."""
+    """Write 16 numbers to an array, beginning at an index."""
 
     def generate(context: Context, builder: Builder, sig: Signature, args: list[Value]) -> Value:
         at = as_index(context, builder, args[1], index)
@@ -204,7 +205,7 @@ def store(typing: Context, data: Kind, index: Kind, value: Kind) -> Intrinsic:
 
 @compiled_or(lambda array, index: None)
 def prefetch(typing: Context, data: Kind, index: Kind) -> Intrinsic:
-    """Ask for the cache line of an element that will be written soon."""
+    """Prefetch the cache line of an element that will be written soon."""
 
     def generate(context: Context, builder: Builder, sig: Signature, args: list[Value]) -> Value:
         at = as_index(context, builder, args[1], index)
@@ -212,7 +213,7 @@ def prefetch(typing: Context, data: Kind, index: Kind) -> Intrinsic:
         kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
         function = builder.module.declare_intrinsic("llvm.prefetch", (byte,), kind)
         place = builder.bitcast(builder.gep(args[0], [at]), byte)
-        how = [ir.Constant(number, n) for n in (1, 3, 1)]  # to write, to keep, data
+        how = [ir.Constant(number, n) for n in (1, 3, 1)]  # for writing, high locality, data cache
         builder.call(function, [place, *how])
         return context.get_dummy_value()
 
@@ -220,7 +221,7 @@ def prefetch(typing: Context, data: Kind, index: Kind) -> Intrinsic:
 
 
 def splatted(builder: Builder, vector: Kind, scalar: Value) -> Value:
-    """A vector of some type with the same number everywhere."""
+    """A vector of a type in which all numbers are the same."""
     first = builder.insert_element(
         ir.Constant(vector, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0)
     )
@@ -230,7 +231,7 @@ def splatted(builder: Builder, vector: Kind, scalar: Value) -> Value:
 
 @compiled_or(lambda scalar: np.full(LANES, scalar))
 def splat(typing: Context, scalar: Kind) -> Intrinsic:
-    """16 times the same number."""
+    """A vector of 16 equal numbers."""
 
     def generate(context: Context, builder: Builder, sig: Signature, args: list[Value]) -> Value:
         return splatted(builder, _llvm(context, scalar), args[0])
@@ -239,7 +240,7 @@ def splat(typing: Context, scalar: Kind) -> Intrinsic:
 
 
 def _call(builder: Builder, name: str, args: list[Value], result: Kind = None) -> Value:
-    """Call an LLVM intrinsic on vectors of integers."""
+    """Call an LLVM intrinsic on vectors."""
     vector = args[-1].type
     kind = (
         f"v{LANES}f32"
@@ -272,13 +273,13 @@ maximum = _two_sided("llvm.smax", ">", np.maximum)
 
 @compiled_or(np.where)
 def where(typing: Context, mask: Kind, a: Kind, b: Kind) -> Intrinsic:
-    """Numbers of one vector where a mask is true, else of another."""
+    """The numbers of the first vector where a mask is true, of the second elsewhere."""
     return a(mask, a, b), lambda context, builder, sig, args: builder.select(*args)
 
 
 @compiled_or(lambda mask: np.packbits(mask, bitorder="little").view(np.uint16)[0])
 def mask_bits(typing: Context, mask: Kind) -> Intrinsic:
-    """A mask as 16 bits."""
+    """A mask as an integer of 16 bits."""
     return types.uint16(mask), lambda _c, builder, _s, args: builder.bitcast(
         args[0], ir.IntType(LANES)
     )
@@ -310,7 +311,7 @@ as_int32, as_float32 = _conversion(types.int32), _conversion(types.float32)
 
 @compiled_or(_plain_in_upper_halves)
 def in_upper_halves(typing: Context, a: Kind) -> Intrinsic:
-    """int16 as int32 times 2¹⁶: the even ones, then the odd ones."""
+    """Convert int16 to int32, multiplied by 2¹⁶: the even lanes, then the odd lanes."""
 
     def generate(context: Context, builder: Builder, sig: Signature, args: list[Value]) -> Value:
         pairs = ir.VectorType(ir.IntType(32), LANES // 2)
@@ -324,7 +325,7 @@ def in_upper_halves(typing: Context, a: Kind) -> Intrinsic:
 
 @compiled_or(_plain_from_upper_halves)
 def from_upper_halves(typing: Context, a: Kind) -> Intrinsic:
-    """The inverse of `in_upper_halves`, without what is in the lower halves."""
+    """The inverse of `in_upper_halves`; the lower halves are ignored."""
 
     def generate(context: Context, builder: Builder, sig: Signature, args: list[Value]) -> Value:
         pairs = ir.VectorType(ir.IntType(32), LANES // 2)
@@ -380,7 +381,7 @@ largest = _reduction("smax", types.int16, np.max)
 
 @compiled_or(_plain_add_pairs)
 def add_pairs(typing: Context, a: Kind, data: Kind, index: Kind) -> Intrinsic:
-    """Add the sums of neighbours, 8 numbers of 32 bits, to an array from an index on."""
+    """Add the sums of adjacent pairs, 8 numbers of 32 bits, to an array, beginning at an index."""
 
     def generate(context: Context, builder: Builder, sig: Signature, args: list[Value]) -> Value:
         pairs = ir.VectorType(ir.IntType(32), LANES // 2)
@@ -397,7 +398,7 @@ def add_pairs(typing: Context, a: Kind, data: Kind, index: Kind) -> Intrinsic:
 
 @compiled_or(lambda a, array: a.astype(array.dtype))
 def widened(typing: Context, a: Kind, data: Kind) -> Intrinsic:
-    """A vector in the type of an array of integers."""
+    """Convert a vector to the type of an array of integers."""
 
     def generate(context: Context, builder: Builder, sig: Signature, args: list[Value]) -> Value:
         if data.dtype == a.dtype:

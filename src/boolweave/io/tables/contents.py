@@ -1,4 +1,4 @@
-"""What readers of tables return."""
+"""The results of the readers of tables."""
 
 from __future__ import annotations
 
@@ -54,14 +54,15 @@ class Encoded:
         kinds = self.encoder.kinds_
         used = [kind for kind in kinds if kind != "left out"]
         parts = [f"{used.count(kind)} {_plural(kind, used.count(kind))}" for kind in _KINDS]
-        told = ", ".join(part for part in parts if not part.startswith("0 "))
+        counted = ", ".join(part for part in parts if not part.startswith("0 "))
         some = [name for name in made if name not in self.columns][:3]
         such = f", such as {', '.join(map(repr, some))}" if some else ""
         left = [f"{name} ({why})" for name, why in self.encoder.left_out_.items()]
         named = "" if self.label is None else f"; row labels: {self.label!r}"
         n = len(used)
         return (
-            f"encoded {n} column{'' if n == 1 else 's'} ({told}) as {len(made)} 0/1 columns{such}",
+            f"encoded {n} column{'' if n == 1 else 's'} ({counted}) as {len(made)} 0/1 columns"
+            f"{such}",
             f"left out: {_some(left) or 'nothing'}{named}",
         )
 

@@ -11,7 +11,7 @@ import numpy as np
 from boolweave.data.cells import MISSING, WRONG, Words, no_answer_codes
 from boolweave.data.convert import from_codes
 from boolweave.data.observations import Observations
-from boolweave.io.cells import RATINGS, speaking_of
+from boolweave.io.cells import RATINGS, naming_file
 from boolweave.io.dialect import Dialect, is_heading
 from boolweave.io.files import FileError
 from boolweave.io.tables.contents import Contents, Encoded
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from boolweave.io.options import Options
     from boolweave.io.tables.origin import TextForm
 
-# A column was meant to be Boolean if at least this share of its known cells is 0/1 or yes/no.
+# A column was meant to be Boolean if at least this fraction of its known cells is 0/1 or yes/no.
 MEANT = 0.5
 
 
@@ -31,7 +31,7 @@ def encode_frame(
     name: str,
     dialect: Dialect,
     options: Options,
-    told: str,
+    description: str,
     refused: FileError | None = None,
     form: TextForm | None = None,
 ) -> Contents:
@@ -39,7 +39,7 @@ def encode_frame(
 
     `refused` is the reason why the table could not be read as zeros and ones; it is raised if the
     table seems to be meant to hold these. `form` is how the lines of a text table were written, and
-    `told` describes how another kind of table was read.
+    `description` says how another kind of table was read.
     """
     import polars as pl
 
@@ -49,7 +49,7 @@ def encode_frame(
     from boolweave.encoding.tables import without_blanks
 
     rules = Rules({})
-    with speaking_of(name):
+    with naming_file(name):
         if options.encode not in ("auto", "always", "never"):
             rules = parse_rules(options.encode)
     dialect = replace(dialect, drop=(*dialect.drop, *rules.dropped))
@@ -68,7 +68,7 @@ def encode_frame(
     encoder = TableEncoder(
         **rules.parameters, ones=words.ones, zeros=words.zeros, missing=words.missing
     )
-    with speaking_of(name), warnings.catch_warnings():
+    with naming_file(name), warnings.catch_warnings():
         warnings.simplefilter("ignore", ColumnsLeftOutWarning)
         bits = encoder.fit_transform(table)
     if refused is not None and set(encoder.kinds_) <= {"yes or no", "left out"}:
@@ -78,12 +78,12 @@ def encode_frame(
     if label is not None:
         keys = frame.to_series(label)
         names = [str(key) for key in keys.fill_null("").to_list()]
-    with speaking_of(name):
+    with naming_file(name):
         seen = Observations(*from_codes(codes, names, encoder.get_feature_names_out()))
     encoded = Encoded(
         encoder, frame, table.columns, None if label is None else frame.columns[label], words, form
     )
-    return Contents(seen, told or dialect.in_words(), encoded=encoded)
+    return Contents(seen, description or dialect.in_words(), encoded=encoded)
 
 
 def _holds_names(column: pl.Series, dialect: Dialect, words: Words) -> bool:
@@ -127,8 +127,8 @@ def remedy_for(cell: object, column: pl.Series, words: Words) -> str:
         codes = [int(number)]
     if not codes:
         return RATINGS
-    said = ",".join(map(str, codes))
-    return f"if {said} stands for a missing value, pass `missing={said}`; otherwise correct it"
+    shown = ",".join(map(str, codes))
+    return f"if {shown} stands for a missing value, pass `missing={shown}`; otherwise correct it"
 
 
 def _number(cell: object) -> float | None:

@@ -158,7 +158,7 @@ class Origin:
         import polars as pl
 
         start, number = 0, {i: j for j, i in enumerate(self.cells)}
-        said = None if self.spellings is None else self.spellings.of_ones_and_zeros(self.words)
+        spelled = None if self.spellings is None else self.spellings.of_ones_and_zeros(self.words)
         for piece in pieces:
             rows = slice(start, start + len(piece))
             changed = changed_cells(seen, piece, start)
@@ -166,7 +166,7 @@ class Origin:
             for i, name in enumerate(self.names):
                 if i in number:
                     j = number[i]
-                    column = self._column(piece[:, j], changed[:, j], rows, j, said)
+                    column = self._column(piece[:, j], changed[:, j], rows, j, spelled)
                 else:
                     column = self.others[str(i)][rows.start : rows.stop]
                 columns.append(column.alias(name))
@@ -181,16 +181,16 @@ class Origin:
         changed: NDArray[np.bool_],
         rows: slice,
         j: int,
-        said: list[tuple[str, str]] | None,
+        spelled: list[tuple[str, str]] | None,
     ) -> pl.Series:
         import polars as pl
 
-        if self.spellings is None or said is None:
+        if self.spellings is None or spelled is None:
             plain = pl.Series(values)
             return plain if self.dtypes is None else plain.cast(self.dtypes[j])
         texts = np.array(self.spellings.texts, dtype=object)
         words = texts[self.spellings.numbers[rows, j]]
-        words = np.where(changed, np.array(said[j], dtype=object)[values], words)
+        words = np.where(changed, np.array(spelled[j], dtype=object)[values], words)
         return pl.Series(words.tolist(), dtype=pl.String)
 
 
@@ -241,18 +241,18 @@ def encoded_frames(
 
 
 def with_mark(frame: pl.DataFrame, marked: NDArray[np.bool_]) -> pl.DataFrame:
-    """The table with an additional column that names what was filled in in each row."""
+    """The table with an additional column that lists the columns filled in in each row."""
     import polars as pl
 
     names = frame.columns
-    told = ["; ".join(names[j] for j in np.flatnonzero(row)) or None for row in marked]
-    return frame.with_columns(pl.Series(MARK, told, dtype=pl.String))
+    filled = ["; ".join(names[j] for j in np.flatnonzero(row)) or None for row in marked]
+    return frame.with_columns(pl.Series(MARK, filled, dtype=pl.String))
 
 
 def without_mark(
     frame: pl.DataFrame, marked: NDArray[np.bool_]
 ) -> tuple[pl.DataFrame, NDArray[np.bool_]]:
-    """The table without what an earlier run filled in, according to its last column."""
+    """The table without the additional column that an earlier run has written."""
     if frame.columns[-1:] != [MARK] or marked[:, -1].any():
         return frame, marked
     return frame[:, :-1], marked[:, :-1]

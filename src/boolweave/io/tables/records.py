@@ -12,7 +12,7 @@ from pathlib import Path
 from boolweave.io import files
 from boolweave.io.files import text_chunks
 
-# What Excel writes and reads above a table to name its delimiter.
+# The line above a table by which Excel states the delimiter.
 _SEP = re.compile(rb'"?sep=(.)"?\r?(?=\n)', re.IGNORECASE)
 # Number of bytes within which a quoted field must end; otherwise, its closing quotation mark was
 # forgotten.

@@ -1,4 +1,4 @@
-"""Writing an input table again, in its own form, with a mark for what was filled in."""
+"""Writing an input table again, in its own form, with marks for cells that were filled in."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def write_again(
 ) -> None:
     """Write a completed table in its own form: delimiter, names, line ends, order of columns.
 
-    If `mark`, a last column names what was filled in; in a workbook, a colour shows it.
+    If `mark`, an additional column lists the columns that were filled in; in a workbook, such
+    cells are coloured.
     """
     frames = (without_mark(*pair) for pair in frames)
     if kind == "xlsx":

@@ -70,6 +70,18 @@ def below(random: Words, n: int) -> int:
     return np.int64((x >> np.uint64(11)) % np.uint64(n))  # type: ignore[return-value]
 
 
+@njit(cache=True, nogil=True, inline="always")
+def contains(words: Words, position: int) -> bool:
+    """Whether a set contains a member."""
+    return (words[position >> 6] >> np.uint64(position & 63)) & ONE != ZERO
+
+
+@njit(cache=True, nogil=True)
+def insert(words: Words, position: int) -> None:
+    """Add a member to a set."""
+    words[position >> 6] |= ONE << np.uint64(position & 63)
+
+
 @njit(cache=True, nogil=True)
 def copy(source: Words, target: Words) -> None:
     """Copy words in a loop, because NumPy's assignment takes far longer to compile."""

@@ -6,8 +6,8 @@ A tile is a pattern y of columns with all rows that gain from it. Row i gains
     - sum over its zeros j in y of cost[i, j],
 
 and a column adds column_gain[j] of its own. All of this is in integers, so that a bound is exact.
-A pattern is a number whose bit j says whether column j is in it; its low bits index tables, and its
-high bits are called the prefix.
+A pattern is a number whose bit j is 1 if column j is in it; its low bits index tables, and its high
+bits are called the prefix.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ from boolweave.runtime.types import Floats, Integers
 # price (R, N) of ones, pair (R, N, N) of a zero and a one, cost (R, N) of zeros, column_gain (N,).
 Gains = tuple[Integers, Integers, Integers, Integers]
 
-# A price so negative that it stays negative whatever is added: prices are below 2^30.
+# A price that stays negative in every sum, because prices are below 2^30.
 NOTHING = np.int32(-(2**30))
 
 

@@ -12,10 +12,10 @@ from boolweave.search.kernels.factors import (
     Tile,
     copy_factors,
     cost,
+    empty_tile,
     gains,
     install,
     loss,
-    no_tile,
 )
 from boolweave.search.kernels.tiles import (
     DROP_TIES,
@@ -60,7 +60,7 @@ def scratch(shape: tuple[int, int], n_components: int) -> Scratch:
     rows, columns = (np.zeros((K, n_words(n)), dtype=np.uint64) for n in shape)
     waits, order = np.zeros(K, dtype=np.bool_), np.arange(K)
     return Scratch(
-        no_tile(shape), no_tile(shape), rows, columns, waits, order, np.zeros(max(shape))
+        empty_tile(shape), empty_tile(shape), rows, columns, waits, order, np.zeros(max(shape))
     )
 
 
@@ -108,7 +108,7 @@ def _mark(factors: Factors, k: int, memory: Scratch) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _is_wrong(
+def _should_change(
     table: Table, entries: Entries, side: Side, k: int, lines: Words, saved: NDArray[np.float64]
 ) -> bool:  # fmt: skip
     """Whether one of the lines should join factor k or leave it."""
@@ -126,7 +126,7 @@ def _is_wrong(
 
 
 @njit(cache=True, nogil=True)
-def _forget(memory: Scratch) -> None:
+def _clear_marks(memory: Scratch) -> None:
     for k in range(len(memory.waits)):
         memory.waits[k] = False
         clear(memory.rows[k])
@@ -146,9 +146,11 @@ def _repair(table: Table, factors: Factors, memory: Scratch, random: Words, ties
         if not memory.waits[k]:
             break
         memory.waits[k] = False
-        wrong = _is_wrong(
+        wrong = _should_change(
             table, table.rows, factors.rows, k, memory.rows[k], memory.saved
-        ) or _is_wrong(table, table.columns, factors.columns, k, memory.columns[k], memory.saved)
+        ) or _should_change(
+            table, table.columns, factors.columns, k, memory.columns[k], memory.saved
+        )
         clear(memory.rows[k])
         clear(memory.columns[k])
         if wrong:
@@ -159,7 +161,7 @@ def _repair(table: Table, factors: Factors, memory: Scratch, random: Words, ties
 
 
 @njit(cache=True, nogil=True)
-def _victim(
+def _factor_to_replace(
     table: Table, factors: Factors, random: Words, saved: NDArray[np.float64]
 ) -> int:  # fmt: skip
     """A random factor, or the least useful one of two or three."""
@@ -209,9 +211,9 @@ def improve(
             break
         n_trials += 1
         work += 2
-        _forget(memory)
+        _clear_marks(memory)
         for _ in range(1 + (below(random, 3) == 0)):
-            k = _victim(table, factors, random, memory.saved)
+            k = _factor_to_replace(table, factors, random, memory.saved)
             if not seed(table, factors, k, random, memory.tile):
                 break
             if install(table, factors, k, memory.tile, memory.changed):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from boolweave.engine.kernels.jit import njit
-from boolweave.search.kernels.bits import ONE, ZERO, clear, copy, lowest, n_words, popcount
+from boolweave.search.kernels.bits import ONE, ZERO, copy, lowest, n_words, popcount
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,7 +61,7 @@ class Tile(NamedTuple):
     y: Words  # (words of N,)
 
 
-def no_factors(shape: tuple[int, int], n_components: int) -> Factors:
+def empty_factors(shape: tuple[int, int], n_components: int) -> Factors:
     """Make `n_components` empty factors."""
 
     def side(n_lines: int, n_entries: int) -> Side:
@@ -74,15 +74,9 @@ def no_factors(shape: tuple[int, int], n_components: int) -> Factors:
     return Factors(side(*shape), side(*shape[::-1]))
 
 
-def no_tile(shape: tuple[int, int]) -> Tile:
+def empty_tile(shape: tuple[int, int]) -> Tile:
     """Make an empty tile."""
     return Tile(*(np.zeros(n_words(n), dtype=np.uint64) for n in shape))
-
-
-@njit(cache=True, nogil=True)
-def is_member(side: Side, line: int, k: int) -> bool:
-    """Whether factor k has this line."""
-    return (side.members[line, k >> 6] >> np.uint64(k & 63)) & ONE != ZERO
 
 
 @njit(cache=True, nogil=True)
@@ -125,21 +119,6 @@ def recount_all(factors: Factors, xor: bool) -> None:
         recount(factors.rows, line, xor)
     for line in range(factors.columns.once.shape[0]):
         recount(factors.columns, line, xor)
-
-
-@njit(cache=True, nogil=True)
-def patterns_from_members(members: Words, patterns: Words) -> None:
-    """Transpose members (L, words of K) to the patterns (K, words of L) of the other side."""
-    for k in range(patterns.shape[0]):
-        clear(patterns[k])
-    for line in range(members.shape[0]):
-        bit = ONE << np.uint64(line & 63)
-        for j in range(members.shape[1]):
-            left = members[line, j]
-            while left != ZERO:
-                k = 64 * j + lowest(left)
-                left &= left - ONE
-                patterns[k, line >> 6] |= bit
 
 
 @njit(cache=True, nogil=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from boolweave.engine.kernels.groups import GROUPS, Block, Variables, arrays_apart, rests
+from boolweave.engine.kernels.groups import GROUPS, Block, Variables, arrays_apart, is_unchanged
 from boolweave.engine.kernels.integer_max_sum import Damping, damped
 from boolweave.engine.kernels.jit import njit
 from boolweave.engine.kernels.max_sum import Messages
@@ -111,7 +111,7 @@ def max_sum_of_ones(
         start, stop = c * GROUPS * LANES, min(n_entries, (c + 1) * GROUPS * LANES)
         while block.indptr[row + 1] <= start:
             row += 1
-        if resting[c] and rests(block, rows, columns, c * GROUPS, (c + 1) * GROUPS, row):
+        if resting[c] and is_unchanged(block, rows, columns, c * GROUPS, (c + 1) * GROUPS, row):
             continue
         change, n_added, end = zero, 0, start
         for i in range(start, stop):

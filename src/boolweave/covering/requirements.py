@@ -1,4 +1,4 @@
-"""What is asked of a cover, checked."""
+"""The requirements for a cover: checks of the parameters of `boolweave.cover`."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Wanted:
-    """What is asked of a cover.
+class Requirements:
+    """The requirements for a cover.
 
     Attributes
     ----------
     most_missed, most_false : int
-        The most ones that may be missed, and the most false ones.
+        Maximum numbers of missed ones and of false ones.
     most_factors : int or None
-        The most factors, fixed ones counted.
+        Maximum number of factors, including fixed ones.
     fixed : (F, N) array
-        The columns of the factors that must be among them.
+        The columns of the fixed factors, which the cover must contain.
     limits : Limits
-        The most rows and columns of the others.
+        Maximum numbers of rows and columns of the other factors.
     """
 
     most_missed: int
@@ -49,7 +49,7 @@ class Wanted:
         fixed: Any = None,
         max_rows: int | None = None,
         max_columns: int | None = None,
-    ) -> Wanted:
+    ) -> Requirements:
         """Check the parameters of `boolweave.cover`; raise ValueError or TypeError."""
         roles = _fixed(fixed, matrix)
         most = None if n_components is None else _count("n_components", n_components)
@@ -80,7 +80,7 @@ def _share(coverage: Any) -> float:
 
 
 def _most_false(false_ones: Any, n_ones: int) -> int:
-    """A whole number counts, another number is a share of the ones."""
+    """The maximum number of false ones: a whole number, or a fraction of the number of ones."""
     if _is_number(false_ones, Integral):
         if false_ones >= 0:
             return int(false_ones)
@@ -103,7 +103,7 @@ def _is_number(value: object, kind: type) -> bool:
 
 
 def _fixed(fixed: Any, matrix: Matrix) -> Bits:
-    """The columns of the fixed factors, (F, N); they are found by name where both have names."""
+    """The columns of the fixed factors, (F, N), matched by name if both matrices have names."""
     N = matrix.shape[1]
     if fixed is None:
         return np.zeros((0, N), dtype=np.uint8)

@@ -1,7 +1,7 @@
 """Results in the form of the input table: pandas, polars or Arrow.
 
 Internally, rows and columns are positions, and names are labels. A user gets back the names of the
-input, in a table of the same library.
+input, in a table of the same library. Tables are read in `boolweave.data.convert`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from boolweave.data.convert import is_table, is_text
 from boolweave.data.labels import whole_numbers
 from boolweave.data.observations import Observations
 from boolweave.data.ones import SparseObservations
@@ -201,10 +202,11 @@ def polars_table(columns: Mapping[str, ArrayLike]) -> Table:
         if isinstance(flat, np.ndarray) and flat.dtype.kind in "UO":
             flat = flat.tolist()
         if isinstance(flat, list):
-            texts = [v.encode("utf-8", "backslashreplace").decode() for v in flat if v is not None]
-            filled = iter(texts)
-            flat = [None if v is None else next(filled) for v in flat]
-            series.append(pl.Series(name, flat, dtype=pl.String))
+            texts = [
+                None if text is None else text.encode("utf-8", "backslashreplace").decode()
+                for text in flat
+            ]
+            series.append(pl.Series(name, texts, dtype=pl.String))
         else:
             series.append(pl.Series(name, flat))
     return pl.DataFrame(series)
@@ -262,8 +264,6 @@ def _library(data: Table) -> Library | None:
         return "pyarrow"
     if isinstance(data, np.ndarray | list | tuple) or not hasattr(data, "columns"):
         return None
-    from boolweave.data.convert import is_table
-
     return "polars" if is_table(data) else None
 
 
@@ -274,14 +274,13 @@ def _pandas() -> Table:
 
 
 def _label_column(data: Table) -> str | None:
-    """The first column of a table, if it holds row labels according to `from_table`."""
+    """The first column of a table, if it holds text and so may hold row labels."""
     import narwhals.stable.v1 as nw
 
     frame = nw.from_native(data, eager_only=True)
     if not frame.columns:
         return None
-    text = isinstance(frame.schema[frame.columns[0]], nw.String | nw.Categorical | nw.Enum)
-    return str(frame.columns[0]) if text else None
+    return str(frame.columns[0]) if is_text(frame.schema[frame.columns[0]]) else None
 
 
 def _cells_of(data: Table) -> Table:
