@@ -17,8 +17,8 @@ from boolweave.cli.output import (
     check_output,
     check_report,
     output_format,
+    print_message,
     put_answer,
-    talk,
 )
 from boolweave.cli.process import INTERRUPTED
 
@@ -106,7 +106,7 @@ def cover(
         from boolweave.report import write_report
 
         write_report(found, report, title=Path(source).name, command=command_line())
-        talk(f"report: {report}", writing.quiet)
+        print_message(f"report: {report}", writing.quiet)
     if (writing.output, writing.format, writing.json) == (None, None, False) and _on_terminal():
         for line in _in_sentences(found):
             typer.echo(line)
@@ -116,7 +116,7 @@ def cover(
             lambda: _as_json(found),
             lambda: write_table(_members(found), writing.output, kind),
         )
-    talk(_summary(found), writing.quiet)
+    print_message(_summary(found), writing.quiet)
     if found.interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -147,7 +147,7 @@ def _read(source: str, how: ReadingOptions, quiet: bool) -> Matrix:
     if not contents.lists_entries:
         are_zeros = False
     guess = contents.guess.replace("absent entries are missing", "absent entries are zero")
-    talk(f"{contents.name}: {guess if are_zeros else contents.guess}", quiet)
+    print_message(f"{contents.name}: {guess if are_zeros else contents.guess}", quiet)
     seen = contents.observations.to_local()
     return Matrix.of_observations(seen, "zero" if are_zeros else "missing")
 

@@ -29,10 +29,10 @@ from boolweave.cli.output import (
     check_output,
     check_report,
     in_words,
+    print_message,
     put_answer,
     put_json,
     put_table,
-    talk,
 )
 from boolweave.cli.words import nouns_of
 
@@ -162,7 +162,7 @@ def transform(
     )
     what = f"{values.shape[1]} factors" if values.dtype == np.uint8 else "missing entries filled in"
     many = "row" if seen.n_rows == 1 else "rows"
-    talk(f"{seen.n_rows:,} new {many}, {what}", writing.quiet)
+    print_message(f"{seen.n_rows:,} new {many}, {what}", writing.quiet)
 
 
 def recommend(
@@ -215,7 +215,7 @@ def recommend(
     nothing = wanted[(found.columns < 0).all(axis=1)]
     if len(nothing):
         first = names_in_words(seen, nothing)
-        talk(f"nothing to recommend: every column was observed in {first}", writing.quiet)
+        print_message(f"nothing to recommend: every column was observed in {first}", writing.quiet)
 
 
 def _recommended(fitted: Model, explainer: Any, rows: NDArray[np.intp], n: int) -> Recommendations:
@@ -387,7 +387,7 @@ def report(
     from boolweave.report import write_report
 
     write_report(fitted, output, title=title or model.name, held_out=aside)
-    talk(f"report: {output}", quiet)
+    print_message(f"report: {output}", quiet)
 
 
 def _read_held_out(fitted: Model, source: str, reading: ReadingOptions) -> HeldOut:
