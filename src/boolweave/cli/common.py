@@ -11,7 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from boolweave.cli.options import Completing, Fitting, ReadingOptions
+from boolweave.cli.options import Completing, Fitting, ReadingOptions, option_of
 from boolweave.cli.output import print_message
 from boolweave.cli.process import without_panic_reports
 from boolweave.runtime.extras import need
@@ -314,7 +314,7 @@ def _for_the_shell(text: str) -> str:
     unmistakable = [name for name in names if "_" in name]
 
     def option(found: re.Match[str]) -> str:
-        return " ".join(["--" + found[1].replace("_", "-"), *found.groups()[1:]])
+        return " ".join([option_of(*found.groups()), *found.groups()[1:]])
 
     text = re.sub(rf'\b({"|".join(names)})="?(\w[\w.]*\w|\w)"?', option, " ".join(text.split()))
     return re.sub(rf"\b({'|'.join(unmistakable)})\b", option, text)
