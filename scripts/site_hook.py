@@ -152,6 +152,16 @@ def filled(entry: Any) -> list[Any]:
     return [entry]
 
 
+# Code of up to this many characters is kept on one line.
+SHORT = 26
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Mark short pieces of code in the text, which a phone should not break at hyphens."""
+    code = rf"(?<!<pre>)(?<!</span>)<code>([^<\n]{{1,{SHORT}}})</code>"
+    return re.sub(code, r'<code class="short">\1</code>', html)
+
+
 def from_root(name: str) -> str:
     """A page that stands beside the folder docs, with its links as they are seen from inside it."""
     text = (ROOT / name).read_text(encoding="utf-8")
