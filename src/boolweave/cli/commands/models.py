@@ -196,6 +196,7 @@ def recommend(
     import numpy as np
 
     from boolweave.data.frames import Frame
+    from boolweave.recommend import recommend_at
 
     kind = check_output(writing)
     called = nouns_of(nouns)
@@ -203,7 +204,7 @@ def recommend(
     explainer = _explainer(fitted, new, reading, writing.quiet, verb, called)
     seen = explainer.observations
     wanted = find_positions(seen, rows, "row", new) if rows else np.arange(seen.n_rows)
-    found = _recommended(fitted, explainer, wanted, n)
+    found = recommend_at(explainer, wanted, n)
     if in_words(writing) and rows:
         for line in _in_sentences(found):
             typer.echo(line)
@@ -216,17 +217,6 @@ def recommend(
     if len(nothing):
         first = names_in_words(seen, nothing)
         print_message(f"nothing to recommend: every column was observed in {first}", writing.quiet)
-
-
-def _recommended(fitted: Model, explainer: Any, rows: NDArray[np.intp], n: int) -> Recommendations:
-    """Return the most probable unobserved columns of some rows of an explainer."""
-    from boolweave.completion.answers import recommending
-    from boolweave.estimator import BooleanMatrixFactorization
-    from boolweave.recommend import recommend_at
-
-    if isinstance(fitted, BooleanMatrixFactorization):
-        return recommend_at(explainer, rows, n)
-    return recommending.recommend_at(explainer, rows, n)
 
 
 def _explainer(
