@@ -153,6 +153,16 @@ def filled(entry: Any) -> list[Any]:
     return [entry]
 
 
+# Code of up to this many characters is kept on one line.
+SHORT = 26
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Mark short pieces of code in the text, which a phone should not break at hyphens."""
+    code = rf"(?<!<pre>)(?<!</span>)<code>([^<\n]{{1,{SHORT}}})</code>"
+    return re.sub(code, r'<code class="short">\1</code>', html)
+
+
 def from_root(name: str) -> str:
     """The text of a page outside of docs, with links relative to docs."""
     text = (ROOT / name).read_text(encoding="utf-8")

@@ -176,7 +176,7 @@ for column, probability in zip(found.columns[0], found.probabilities[0]):
 # Predictions for single people are right three times out of four here, and most of that comes
 # from knowing films and people in general. A recommender that claims to know your taste should
 # first be compared with offsets. `BooleanCompletion` makes this comparison by itself, and its
-# table tells the outcome.
+# table shows the outcome.
 #
 # ## What to read next
 #

@@ -78,7 +78,7 @@ print("iterations of each word:", decoded.n_iter.tolist())
 # %% [markdown]
 # Hundreds of bits were flipped, and every one of them was mended. Each word took between five and
 # nine iterations. The message itself stands in some of the positions of a word, which
-# `information_positions` tells, so that we can draw it at every stage.
+# `information_positions` lists, so that we can draw it at every stage.
 
 # %% tags=["gallery"]
 where = code.information_positions
@@ -116,7 +116,7 @@ axes.plot(rates, failed, marker="o", color="#1f3a5f")
 axes.xaxis.set_major_formatter("{x:.0%}")
 axes.yaxis.set_major_formatter("{x:.0%}")
 axes.set_xlabel("share of the bits that are flipped")
-axes.set_title("Words that are not decoded rightly", loc="left")
+axes.set_title("Words that are not decoded correctly", loc="left")
 axes.grid(alpha=0.3)
 plt.show()
 # > 3% flipped: 0.0% of the words are wrong

@@ -102,7 +102,7 @@ print("along party lines:     ", int(np.sum(first != second)))
 # most of the others. The Democrats, who held the majority from June 2001 on, have more roll calls
 # of their own.
 #
-# Here is the whole Senate, with rows and columns put in the order of their factors. On the left
+# Here is the whole Senate, with rows and columns sorted by their factors. On the left
 # are the votes as they were cast, on the right what the two factors say. The strip at the top
 # shows the parties, which the model has not seen.
 

@@ -119,7 +119,7 @@ for sentence in model.explain(person, question).sentences():
 # %% [markdown]
 # ## What it means
 #
-# Holes can be filled, some of them well, and it is the probability that tells which. In a report,
+# Holes can be filled, some of them well, and the probability shows which. In a report,
 # fill what is nearly certain, and say how many boxes stayed open. For the final answer, fit once
 # more to all known answers and leave the choice of the model to `BooleanCompletion`;
 # `boolweave.complete` does that in one call.

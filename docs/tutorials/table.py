@@ -151,19 +151,19 @@ for name in ("city", "plan"):
     holes = lost[name]
     truth, filled = whole[name].to_numpy()[holes], guess[name].to_numpy()[holes]
     common = customers[name].drop_nulls().mode()[0]
-    print(f"{name}: {holes.sum()} holes, {np.mean(filled == truth):.0%} filled rightly;", end=" ")
+    print(f"{name}: {holes.sum()} holes, {np.mean(filled == truth):.0%} filled correctly;", end=" ")
     print(f"the most common one would be right in {np.mean(truth == common):.0%}")
 holes = lost["age"]
 missed = np.abs(whole["age"].to_numpy() - guess["age"].to_numpy())[holes]
 print(f"age: {holes.sum()} holes, half of them filled to within {np.median(missed):.0f} years")
-# > city: 44 holes, 93% filled rightly; the most common one would be right in 41%
-# > plan: 46 holes, 87% filled rightly; the most common one would be right in 65%
+# > city: 44 holes, 93% filled correctly; the most common one would be right in 41%
+# > plan: 46 holes, 87% filled correctly; the most common one would be right in 65%
 # > age: 58 holes, half of them filled to within 4 years
 
 # %% [markdown]
 # ## What it means
 #
-# Most of the holes are filled rightly, clearly more than the most common city or plan would get,
+# Most of the holes are filled correctly, clearly more than the most common city or plan would get,
 # and the factors read like a description of the customers. The work was done on zeros and ones,
 # but the answers are in the words of the table.
 #

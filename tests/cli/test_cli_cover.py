@@ -37,7 +37,7 @@ def test_roles_changes_and_curve(folder):
         "--curve", "curve.parquet", cwd=folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr.decode()
-    assert "2 roles cover 88.9% of 9 ones, 0 false ones" in done.stderr.decode()
+    assert "2 factors cover 88.9% of 9 ones, 0 false ones" in done.stderr.decode()
     roles = pl.read_csv(folder / "roles.csv")
     assert roles.columns == ["role", "axis", "label"]
     first = roles.filter(role=1)
@@ -118,10 +118,10 @@ def test_sentences_on_a_terminal(folder):
     words = process.stderr.read().decode()
     process.stderr.close()
     assert process.wait() == 0
-    assert b"Role 1: 2 rows (Ann, Bo) have 2 columns (read, write)." in shown
+    assert b"Factor 1: 2 rows (Ann, Bo) have 2 columns (read, write)." in shown
     assert b"It covers 44.4% of the ones." in shown
     assert b"Di loses read." in shown
-    assert "the cover that was asked for needs at least 3 roles" in words
+    assert "the requested cover needs at least 3 factors" in words
 
 
 @pytest.mark.parametrize(
@@ -145,6 +145,6 @@ def test_report(folder):
     done = run(*words, cwd=folder)
     assert done.returncode == 0 and b"report: r.html" in done.stderr
     page = (folder / "r.html").read_text("utf-8")
-    assert "<h1>grants.csv</h1>" in page and "Two roles cover 88.9% of the 9 ones" in page
+    assert "<h1>grants.csv</h1>" in page and "Two factors cover 88.9% of the 9 ones" in page
     assert f"<code>boolweave {' '.join(words)}</code>" in page
     assert "--report: expected a name" in refused(*words[:-1], "r.pdf", cwd=folder)

@@ -50,7 +50,7 @@ def test_factorize_info_and_the_model(baskets, tmp_path):
     folder, bought = baskets
     model, page = tmp_path / "model.npz", tmp_path / "report.html"
     found = run_here(
-        "factorize", folder / "baskets.fimi", "-k", 3, "--zeros", "collective", "--json",
+        "factorize", folder / "baskets.fimi", "-k", 3, "--zero-treatment", "collective", "--json",
         "--model", model, "--report", page, text=True,
     )  # fmt: skip
     assert found.returncode == 0, found.stderr
@@ -76,13 +76,30 @@ def test_factorize_info_and_the_model(baskets, tmp_path):
     ],
 )
 def test_what_is_refused(baskets, words, problem):
-    done = run("factorize", baskets[0] / "pairs.csv", "-k", 2, "--zeros", "collective", *words)
+    how = ("-k", 2, "--zero-treatment", "collective", *words)
+    done = run("factorize", baskets[0] / "pairs.csv", *how)
     assert isinstance(done.exception, ValueError), done.output
     assert problem in str(done.exception)
 
 
 def test_one_clear_error(baskets):
-    words = ("-k", 2, "--zeros", "collective", "--product", "xor")
+    words = ("-k", 2, "--zero-treatment", "collective", "--product", "xor")
     found = run_here("factorize", baskets[0] / "baskets.fimi", *words, text=True)
     assert found.returncode == 2
     assert "--product xor" in found.stderr and "Traceback" not in found.stderr
+    assert "--zero-treatment collective is not possible" in found.stderr
+
+
+def test_words_for_zeros_and_their_treatment_are_two_options(tmp_path):
+    (tmp_path / "votes.csv").write_text("who,tea,rum\nAnn,ja,nein\nBo,nein,ja\n")
+    words = ("--ones", "ja", "--zeros", "nein", "--zero-treatment", "exact", "--json")
+    found = run_here("factorize", tmp_path / "votes.csv", "-k", 2, *words, text=True)
+    assert found.returncode == 0, found.stderr
+    answer = json.loads(found.stdout)
+    assert (answer["observed"], answer["zeros"], answer["objective"]) == (4, "exact", "posterior")
+
+
+def test_the_error_of_a_completion_names_the_option(baskets):
+    words = ("--zero-treatment", "collective", "--layers", 1)
+    found = run_here("complete", baskets[0] / "baskets.fimi", *words, text=True)
+    assert found.returncode == 2 and "--zero-treatment is an option of a Boolean" in found.stderr

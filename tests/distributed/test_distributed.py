@@ -142,7 +142,7 @@ def test_a_run_begun_here_goes_on_there(client, planted, tmp_path, monkeypatch):
 def test_an_error_on_a_worker_is_no_lost_worker(client, planted, monkeypatch):
     from boolweave.distributed.cluster import Cluster
 
-    each = Cluster.ask_each
+    each = Cluster.call_each
 
     def broken(self, method, arguments):
         if method == "step":  # the last worker knows no such state, the others wait for it
@@ -151,7 +151,7 @@ def test_an_error_on_a_worker_is_no_lost_worker(client, planted, monkeypatch):
 
     model = DaskBooleanMatrixFactorization(2, client=client, random_state=0)
     with monkeypatch.context() as patch:
-        patch.setattr(Cluster, "ask_each", broken)
+        patch.setattr(Cluster, "call_each", broken)
         with pytest.raises(KeyError):
             model.fit(planted.observations)
     model.fit(planted.observations)  # nobody waits any longer
@@ -256,7 +256,7 @@ def test_entries_that_never_pass_through_the_client(
         there.predict_proba(rows, columns), here.predict_proba(rows, columns)
     )
     assert fetched == []
-    assert there.observations_.cluster.ask_all("held") == [0, 0]
+    assert there.observations_.cluster.call_all("held") == [0, 0]
     there.save(tmp_path / "model.npz")
     assert fetched
     loaded = load(tmp_path / "model.npz")

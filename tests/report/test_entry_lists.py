@@ -100,7 +100,7 @@ def test_covers_list_what_they_change():
     assert "These are the ones that rows lose" in render_report(found)
     sparse = cover(scipy.sparse.csr_array(np.nan_to_num(grants)), random_state=0)
     np.testing.assert_array_equal(seen(sparse).to_local().to_dense(), np.nan_to_num(grants))
-    assert lists(sparse) == [] and "no cover has fewer roles" in render_report(sparse)
+    assert lists(sparse) == [] and "no cover has fewer factors" in render_report(sparse)
     nothing = cover(np.zeros((2, 2)), random_state=0)
     assert "no ones to cover" in render_report(nothing)
 

@@ -72,17 +72,17 @@ def main() -> None:
     except (KeyboardInterrupt, typer.Abort):  # before the command began, or after it ended
         code = process.INTERRUPTED
     except (ValueError, OSError, ImportError, MemoryError, NotImplementedError) as error:
-        _say(_one_line(error))
+        _print_error(_one_line(error))
         code = process.BAD_INPUT
     except Exception as error:
         if hasattr(error, "format_message"):  # from the argument parser; typer hides its class
             if message := error.format_message():
-                told = _with_suggestion(error, message)
-                stop = "" if told[-1] in ".?!" else "."
-                _say(f"{shortened(told)}{stop} See: {_help_of(error)}")
+                text = _with_suggestion(error, message)
+                stop = "" if text[-1] in ".?!" else "."
+                _print_error(f"{shortened(text)}{stop} See: {_help_of(error)}")
             code = process.BAD_INPUT
         else:
-            _say(
+            _print_error(
                 f"internal error: {type(error).__name__}: {_one_line(error)}. This is a bug in "
                 "boolweave: please report it, with the output of the same command with --debug"
             )
@@ -90,7 +90,7 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _say(message: str) -> None:
+def _print_error(message: str) -> None:
     with contextlib.suppress(OSError):
         typer.echo(f"boolweave: {message}", err=True)
 

@@ -11,8 +11,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from boolweave.cli.options import Completing, Fitting, ReadingOptions
-from boolweave.cli.output import talk
+from boolweave.cli.options import Completing, Fitting, ReadingOptions, option_of
+from boolweave.cli.output import print_message
 from boolweave.cli.process import without_panic_reports
 from boolweave.runtime.extras import need
 
@@ -89,10 +89,10 @@ def read_input(
             encode=how.encode,
             keep=keep,
         )
-    talk(f"{contents.name}: {contents.guess}", quiet)
+    print_message(f"{contents.name}: {contents.guess}", quiet)
     if contents.encoded is not None:
         for line in (*contents.encoded.in_words(), ENCODING):
-            talk(line, quiet)
+            print_message(line, quiet)
     return contents
 
 
@@ -192,7 +192,7 @@ def client_of(where: Cluster, quiet: bool) -> Iterator[Client | None]:
                 LocalCluster(n_workers=where.local_cluster, threads_per_worker=1, processes=True)
             )
             client = stack.enter_context(Client(cluster))
-        talk(f"dashboard: {client.dashboard_link}", quiet)
+        print_message(f"dashboard: {client.dashboard_link}", quiet)
         yield client
 
 
@@ -270,7 +270,7 @@ def fit_factors(
 
             distributed = DaskBooleanMatrixFactorization(client=client, **chosen)
             model = distributed.fit(observations).to_local()  # the cluster is not needed any more
-    _say_if_interrupted(model, quiet)
+    _report_interruption(model, quiet)
     return model
 
 
@@ -284,26 +284,26 @@ def fit_completion(
     with client_of(where, quiet) as client, warnings_as_lines(quiet):
         model = BooleanCompletion(client=client, **chosen).fit(observations.to_local())
     model.client = None  # the cluster is not needed any more
-    _say_if_interrupted(model, quiet)
+    _report_interruption(model, quiet)
     return model
 
 
-def _say_if_interrupted(model: Model, quiet: bool) -> None:
+def _report_interruption(model: Model, quiet: bool) -> None:
     if model.interrupted_:
-        talk("interrupted: writing the best result so far", quiet)
+        print_message("interrupted: writing the best result so far", quiet)
 
 
 @contextmanager
 def warnings_as_lines(quiet: bool) -> Iterator[None]:
-    """Turn the warnings of a fit into lines on standard error, each printed once."""
+    """Print each warning of a fit once, as one line on standard error."""
     import warnings
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
-    said = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
-    for line in dict.fromkeys(_for_the_shell(text) for text in said):
-        talk(f"warning: {line}", quiet)
+    texts = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
+    for line in dict.fromkeys(_for_the_shell(text) for text in texts):
+        print_message(f"warning: {line}", quiet)
 
 
 def _for_the_shell(text: str) -> str:
@@ -314,7 +314,7 @@ def _for_the_shell(text: str) -> str:
     unmistakable = [name for name in names if "_" in name]
 
     def option(found: re.Match[str]) -> str:
-        return " ".join(["--" + found[1].replace("_", "-"), *found.groups()[1:]])
+        return " ".join([option_of(*found.groups()), *found.groups()[1:]])
 
     text = re.sub(rf'\b({"|".join(names)})="?(\w[\w.]*\w|\w)"?', option, " ".join(text.split()))
     return re.sub(rf"\b({'|'.join(unmistakable)})\b", option, text)
@@ -341,7 +341,9 @@ def not_lost(fitted: Model, began: float, model: Path | None) -> Iterator[None]:
             except OSError:
                 kept.parent.rmdir()
             else:
-                talk(f"the answer could not be written; the fitted model is saved in {kept}", False)
+                print_message(
+                    f"the answer could not be written; the fitted model is saved in {kept}", False
+                )
         raise
 
 
@@ -421,7 +423,7 @@ def read_new_rows(model: Model, source: str, how: ReadingOptions, quiet: bool) -
         absent = np.setdiff1d(np.arange(fitted.n_columns), place)
         if len(absent):
             names = listed(expected[absent].tolist(), 4)
-            talk(f"{source}: lacks columns of the model ({len(absent)}): {names}", quiet)
+            print_message(f"{source}: lacks columns of the model ({len(absent)}): {names}", quiet)
     return Observations.from_triples(
         new.rows_of_entries(), place[new.indices], new.values,
         shape=(new.n_rows, fitted.n_columns), row_labels=new.row_labels, column_labels=expected,

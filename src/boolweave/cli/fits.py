@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from boolweave.cli.common import command_line, not_lost
-from boolweave.cli.output import check_folder, check_report, talk
+from boolweave.cli.output import check_folder, check_report, print_message
 from boolweave.cli.process import INTERRUPTED
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ class Fit:
         """The figures of a fit, for `--json`."""
         raise NotImplementedError
 
-    def say(self) -> None:
-        """Print the same figures in words."""
+    def print_summary(self) -> None:
+        """Print the figures of `summary` in words."""
         raise NotImplementedError
 
 
@@ -100,19 +100,19 @@ class FactorFit(Fit):
             summary |= {"held_out": aside.n_entries, **aside.figures("held_out_")}
         return summary
 
-    def say(self) -> None:
-        """Print the same figures in words."""
+    def print_summary(self) -> None:
+        """Print the figures of `summary` in words."""
         n, n_empty = len(self.model.components_), self.n_empty()
         empty = f", {n_empty} empty" if n_empty else ""
         words = self.on_observed().sentence("observed entries")
-        talk(f"{_count(n, 'factor')}{empty}: {words}", False)
+        print_message(f"{_count(n, 'factor')}{empty}: {words}", False)
         if self.model.error_ is not None:
-            talk(self._errors_in_words(), False)
+            print_message(self._errors_in_words(), False)
             if self.model.factor_stability_ is not None:
-                talk(_stability_in_words(self.model.factor_stability_), False)
+                print_message(_stability_in_words(self.model.factor_stability_), False)
         aside = self.on_held_out()
         if aside is not None:
-            talk(f"held out: {aside.sentence()}", False)
+            print_message(f"held out: {aside.sentence()}", False)
 
     def _errors_in_words(self) -> str:
         """Describe the wrong entries, and what is known about the smallest possible number."""
@@ -158,13 +158,13 @@ class CompletionFit(Fit):
             summary |= {f"held_out_{name}": value for name, value in self._scores().items()}
         return summary
 
-    def say(self) -> None:
-        """Print the same figures in words."""
-        talk(f"chosen: {self.model.ensemble_.name}; {self.judged()}", False)
+    def print_summary(self) -> None:
+        """Print the figures of `summary` in words."""
+        print_message(f"chosen: {self.model.ensemble_.name}; {self.judged()}", False)
         aside = self.on_held_out()
         if aside is not None:
             loss, error = self._scores().values()
-            talk(
+            print_message(
                 f"held out: {aside.sentence()}; log-loss {loss:.3f}, calibration error {error:.3f}",
                 False,
             )
@@ -251,7 +251,7 @@ def fitted(
         _keep(found, keeping, contents.name, quiet)
         yield found
     if not quiet:
-        found.say()
+        found.print_summary()
     end(model.interrupted_)
 
 
@@ -259,12 +259,12 @@ def _keep(found: Fit, keeping: Keeping, title: str, quiet: bool) -> None:
     """Write the model and the report if the options ask for them."""
     if keeping.model is not None:
         found.model.save(keeping.model)
-        talk(f"model: {keeping.model}", quiet)
+        print_message(f"model: {keeping.model}", quiet)
     if keeping.report is not None:
         from boolweave.report import write_report
 
         write_report(found.model, keeping.report, title=title, held_out=found.held_out)
-        talk(f"report: {keeping.report}", quiet)
+        print_message(f"report: {keeping.report}", quiet)
 
 
 def end(interrupted: bool) -> None:

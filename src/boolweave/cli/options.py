@@ -87,7 +87,7 @@ def as_options(message: str) -> str:
 
     def option(found: re.Match[str]) -> str:
         verb, name, value = found.groups()
-        words = [f"--{name.replace('_', '-')}", *([value.replace(" ", "")] if value else [])]
+        words = [option_of(name, value), *([value.replace(" ", "")] if value else [])]
         if (name, value) == ("header", "False"):
             words = ["--no-header"]
         return " ".join([*(["use"] if verb else []), *words])
@@ -98,16 +98,14 @@ def as_options(message: str) -> str:
     return re.sub(rf'(pass )?`({names})(?:="?\[?([\w.,+ -]+)\]?"?)?`', option, message)
 
 
-# The values of --zeros that say how zeros of sparse input are treated; others are words for zeros.
-TREATMENTS = ("auto", "exact", "collective")
+def option_of(parameter: str, value: str | None = None) -> str:
+    """Return the option that sets a parameter, to a value if one is given.
 
-# This option belongs to two groups: to the reader, and to the fit.
-_zeros = _read(
-    "More words for 0, in addition to 0, false, no and n: for example nein,-. Or, for sparse "
-    "input: exact treats each zero separately, collective treats all zeros of a row at once, for "
-    "large matrices, and auto chooses between them.",
-    metavar="WORD,WORD|auto|exact|collective",
-)
+    Readers and estimators have a parameter `zeros` each. The option of readers has that name.
+    """
+    if parameter == "zeros" and value in ("auto", "exact", "collective"):
+        parameter = "zero_treatment"
+    return f"--{parameter.replace('_', '-')}"
 
 
 @dataclass(frozen=True)
@@ -148,7 +146,10 @@ class ReadingOptions:
         "More words for 1, in addition to 1, true, yes and y: for example ja,x.",
         metavar="WORD,WORD",
     )
-    zeros: str | None = _zeros
+    zeros: str | None = _read(
+        "More words for 0, in addition to 0, false, no and n: for example nein,-.",
+        metavar="WORD,WORD",
+    )
     missing: str | None = _read(
         "More words for a missing value, in addition to empty cells, NA and ?: for example -,.,99.",
         metavar="WORD,WORD",
@@ -172,9 +173,8 @@ class ReadingOptions:
         """What ones, zeros and missing cells look like."""
         from boolweave.data.cells import Words
 
-        zeros = None if self.zeros in TREATMENTS else self.zeros
         try:
-            return Words.of(*map(_words, (self.ones, zeros, self.missing)))
+            return Words.of(*map(_words, (self.ones, self.zeros, self.missing)))
         except ValueError as error:
             raise ValueError(as_options(str(error))) from None
 
@@ -237,7 +237,11 @@ class Fitting:
     n_init: str | None = _fit("Number of random starts.", metavar="N|auto")
     messages: Literal["auto", "uint8", "float32"] | None = _fit("How messages are stored.")
     decimation: float | None = _fit("Fraction of the factor entries that is fixed in each round.")
-    zeros: str | None = _zeros
+    zero_treatment: Literal["auto", "exact", "collective"] | None = _fit(
+        "For sparse input in which absent entries are zeros. exact: treat each zero separately; "
+        "collective: treat all zeros of a row at once, for large matrices; auto: choose by size.",
+        "--zero-treatment",
+    )
     checkpoint: str | None = _fit(
         "Where a long run saves its state, so that it can continue after a crash.",
         metavar="DIRECTORY|URL",
@@ -257,8 +261,8 @@ class Fitting:
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the estimator; those not given keep their defaults."""
         given = _given(self)
-        if self.zeros not in TREATMENTS:  # it holds words for zeros
-            given.pop("zeros", None)
+        if self.zero_treatment is not None:
+            given["zeros"] = given.pop("zero_treatment")
         return given
 
 
@@ -361,10 +365,8 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(**given: object) -> None:
         debug = given.pop("debug")
-        fields = {name: _options_of(group) for name, group in groups.items()}
-        made = {name: groups[name](**{f: given[f] for f in own}) for name, own in fields.items()}
-        shared = {field for own in fields.values() for field in own}  # groups may share a field
-        given = {name: value for name, value in given.items() if name not in shared} | made
+        for name, group in groups.items():
+            given[name] = group(**{field: given.pop(field) for field in _options_of(group)})
         catch_interruptions()
         try:
             command(**given)

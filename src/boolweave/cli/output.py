@@ -28,8 +28,8 @@ _BY_SUFFIX = {
 }  # fmt: skip
 
 
-def talk(message: str, quiet: bool) -> None:
-    """Write a line to standard error, which is separate from the answer."""
+def print_message(message: str, quiet: bool) -> None:
+    """Print a message to standard error, so that it does not mix with the answer."""
     if not quiet:
         typer.echo(message, err=True)
 

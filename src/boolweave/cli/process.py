@@ -67,10 +67,10 @@ def without_panic_reports() -> Iterator[None]:
             os.dup2(own, 2)
             os.close(own)
             kept.seek(0)
-            said = kept.read()
-            if b"panicked at" not in said:
+            printed = kept.read()
+            if b"panicked at" not in printed:
                 with suppress(OSError):
-                    os.write(2, said)
+                    os.write(2, printed)
 
 
 def catch_interruptions() -> None:

@@ -60,8 +60,8 @@ def factor_sentences(model: BooleanMatrixFactorization, nouns: Nouns) -> Iterato
     if alone or apart:
         M, N = len(model.row_factors_), model.components_.shape[1]
         sides = ((alone, M, nouns.rows), (apart, N, nouns.columns))
-        told = [f"{n:,} of {size:,} {name}" for n, size, name in sides if n]
-        yield f"In no factor: {' and '.join(told)}."
+        outside = [f"{n:,} of {size:,} {name}" for n, size, name in sides if n]
+        yield f"In no factor: {' and '.join(outside)}."
 
 
 def _again(model: BooleanMatrixFactorization, k: int) -> str:

@@ -285,14 +285,14 @@ def _refuse_impossible(tests: PoolTests, prior: Doubles) -> None:
     known = counts @ np.isposinf(prior).astype(np.int64)
     without = (tests.outcomes == 1) & (tests.specificity == 1) & (possible == 0)
     against = cleared_by & (known > 0)
-    for wrong, says in (
+    for wrong, problem in (
         (without, "is positive, but every one of its items is certainly negative"),
         (against, "is negative, but one of its items has prevalence 1"),
     ):
         if wrong.any():
             pool = int(np.argwhere(wrong)[0, 0])
             raise ValueError(
-                f"pool {pool} {says}; some test must be wrong, so pass a sensitivity or "
+                f"pool {pool} {problem}; some test must be wrong, so pass a sensitivity or "
                 f"specificity below 1"
             )
 

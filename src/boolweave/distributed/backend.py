@@ -1,7 +1,7 @@
 """The back end whose messages are kept by the workers of a cluster.
 
-Each worker calls the engine on its rows as if they were the whole matrix. What the client needs of
-messages and beliefs, such as a result or a checkpoint, is fetched when it is looked at.
+Each worker calls the engine on its rows as if they were the whole matrix. The client fetches
+messages and beliefs when it needs them, for a result or a checkpoint.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from boolweave.data.ones import SparseObservations
 from boolweave.distributed.cluster import Cluster
 from boolweave.distributed.entries import RemoteEntries
-from boolweave.distributed.worker import own
+from boolweave.distributed.worker import writable
 from boolweave.engine.backend import (
     Beliefs,
     KeptBeliefs,
@@ -42,28 +42,29 @@ if TYPE_CHECKING:
     from boolweave.model.model import Model
     from boolweave.runtime.types import Floats
 
-# Of IntegerMessages and of their Sums: lists with an item for each block. The rest is the same on
-# every worker.
+# Fields of IntegerMessages and of their Sums that are lists with an item for each block. The other
+# fields are the same on every worker.
 BY_BLOCK = ("to_row", "to_column", "rows", "resting", "ones")
 
 Stored = TypeVar("Stored")
 
 
 class ClusterBackend:
-    """Messages as small integers with the workers of a cluster.
+    """Messages as small integers on the workers of a cluster.
 
-    A class that derives from it says of what kind messages are, here and there.
+    A derived class sets the types of messages in this process (`kept_here`) and on workers
+    (`remote`).
 
     Parameters
     ----------
     observations : ObservedEntries
     cluster : Cluster
     n_blocks : int
-        In how many blocks the rows are cut, at the least.
+        Minimum number of blocks of rows.
     room : dict
-        What `memory.store_for` is told on each worker.
+        Arguments of `memory.store_for` on each worker.
     n_jobs : int, optional
-        Number of threads for what is done here.
+        Number of threads in this process.
     """
 
     kept_here: type[Messages] = IntegerMessages
@@ -80,51 +81,54 @@ class ClusterBackend:
         self._room = room
         self.remote: type[RemoteMessages] = RemoteMessages
         self._posed: weakref.WeakKeyDictionary[Problem, int] = weakref.WeakKeyDictionary()
-        _deal(observations, cluster, split_rows(observations.entries_by_row, n_blocks))
+        _distribute(observations, cluster, split_rows(observations.entries_by_row, n_blocks))
 
     def problem(self, model: Model) -> Any:
-        """Pose the problem of the observations and a model; blocks are with the workers."""
+        """Pose the problem of the observations and a model; its blocks are on the workers."""
         return integer_problem(self.observations, model)
 
     def _key(self, problem: Problem) -> int:
-        """Tell the workers of a problem, once; the number by which they know it."""
+        """Send a problem to the workers, once, and return its number there."""
         if problem not in self._posed:
             key = next(self.cluster.keys)
             shape = problem.shape
             models = [_of_rows(problem.model, run, shape) for run in self.cluster.runs]
-            self.cluster.ask_each("pose", [(key, model, self._room) for model in models])
+            self.cluster.call_each("pose", [(key, model, self._room) for model in models])
             self._posed[problem] = key
-            weakref.finalize(problem, self.cluster.gone.append, ("problem", key))
+            weakref.finalize(problem, self.cluster.unused.append, ("problem", key))
         return self._posed[problem]
 
     # ------------------------------------------------------------ messages
 
     def random_start(self, problem: Any, random: np.random.Generator) -> State:
-        """Make messages that say nothing, and a random field."""
+        """Make messages of zero, and a random field."""
         return self.start(problem, random_field(problem, self.observations.n_observed, random))
 
     def start(self, problem: Problem, field: Field | None = None) -> State:
-        """Make messages that say nothing; beliefs are the priors and the field."""
+        """Make messages of zero; beliefs are the priors and the field."""
         messages, key = self.remote(self.cluster), self._key(problem)
         parts = [None if field is None else field.part(run) for run in self.cluster.runs]
-        self.cluster.ask_each("start", [(messages.key, key, part) for part in parts])
+        self.cluster.call_each("start", [(messages.key, key, part) for part in parts])
         return State(messages, field=field)
 
     def to_sum_product(self, problem: Problem, state: State) -> State:
-        """Convert the messages of max-sum, for sum-product to go on from them."""
+        """Convert the messages of max-sum, so that sum-product can continue from them."""
         old, new = self._own(problem, state), self.remote(self.cluster)
-        self.cluster.ask_all("to_sum_product", old.key, new.key, self._key(problem))
+        self.cluster.call_all("to_sum_product", old.key, new.key, self._key(problem))
         return replace(state, messages=new, semiring="sum-product")
 
     def to_floats(self, problem: Problem, state: State) -> tuple[AnyBackend, Problem, State]:
-        """Fetch entries and messages of max-sum, and convert these to floats: there are few."""
+        """Fetch entries and messages of max-sum, and convert the messages to floats.
+
+        This is called for small problems only.
+        """
         local = self._local()
         messages = self._own(problem, state).to_local()
         assert isinstance(messages, IntegerMessages)
         return local.to_floats(local.problem(problem.model), replace(state, messages=messages))
 
     def _local(self) -> IntegerBackend:
-        """The same with all entries in this process."""
+        """A back end with all entries in this process."""
         assert self.cluster.cuts is not None
         part = Part(self.cluster.cuts, 0, self.observations.shape[0], lambda array: array)
         return IntegerBackend(self.observations.to_local(), self.n_jobs, part=part)
@@ -137,7 +141,7 @@ class ClusterBackend:
             raise ValueError("other blocks")
 
     def _own(self, problem: Problem, state: State) -> RemoteMessages:
-        """The workers' messages of a state; those of a checkpoint, which are here, go there."""
+        """The messages of a state on the workers; those of a checkpoint are sent there first."""
         if isinstance(state.messages, self.kept_here):
             messages, key = self.remote(self.cluster), self._key(problem)
             parts = []
@@ -145,13 +149,13 @@ class ClusterBackend:
                 field = None if state.field is None else state.field.part(run)
                 part = self._part(state.messages, run, blocks)
                 parts.append(replace(state, messages=part, field=field))
-            self.cluster.ask_each("put", [(messages.key, key, part) for part in parts])
+            self.cluster.call_each("put", [(messages.key, key, part) for part in parts])
             state.messages = messages
         assert isinstance(state.messages, RemoteMessages)
         return state.messages
 
     def _part(self, messages: Any, rows: slice, blocks: slice) -> Messages:
-        """The messages of some rows, which are those of some blocks."""
+        """The messages of a range of rows, or of the blocks that contain these rows."""
         return part_of(messages, blocks)
 
     def _added(self, scores: list[Any]) -> Any:
@@ -161,11 +165,11 @@ class ClusterBackend:
     # ------------------------------------------------------------ one iteration
 
     def step(self, problem: Problem, state: State, damping: float) -> None:
-        """Do one iteration; the workers also write down the beliefs and the score."""
+        """Do one iteration; the workers also store the beliefs and the score."""
         messages, key = self._own(problem, state), self._key(problem)
         kept = RemoteBeliefs(self.cluster)
-        forgotten = self.cluster.forgotten()
-        answers = self.cluster.ask_all("step", messages.key, key, damping, kept.key, forgotten)
+        unused = self.cluster.take_unused()
+        answers = self.cluster.call_all("step", messages.key, key, damping, kept.key, unused)
         state.residual = max(answer[0] for answer in answers)
         ones = np.sum([answer[1] for answer in answers], axis=0).tolist()
         state.expected_ones = (ones[0], ones[1])
@@ -178,11 +182,11 @@ class ClusterBackend:
     # ------------------------------------------------------------ beliefs
 
     def _last(self, problem: Problem, state: State) -> tuple[RemoteBeliefs, Any]:
-        """Beliefs and score of a state in a problem, written down by the workers."""
+        """Beliefs and score of a state in a problem, which the workers have stored."""
         messages = self._own(problem, state)
         if messages.last is None or messages.last[0]() is not problem:
             kept, key = RemoteBeliefs(self.cluster), self._key(problem)
-            scores = self.cluster.ask_all("believe", messages.key, key, kept.key)
+            scores = self.cluster.call_all("record_beliefs", messages.key, key, kept.key)
             messages.last = weakref.ref(problem), kept, self._added(scores)
         return messages.last[1:]
 
@@ -202,26 +206,28 @@ class ClusterBackend:
         return score
 
     def allows(self, model: Model) -> bool:
-        """Whether messages of this kind can be those of a model."""
+        """Whether a model can have messages of this kind."""
         return is_uniform(model)
 
     def mean_evidence(self, problem: Any) -> float:
-        """What an observed entry says on average, |L|."""
+        """Mean evidence of an observed entry, |L|."""
         return mean_evidence(problem, self.observations)
 
 
-def _deal(observations: ObservedEntries, cluster: Cluster, cuts: list[tuple[int, int]]) -> None:
-    """Give the workers the entries of their rows, from here or from each other."""
+def _distribute(
+    observations: ObservedEntries, cluster: Cluster, cuts: list[tuple[int, int]]
+) -> None:
+    """Give the workers the entries of their rows, from this process or from each other."""
     if isinstance(observations, RemoteEntries):
-        observations.deal_to(cluster, cuts)
+        observations.distribute_to(cluster, cuts)
         return
-    cluster.deal(
+    cluster.distribute(
         observations.entries_by_row, cuts, lambda runs: [_rows_of(observations, r) for r in runs]
     )
 
 
 def _rows_of(observations: ObservedEntries, run: slice) -> tuple[Any, ...]:
-    """The entries of a run of rows, as `Rows` takes them."""
+    """The entries of a range of rows, in a form that `Rows` accepts."""
     if isinstance(observations, SparseObservations):
         part = observations.some_rows(run)
         ones, holes = part.ones, part.holes
@@ -233,49 +239,49 @@ def _rows_of(observations: ObservedEntries, run: slice) -> tuple[Any, ...]:
     return shape, indptr, seen.indices[first:last], seen.values[first:last]
 
 
-# ---------------------------------------------------------------- what is with the workers
+# ---------------------------------------------------------------- data on the workers
 
 
 class RemoteMessages(Messages):
-    """Messages that the workers keep for as long as this lives."""
+    """Messages that the workers keep as long as this object exists."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.key = next(cluster.keys)
-        # beliefs and score after the last step, and for which problem
+        # The problem, beliefs and score of the last step.
         self.last: tuple[weakref.ref[Problem], RemoteBeliefs, Any] | None = None
-        weakref.finalize(self, cluster.gone.append, ("state", self.key))
+        weakref.finalize(self, cluster.unused.append, ("state", self.key))
 
     def to_local(self) -> Messages:
         """Fetch the messages and their sums."""
         return self.integers()
 
     def integers(self, place: str = "") -> IntegerMessages:
-        """Fetch messages that are integers, which are a part of all messages or all of them."""
+        """Fetch the messages that are integers; `place` is the prefix of their attributes."""
         found = {
-            field.name: self.cluster.ask_all("messages", self.key, place + field.name)
+            field.name: self.cluster.call_all("messages", self.key, place + field.name)
             for field in fields(IntegerMessages)
         }
         return IntegerMessages(**{name: _joined(name, parts) for name, parts in found.items()})
 
 
 class RemoteBeliefs:
-    """Beliefs of an iterate, which the workers keep for as long as this lives."""
+    """Beliefs of an iterate, which the workers keep as long as this object exists."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.key = next(cluster.keys)
-        weakref.finalize(self, cluster.gone.append, ("beliefs", self.key))
+        weakref.finalize(self, cluster.unused.append, ("beliefs", self.key))
 
     @cached_property
     def rows(self) -> Floats:
         """Ξ (M, K), fetched."""
-        return np.concatenate(self.cluster.ask_all("row_beliefs", self.key))
+        return np.concatenate(self.cluster.call_all("row_beliefs", self.key))
 
     @cached_property
     def columns(self) -> Floats:
         """Υ (K, N), fetched from the first worker."""
-        return own(self.cluster.ask_all("column_beliefs", self.key)[0])
+        return writable(self.cluster.call_all("column_beliefs", self.key)[0])
 
     def to_local(self) -> Beliefs:
         """Fetch the beliefs."""
@@ -283,7 +289,7 @@ class RemoteBeliefs:
 
 
 def part_of(whole: Stored, blocks: slice) -> Stored:
-    """What a worker keeps of IntegerMessages or of their Sums."""
+    """The part of IntegerMessages, or of their Sums, that a worker keeps."""
     parts = {field.name: getattr(whole, field.name) for field in fields(whole)}  # type: ignore[arg-type]
     for name, value in parts.items():
         if name in BY_BLOCK:
@@ -296,9 +302,9 @@ def part_of(whole: Stored, blocks: slice) -> Stored:
 def _joined(name: str, parts: list[Any]) -> Any:
     """Undo `part_of` for the field called `name`."""
     if name in BY_BLOCK:
-        return [own(item) for part in parts for item in part]
+        return [writable(item) for part in parts for item in part]
     if name != "sums":
-        return own(parts[0])
+        return writable(parts[0])
     names = [field.name for field in fields(parts[0])]
     return type(parts[0])(
         **{name: _joined(name, [getattr(part, name) for part in parts]) for name in names}
@@ -306,18 +312,18 @@ def _joined(name: str, parts: list[Any]) -> Any:
 
 
 def _n_blocks(messages: Any) -> int:
-    """In how many blocks the rows of messages are."""
+    """Number of blocks of messages."""
     return len(getattr(messages, "of_ones", messages).to_row)
 
 
 def _of_rows(model: Model, run: slice, shape: tuple[int, int]) -> Model:
-    """The same model for some of the rows."""
+    """The model of a range of rows."""
     prior = np.asarray(model.row_prior)
     by_row = prior.ndim == 2 and prior.shape[0] == shape[0] > 1
     return replace(model, row_prior=prior[run]) if by_row else model
 
 
 def added(scores: list[Score]) -> Score:
-    """The score of all rows; the columns' part is the same on all workers."""
+    """The score of all rows; the part of the columns is the same on all workers."""
     covered = np.sum([score.covered for score in scores], axis=0)
     return Score(covered, np.sum([score.rows for score in scores], axis=0), scores[0].columns)

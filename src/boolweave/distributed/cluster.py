@@ -1,8 +1,8 @@
-"""The workers of a Dask cluster: who keeps which rows, and how to talk to them.
+"""The workers of a Dask cluster: the distribution of rows among them, and calls to them.
 
-A worker has an actor, `Rows`, that keeps a run of consecutive rows. For each iteration it is sent
-one short message; only the changes of the column sums, integers, are added up over all workers, in
-a tree, and every worker goes on with the same columns.
+Each worker has an actor, `Rows`, that keeps a range of consecutive rows. The client sends it one
+short message in each iteration. Only the changes of the column sums, which are integers, are added
+up over all workers, in a tree, so that all workers continue with the same columns.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from boolweave.runtime.types import Array
 
     Cuts = list[tuple[int, int]]
-    Part = tuple[Any, ...]  # the entries of a run of rows, as `Rows` takes them
+    Part = tuple[Any, ...]  # the entries of a range of rows, in a form that `Rows` accepts
 
-# Seconds until the scheduler is sure to know that a worker is gone whose connection broke, and
-# between two looks at the scheduler while an answer does not come.
-PATIENCE = 20.0
-GLANCE = 2.0
+# Seconds after which the scheduler certainly knows that a worker with a broken connection is lost,
+# and between two queries of the scheduler while there is no answer.
+TIMEOUT = 20.0
+POLL_INTERVAL = 2.0
 
 
 class WorkerLost(RuntimeError):
-    """A worker is gone, and with it the messages that it kept."""
+    """A worker is lost, together with the messages that it kept."""
 
 
 class Cluster:
@@ -51,22 +51,22 @@ class Cluster:
         self.workers: list[str] = []
         self.actors: list[Any] = []
         self.peers: list[tuple[str, Any]] = []  # address and key of each actor
-        self.direct = True  # calls go to the workers, not by way of the scheduler
+        self.direct = True  # whether calls go directly to the workers, not through the scheduler
         self.runs: list[slice] = []  # the rows of each worker
-        self.blocks: list[slice] = []  # and which of all blocks these are
+        self.blocks: list[slice] = []  # the blocks of each worker
         self.cuts: Cuts | None = None
-        self.gone: list[tuple[str, int]] = []  # what the workers need not keep any longer
+        self.unused: list[tuple[str, int]] = []  # what the workers no longer need to keep
         self.keys = itertools.count()
 
-    # ------------------------------------------------------------ dealing
+    # ------------------------------------------------------------ distribution of rows
 
-    def deal(
+    def distribute(
         self, indptr: NDArray[np.int64], cuts: Cuts, entries_of: Callable[[list[slice]], list[Part]]
     ) -> bool:
-        """Give every worker a run of blocks, all with about equally many entries.
+        """Give every worker a range of blocks, all with about the same number of entries.
 
-        Returns False if they have these runs already. `entries_of` gives the entries of runs of
-        rows, or futures of them.
+        Return False if the workers already have these ranges. `entries_of` returns the entries of
+        ranges of rows, or futures of them.
         """
         if self.cuts == cuts:
             return False
@@ -78,10 +78,10 @@ class Cluster:
         n_rows = len(indptr) - 1
         with self._watched():
             futures = []
-            dealt = zip(self.runs, self.blocks, self.workers, entries_of(self.runs), strict=True)
-            for run, share, worker, part in dealt:
+            parts = zip(self.runs, self.blocks, self.workers, entries_of(self.runs), strict=True)
+            for run, share, worker, part in parts:
                 own = [(start - run.start, stop - run.start) for start, stop in cuts[share]]
-                if isinstance(part[1], np.ndarray):  # it is here
+                if isinstance(part[1], np.ndarray):  # it is in this process
                     part = self._send(part, worker)
                 futures.append(
                     self.client.submit(
@@ -96,26 +96,28 @@ class Cluster:
         return True
 
     def _found(self) -> list[str]:
-        """The workers there are; if the last one was lost, another may be about to start."""
+        """The present workers; if the last one was lost, wait in case another one starts."""
         with suppress(TimeoutError):
-            self.client.wait_for_workers(1, timeout=PATIENCE)
+            self.client.wait_for_workers(1, timeout=TIMEOUT)
         found = sorted(self.client.scheduler_info(n_workers=-1)["workers"])
         if not found:
-            raise RuntimeError("the Dask client has no workers; start some, or use n_jobs")
+            raise RuntimeError(
+                "the Dask client has no workers; start some, or use one machine with n_jobs"
+            )
         return found
 
     def _connect(self) -> None:
-        """Tell the workers of each other; find out whether they can be reached from here."""
+        """Tell the workers about each other, and find out whether they can be reached directly."""
         arguments = [(rank, self.peers) for rank in range(len(self.peers))]
         self.direct = True
         try:
-            self.client.sync(self._ask, "connect", arguments)
+            self.client.sync(self._call_actors, "connect", arguments)
         except NoAnswer:
             self.direct = False
-            self.ask_each("connect", arguments)
+            self.call_each("connect", arguments)
 
     def _send(self, part: tuple[Any, ...], worker: str) -> Any:
-        """Bring something to a worker, not by way of the scheduler if it can be reached."""
+        """Send data to a worker, directly if possible, otherwise through the scheduler."""
         try:
             return self.client.scatter([part], workers=[worker], direct=True)[0]
         except OSError:
@@ -125,9 +127,9 @@ class Cluster:
 
     @contextmanager
     def shielded(self) -> Iterator[None]:
-        """Keep the workers of a local cluster from ending with the Ctrl-C that ends a run.
+        """Keep the workers of a local cluster alive after the Ctrl-C that ends a run.
 
-        The terminal sends it to them, too, but they have what the run has found.
+        The terminal sends it to them, too, but they hold the results of the run.
         """
         from distributed import LocalCluster
 
@@ -140,15 +142,15 @@ class Cluster:
         finally:
             self.client.run(unshield, on_error="ignore")
 
-    def tidy(self) -> None:
-        """Let the workers forget what nobody needs any longer, as they do in every step."""
+    def clean_up(self) -> None:
+        """Let the workers delete what is no longer needed, as they do in every step."""
         if self.actors:
-            self.ask_all("forget", self.forgotten())
+            self.call_all("forget", self.take_unused())
 
-    def forgotten(self) -> list[tuple[str, int]]:
-        """Take the list of what the workers need not keep any longer."""
-        taken = self.gone[: len(self.gone)]
-        del self.gone[: len(taken)]
+    def take_unused(self) -> list[tuple[str, int]]:
+        """Return the list of what the workers no longer need to keep, and empty it."""
+        taken = self.unused[: len(self.unused)]
+        del self.unused[: len(taken)]
         return taken
 
     def sum_over_rows(
@@ -156,28 +158,28 @@ class Cluster:
     ) -> Array:
         """Add up a function of the entries of some rows, and of an array (M, …), over all rows."""
         parts = [(function, by_row[run]) for run in self.runs]
-        total: Array = np.sum(self.ask_each("apply", parts), axis=0)
+        total: Array = np.sum(self.call_each("apply", parts), axis=0)
         return total
 
-    # ------------------------------------------------------------ talking to the workers
+    # ------------------------------------------------------------ calls to the workers
 
-    def ask_all(self, method: str, *arguments: Any) -> list[Any]:
+    def call_all(self, method: str, *arguments: Any) -> list[Any]:
         """Call a method of every actor with the same arguments."""
-        return self.ask_each(method, [arguments] * len(self.actors))
+        return self.call_each(method, [arguments] * len(self.actors))
 
-    def ask_each(self, method: str, arguments: Sequence[Any]) -> list[Any]:
-        """Call a method of every actor, each with arguments of its own."""
+    def call_each(self, method: str, arguments: Sequence[Any]) -> list[Any]:
+        """Call a method of every actor, each with its own arguments."""
         with self._watched():
-            return self.client.sync(self._ask, method, arguments)
+            return self.client.sync(self._call_actors, method, arguments)
 
-    async def _ask(self, method: str, arguments: Sequence[Any]) -> list[Any]:
-        """What the actors answer; an error of one of them is raised at once."""
+    async def _call_actors(self, method: str, arguments: Sequence[Any]) -> list[Any]:
+        """Return the answers of the actors; an error of one of them is raised at once."""
         calls = [asyncio.ensure_future(self._call(n, method, a)) for n, a in enumerate(arguments)]
         waiting: set[asyncio.Future[Any]] = set(calls)
         try:
             while waiting:
                 done, waiting = await asyncio.wait(
-                    waiting, timeout=GLANCE, return_when=asyncio.FIRST_EXCEPTION
+                    waiting, timeout=POLL_INTERVAL, return_when=asyncio.FIRST_EXCEPTION
                 )
                 for call in done:
                     call.result()
@@ -202,7 +204,7 @@ class Cluster:
                 answer = await self.client.scheduler.proxy(worker=address, msg=message)
         except OSError as error:
             raise NoAnswer(f"{address} does not answer: {error!r}") from error
-        except KeyError:  # another worker at the same address, which knows nothing of us
+        except KeyError:  # another worker at the same address, without our actor
             raise WorkerLost(f"lost {address}, which was started again") from None
         if answer["status"] != "OK":
             raise answer["exception"]
@@ -214,14 +216,14 @@ class Cluster:
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        """Turn whatever fails because a worker is gone into `WorkerLost`."""
+        """Raise `WorkerLost` instead of an error that is due to a lost worker."""
         try:
             yield
         except WorkerLost:
             self._abandon()
             raise
         except Exception as error:
-            until = time.monotonic() + PATIENCE
+            until = time.monotonic() + TIMEOUT
             while not (lost := self._lost()):
                 if not _connection_broke(error) or time.monotonic() > until:
                     self._abandon()
@@ -231,15 +233,15 @@ class Cluster:
             raise WorkerLost(f"lost {', '.join(lost)}") from error
 
     def _abandon(self) -> None:
-        """Those who wait for a lost worker wait in vain."""
+        """End the waiting of all workers that may wait for a lost one."""
         lost = self._lost()
         for worker, actor in zip(self.workers, self.actors, strict=False):
             if worker not in lost:
-                actor.abandon()  # no answer is waited for
+                actor.abandon()  # without waiting for an answer
 
 
 def _connection_broke(error: BaseException) -> bool:
-    """Whether an error may mean that a worker is gone, and is not one of what the worker does."""
+    """Whether an error may mean that a worker is lost, and is not an error of its own work."""
     from distributed.comm import CommClosedError
     from distributed.scheduler import KilledWorker
 
@@ -247,13 +249,13 @@ def _connection_broke(error: BaseException) -> bool:
         return True
     if isinstance(error, KilledWorker | CancelledError):
         return True
-    # Dask's own words where an actor is asked for, or a connection is not made in time.
-    told = str(error).startswith("Worker holding Actor was lost")
-    return told or (type(error) is OSError and error.errno is None)
+    # The errors of Dask for a lost actor, and for a connection that timed out.
+    actor_lost = str(error).startswith("Worker holding Actor was lost")
+    return actor_lost or (type(error) is OSError and error.errno is None)
 
 
 def _share_out(n_entries: NDArray[np.int64], n_workers: int) -> list[slice]:
-    """Which blocks each worker gets: runs of them, none empty, with about equally many entries."""
+    """The range of blocks of each worker, none empty, with about the same number of entries."""
     middles = np.cumsum(n_entries) - n_entries / 2
     total = max(int(n_entries.sum()), 1)
     cuts = np.searchsorted(middles, np.arange(1, n_workers) * (total / n_workers)).tolist()

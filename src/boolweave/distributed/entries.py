@@ -1,8 +1,8 @@
 """Entries that never pass through the client of a Dask cluster.
 
-Partitions of triples, or blocks of rows of an array, are read by workers, dealt by rows among them,
-and put in order where they stay. The client knows how many entries each row has and what rows and
-columns are called; it fetches the entries only if something asks for them.
+Workers read partitions of triples, or blocks of rows of an array, distribute them among themselves
+by rows, and sort them. The client knows the number of entries of each row and the names of rows and
+columns; it fetches the entries only if they are needed.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class RemoteEntries(ObservedEntries):
     parts : list of delayed triples of arrays
         Rows and columns (indices, or labels as text) and values, each (n,).
     shape : (int, int), optional
-        Left out: as many rows and columns as the entries speak of.
+        By default, the rows and columns that occur in the entries.
     """
 
     def __init__(self, client: Any, parts: list[Any], shape: tuple[int, int] | None = None) -> None:
         self.client = client
-        self.parts = parts  # how to read the entries, again if need be
-        self.cluster: Cluster | None = None  # who keeps them, once they are dealt
+        self.parts = parts  # to read the entries, again if necessary
+        self.cluster: Cluster | None = None  # the workers that keep them, once they are distributed
         self._here: Observations | None = None  # if they were fetched
         read = client.compute(parts)
         names = client.gather([client.submit(_names, part) for part in read])
@@ -54,14 +54,14 @@ class RemoteEntries(ObservedEntries):
         )
         self.shape = rows[0], columns[0]
         self.row_labels, self.column_labels = rows[1], columns[1]
-        # the entries of every partition, until they are dealt
+        # The entries of every partition, until they are distributed.
         self.packed = self._packed(read)
         counts = [client.submit(count, part, self.shape) for part in self.packed]
-        while len(counts) > 1:  # a tree
+        while len(counts) > 1:  # add up in a tree
             pairs = [counts[n : n + 2] for n in range(0, len(counts), 2)]
             counts = [client.submit(sum_of, pair) for pair in pairs]
         per_row, self._n_ones, of_entries = counts[0].result()
-        # (M,) entries of each row: those that come twice counted twice, and counted once
+        # Number of entries of each row, (M,), with duplicates and without them.
         self._raw: NDArray[np.int64] = per_row
         self._per_row: NDArray[np.int64] = per_row
         of_shape = hashlib.blake2b(repr(self.shape).encode(), digest_size=16)
@@ -73,29 +73,29 @@ class RemoteEntries(ObservedEntries):
         known = self.client.scatter(labels, broadcast=True)[0]
         return [self.client.submit(pack_triples, part, known, self.shape) for part in read]
 
-    # ------------------------------------------------------------ dealing
+    # ------------------------------------------------------------ distribution of rows
 
-    def deal_to(self, cluster: Cluster, cuts: list[tuple[int, int]]) -> None:
+    def distribute_to(self, cluster: Cluster, cuts: list[tuple[int, int]]) -> None:
         """Let the workers of a cluster exchange entries until each has those of its rows."""
-        if cluster.deal(self.entries_by_row, cuts, self._rows_for):
-            per_row, n_ones = zip(*cluster.ask_all("sizes"), strict=True)
-            # entries that came twice are one now
+        if cluster.distribute(self.entries_by_row, cuts, self._rows_for):
+            per_row, n_ones = zip(*cluster.call_all("sizes"), strict=True)
+            # Duplicates have been merged.
             self._per_row, self._n_ones = np.concatenate(per_row), sum(n_ones)
         self.cluster = cluster
 
     def _rows_for(self, runs: list[slice]) -> list[Any]:
-        """The entries of runs of rows, each as futures of packed numbers, wherever they are."""
+        """The entries of ranges of rows, each as futures of packed numbers."""
         bounds = np.array([run.start for run in runs[1:]], dtype=np.int64)
         packed = self.packed or self._packed(self.client.compute(self.parts))
-        dealt = [self.client.submit(split, part, bounds, self.shape) for part in packed]
+        pieces = [self.client.submit(split, part, bounds, self.shape) for part in packed]
         self.packed = []
         return [
             ("packed", (run.stop - run.start, self.shape[1]), run.start,
-             [self.client.submit(operator.getitem, part, n) for part in dealt])
+             [self.client.submit(operator.getitem, part, n) for part in pieces])
             for n, run in enumerate(runs)
         ]  # fmt: skip
 
-    # ------------------------------------------------------------ what a fit needs to know
+    # ------------------------------------------------------------ information that a fit needs
 
     @property
     def n_observed(self) -> int:
@@ -109,12 +109,12 @@ class RemoteEntries(ObservedEntries):
 
     @property
     def entries_by_row(self) -> NDArray[np.int64]:
-        """Where each row would start, entries that come twice counted twice, (M + 1,)."""
+        """Where each row would start if duplicates were kept, (M + 1,)."""
         return np.concatenate([[0], np.cumsum(self._raw)])
 
     @property
     def n_bytes_in_files(self) -> int:
-        """None of the entries are in files of this process."""
+        """0, because the entries are not in files of this process."""
         return 0
 
     @property
@@ -123,7 +123,7 @@ class RemoteEntries(ObservedEntries):
         return self._fingerprint
 
     def to_local(self) -> Observations:
-        """Fetch all entries from the workers, who read them again if one of them is gone."""
+        """Fetch all entries from the workers, which read them again if one of them is lost."""
         if self._here is None:
             indptr, columns, values = self._fetched()
             labels = (self.row_labels, self.column_labels)
@@ -131,11 +131,11 @@ class RemoteEntries(ObservedEntries):
         return self._here
 
     def _fetched(self) -> tuple[Any, ...]:
-        """Where rows start, columns and values."""
+        """Where rows start, and columns and values of the entries."""
         packed = self.packed
-        if not packed and self.cluster is not None:  # they were dealt
+        if not packed and self.cluster is not None:  # they were distributed
             try:
-                parts = self.cluster.ask_all("entries")
+                parts = self.cluster.call_all("entries")
                 columns, values = (np.concatenate([part[n] for part in parts]) for n in (0, 1))
                 return np.concatenate([[0], np.cumsum(self._per_row)]), columns, values
             except WorkerLost:
@@ -144,7 +144,7 @@ class RemoteEntries(ObservedEntries):
         return rows_from_packed(np.concatenate(parts), self.shape)[1:4]
 
     def take_rows(self, index: ArrayLike | slice) -> Observations:
-        """Fetch some rows, in the order asked for."""
+        """Fetch some rows, in the given order."""
         rows = np.arange(self.shape[0])[index if isinstance(index, slice) else np.asarray(index)]
         order = np.argsort(rows, kind="stable")
         in_order = rows[order]
@@ -153,7 +153,7 @@ class RemoteEntries(ObservedEntries):
         wanted = [in_order[(in_order >= run.start) & (in_order < run.stop)] - run.start
                   for run in self.cluster.runs]  # fmt: skip
         try:
-            parts = self.cluster.ask_each("entries", [(rows,) for rows in wanted])
+            parts = self.cluster.call_each("entries", [(rows,) for rows in wanted])
         except WorkerLost:
             return self.to_local().take_rows(index)
         lengths = self._per_row[in_order]
@@ -182,7 +182,7 @@ def sum_of(parts: list[tuple[Any, ...]]) -> tuple[Any, ...]:
 
 
 def _names(part: tuple[Any, ...]) -> list[Any]:
-    """Of rows and of columns: the labels in the order of their first appearance, or the largest."""
+    """For rows and columns: the labels in the order of first appearance, or the largest number."""
     found: list[Any] = []
     for keys in part[:2]:
         keys = np.asarray(keys)
@@ -200,7 +200,9 @@ def _axis(parts: list[Any], side: str, length: int | None) -> tuple[int, NDArray
     if not named:
         return max(parts, default=-1) + 1 if length is None else length, None
     if any(isinstance(part, int) and part >= 0 for part in parts):
-        raise ValueError(f"{side}s must be all whole numbers or all labels, got both; convert them")
+        raise ValueError(
+            f"{side}s must be all whole numbers or all labels, got both; convert one kind"
+        )
     labels = np.array(list(dict.fromkeys(np.concatenate(named).tolist())), dtype=np.str_)
     return len(labels), labels
 

@@ -1,4 +1,4 @@
-"""The estimator on a Dask cluster: the same blocks, the same kernels, the same numbers."""
+"""The estimator on a Dask cluster, with the same results as on one machine."""
 
 from __future__ import annotations
 
@@ -105,18 +105,18 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
         machine: Machine | None = None,
     ) -> tuple[Result, RankSelection | None, int]:
         seed = self._first_seed() if first_seed is None else first_seed
-        while True:  # with the same seed after a worker was lost
+        while True:  # again with the same seed if a worker is lost
             cluster = Cluster(self._client())
             try:
                 with cluster.shielded():
                     found = super()._run(observations, seed, ClusterMachine(cluster))
-                    cluster.tidy()
+                    cluster.clean_up()
                 return found
             except WorkerLost as lost:
                 warnings.warn(f"{lost}; the run continues with the others", stacklevel=3)
 
     def __sklearn_clone__(self) -> DaskBooleanMatrixFactorization:
-        """A clone has the same client: it is a connection, which cannot be copied."""
+        """Clone with the same client, which is a connection and cannot be copied."""
         bare = copy.copy(self)
         bare.client = None
         made: DaskBooleanMatrixFactorization = BaseEstimator.__sklearn_clone__(bare)
@@ -139,32 +139,31 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
             return super()._converted(X)
         if self.zeros == "collective":
             raise ValueError(
-                '`zeros="collective"` needs the ones in this process: give a scipy.sparse matrix '
-                "in place of a dask collection or of files, or set "
-                '`zeros="exact"`'
+                '`zeros="collective"` needs the ones in this process: pass a scipy.sparse matrix '
+                'instead of a Dask collection or files, or set `zeros="exact"`'
             )
         return found
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
-        """Fit, and return row factors (M, K) as `transform` would: of a dask array as one."""
+        """Fit, and return row factors (M, K); for a Dask array they are a Dask array."""
         if is_dask_array(X):
             return self.fit(X).transform(X)
         return super().fit_transform(X, y, **fit_params)
 
     def transform(self, X: Any) -> Any:
-        """Row factors (rows, K) of new rows; of a dask array lazily, as a dask array."""
+        """Row factors (rows, K) of new rows; for a Dask array, a lazy Dask array."""
         if not is_dask_array(X):
             return super().transform(X)
         return _map_rows(self._slim().transform, X, len(self.components_), np.uint8)
 
     def predict(self, rows: Any, cols: Any = None) -> Any:
-        """The decoded value of the true matrix; of dask arrays lazily, as a dask array."""
+        """The decoded value of the true matrix; for Dask arrays, a lazy Dask array."""
         if not is_dask_array(rows):
             return super().predict(rows, cols)
         return self._map(self._slim().predict, rows, cols, np.uint8)
 
     def predict_proba(self, rows: Any, cols: Any = None, kind: Any = "observed") -> Any:
-        """Probability of a one; of dask arrays lazily, as a dask array."""
+        """Probability of a one; for Dask arrays, a lazy Dask array."""
         if not is_dask_array(rows):
             return super().predict_proba(rows, cols, kind)
         probability = partial(self._slim().predict_proba, kind=kind)
@@ -187,7 +186,7 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
         return local
 
     def _slim(self) -> BooleanMatrixFactorization:
-        """The fitted model without client and entries, to be sent to workers."""
+        """The fitted model without client and entries, in a form that can be sent to workers."""
         check_is_fitted(self)
         parameters = self.get_params(deep=False)
         del parameters["client"]
@@ -209,13 +208,13 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
 
 
 def _map_rows(function: Any, X: Any, n_columns: int, dtype: Any) -> Any:
-    """A function of the rows of a matrix, each block by itself, to rows of `n_columns`."""
+    """Apply a function to the rows of a matrix, block by block; it returns `n_columns` columns."""
     chunks, meta = (X.chunks[0], (n_columns,)), np.zeros((0, 0), dtype=dtype)
     return X.rechunk({1: -1}).map_blocks(function, dtype=dtype, chunks=chunks, meta=meta)
 
 
 def _map_pairs(function: Any, rows: Any, cols: Any, dtype: Any) -> Any:
-    """A function of pairs of positions."""
+    """Apply a function to pairs of positions."""
     import dask.array
 
     cols = dask.array.asarray(cols).rechunk(rows.chunks)

@@ -1,4 +1,4 @@
-"""Where a fit on a cluster runs: which back end keeps its messages, and in what memory."""
+"""The machine of a fit on a cluster: its back end and its memory."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class ClusterMachine:
-    """The machine of a fit on a cluster: messages are with the workers, each has `max_memory`."""
+    """The machine of a fit on a cluster: workers keep the messages, each within `max_memory`."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self._room: dict[str, Any] = {}
 
     def choose_store(self, observations: ObservedEntries, n_components: int, **how: Any) -> Memory:
-        """In how many blocks the rows are cut, for the workers to keep within `max_memory`."""
+        """Choose the number of blocks of rows so that each worker stays within `max_memory`."""
         self._room = {name: value for name, value in how.items() if name != "n_jobs"}
         max_memory = how["max_memory"]
         if max_memory is None:
@@ -41,7 +41,7 @@ class ClusterMachine:
         """Make the back end, whose messages must be integers."""
         if not integers:
             raise ValueError(
-                "a cluster needs integer messages, but here they are floats; use one machine"
+                "a cluster needs integer messages, but this fit needs floats; use one machine"
             )
         sparse = isinstance(observations, SparseObservations)
         kind = SparseClusterBackend if sparse else ClusterBackend

@@ -1,8 +1,9 @@
-"""What a worker of a Dask cluster does with its run of rows.
+"""The part of a fit that runs on a worker of a Dask cluster.
 
-`Rows` lives in a worker as an actor. It calls the engine on its rows as if they were the whole
+`Rows` is an actor on a worker. It calls the engine on its range of rows as if it were the whole
 matrix. The changes of the column sums are added up over all workers in a tree: every second worker
-gives its sum to the one before it, then every fourth, and so on; the whole goes back the same way.
+sends its sum to the one before it, then every fourth, and so on; the total is sent back the same
+way.
 """
 
 from __future__ import annotations
@@ -41,24 +42,24 @@ if TYPE_CHECKING:
 
 
 class NoAnswer(RuntimeError):
-    """A worker does not answer; the scheduler will know whether it is gone."""
+    """A worker does not answer; the scheduler knows whether it is lost."""
 
 
 class Rows:
-    """A run of rows on a worker, and the states of their messages.
+    """A range of rows on a worker, and the states of their messages.
 
     Parameters
     ----------
     part : tuple
-        Shape, indptr, columns and values of the rows; or "packed", shape, rows above, and arrays
-        of packed entries; or shape, and indptr and columns of the ones and of the missing cells,
-        where all else is zero.
+        Shape, indptr, columns and values of the rows; or "packed", the shape, the number of rows
+        above them and arrays of packed entries; or the shape, and indptr and columns of the ones
+        and of the missing cells, if all other cells are zeros.
     cuts : list of (int, int)
-        Their blocks.
+        First and last row of each block.
     first_row : int
-        Number of their first row in the matrix.
+        Position of the first row in the matrix.
     n_rows : int
-        How many rows the matrix has.
+        Number of rows of the matrix.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class Rows:
         self.part = Part(cuts, first_row, n_rows, self.reduce, self.count_before)
         self.rank = 0
         self.peers: list[tuple[str, Any]] = []
-        # by the number of factors, as long as there is a problem with so many
+        # By the number of factors; a back end is dropped with the last problem that uses it.
         self.backends: WeakValueDictionary[int, Backend] = WeakValueDictionary()
         self.problems: dict[int, tuple[Backend, Any]] = {}
         self.states: dict[int, State] = {}
@@ -93,25 +94,25 @@ class Rows:
     # ------------------------------------------------------------ problems and messages
 
     def connect(self, rank: int, peers: list[tuple[str, Any]]) -> None:
-        """Learn address and key of all actors, and which of them this is."""
+        """Store the address and key of all actors, and the position of this one among them."""
         self.rank, self.peers = rank, peers
 
     def sizes(self) -> tuple[NDArray[np.int64], int]:
-        """Number of entries of each row, and of ones."""
+        """Number of entries of each row, and number of ones."""
         return np.diff(self.observations.entries_by_row), self.observations.n_ones
 
     def entries(self, rows: NDArray[np.int64] | None = None) -> tuple[Array, Array]:
-        """Columns and values, of all rows or of some."""
+        """Columns and values of the entries of all rows, or of some."""
         seen = self.observations
         local = seen.to_local() if rows is None else seen.take_rows(np.array(rows))
         return local.indices, local.values
 
     def apply(self, function: Callable[[Any, Array], Array], part: Array) -> Array:
-        """Call a function of the entries and of the rows of an array that belong to them."""
-        return function(self.observations, own(part))
+        """Call a function with the entries and with the rows of an array that belong to them."""
+        return function(self.observations, writable(part))
 
     def pose(self, key: int, model: Model, room: dict[str, Any]) -> None:
-        """Pose a problem: the rows are the same, the model is another."""
+        """Pose a problem: these rows with another model."""
         K = model.n_components
         backend = self.backends.get(K)
         if backend is None:
@@ -124,68 +125,68 @@ class Rows:
         self.problems[key] = backend, backend.problem(model)
 
     def start(self, key: int, problem: int, field: Field | None) -> None:
-        """Make messages that say nothing."""
+        """Make messages of zero."""
         backend, posed = self.problems[problem]
         self.states[key] = backend.start(posed, field)
 
     def to_sum_product(self, key: int, new_key: int, problem: int) -> None:
-        """Convert messages, for sum-product to go on from them."""
+        """Convert messages, so that sum-product can continue from them."""
         backend, posed = self.problems[problem]
         self.states[new_key] = backend.to_sum_product(posed, self.states[key])
 
     def put(self, key: int, problem: int, state: State) -> None:
-        """Take a state from elsewhere, such as a checkpoint."""
+        """Store a state that comes from elsewhere, such as a checkpoint."""
         backend, posed = self.problems[problem]
         backend.check(posed, state)
-        self.states[key] = replace(state, messages=own(state.messages))
+        self.states[key] = replace(state, messages=writable(state.messages))
 
     def messages(self, key: int, name: str) -> Any:
-        """A part of the messages of a state, or a part of a part, with a dot."""
+        """An attribute of the messages of a state; a dot separates nested attributes."""
         return attrgetter(name)(self.states[key].messages)
 
     def held(self) -> int:
         """Number of states whose messages are kept."""
         return len(self.states)
 
-    def forget(self, gone: list[tuple[str, int]]) -> None:
-        """Forget what nobody needs any longer."""
+    def forget(self, unused: list[tuple[str, int]]) -> None:
+        """Delete what is no longer needed."""
         kept: dict[str, dict[int, Any]] = {
             "problem": self.problems, "state": self.states, "beliefs": self.kept
         }  # fmt: skip
-        for kind, number in gone:
+        for kind, number in unused:
             kept[kind].pop(number, None)
 
     # ------------------------------------------------------------ work
 
     def step(
-        self, key: int, problem: int, damping: float, beliefs: int, gone: list[tuple[str, int]]
+        self, key: int, problem: int, damping: float, beliefs: int, unused: list[tuple[str, int]]
     ) -> tuple[float, tuple[float, float], tuple[int, int], Score | SparseScore]:
-        """Do one iteration; returns residual, expected ones, changes and the score."""
-        self.forget(gone)
+        """Do one iteration; return residual, expected ones, changes and the score."""
+        self.forget(unused)
         backend, posed = self.problems[problem]
         state = self.states[key]
         backend.step(posed, state, damping)
-        score = self.believe(key, problem, beliefs)
+        score = self.record_beliefs(key, problem, beliefs)
         return state.residual, state.expected_ones, state.n_changed, score
 
-    def believe(self, key: int, problem: int, beliefs: int) -> Score | SparseScore:
-        """Write down the beliefs of a state in a problem; returns the score."""
+    def record_beliefs(self, key: int, problem: int, beliefs: int) -> Score | SparseScore:
+        """Store the beliefs of a state in a problem; return the score."""
         backend, posed = self.problems[problem]
         self.kept[beliefs] = backend.keep_beliefs(posed, self.states[key], None)
         return backend.score(posed, self.states[key])
 
     def row_beliefs(self, key: int) -> Array:
-        """The beliefs of the rows here."""
+        """The beliefs of the rows of this worker."""
         return self.kept[key].rows
 
     def column_beliefs(self, key: int) -> Array | None:
-        """The beliefs of the columns, which are the same on all workers: from the first."""
+        """The beliefs of the columns, the same on all workers; only the first worker sends them."""
         return None if self.rank else self.kept[key].columns
 
     # ------------------------------------------------------------ sums over all workers
 
     def reduce(self, array: NDArray[Any]) -> NDArray[Any]:
-        """The sum over all workers, for each of them; the engine calls it."""
+        """Return the sum of an array over all workers; the engine calls this on each of them."""
         self._n_reduced += 1
         if len(self.peers) == 1:
             return array
@@ -193,7 +194,7 @@ class Rows:
         return asyncio.run_coroutine_threadsafe(self._reduce(array, self._n_reduced), loop).result()
 
     def count_before(self, n: int) -> tuple[int, int]:
-        """How many of something workers before this one have, and all; this one has n."""
+        """Sum of n over the workers before this one, and over all workers."""
         counts = np.zeros(len(self.peers), dtype=np.int64)
         counts[self.rank] = n
         counts = self.reduce(counts)
@@ -212,7 +213,7 @@ class Rows:
                 array = array + await self._receive(self.rank + stride, n)
                 below.append(self.rank + stride)
             stride *= 2
-        # If one of them is gone it is the client that will notice.
+        # If one of them is lost, the client will notice.
         self._sending = {asyncio.ensure_future(self._send(to, n, array)) for to in reversed(below)}
         return array
 
@@ -222,7 +223,7 @@ class Rows:
             answer = await self.worker.rpc(address).actor_execute(
                 function="take", actor=key, args=on_wire((self.rank, n, array)), kwargs={}
             )
-        except (OSError, KeyError) as error:  # it is gone, or its actor is
+        except (OSError, KeyError) as error:  # the worker is lost, or its actor
             raise NoAnswer(f"{address} does not answer: {error!r}") from None
         if answer["status"] != "OK":
             raise answer["exception"]
@@ -233,7 +234,7 @@ class Rows:
         return found
 
     async def take(self, sender: int, n: int, array: NDArray[Any]) -> None:
-        """A sum from another worker."""
+        """Receive a sum from another worker."""
         self._slot(sender, n).set_result(array)
 
     def _slot(self, sender: int, n: int) -> asyncio.Future[Any]:
@@ -244,21 +245,21 @@ class Rows:
         return self._waiting[sender, n]
 
     async def abandon(self) -> None:
-        """Another worker is gone; what waits for it waits in vain."""
+        """End all waiting, because another worker is lost."""
         self._abandoned = True
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(NoAnswer("abandoned: a worker was lost"))
 
 
-# What Ctrl-C did before `shield`.
+# The handler of Ctrl-C before `shield`.
 _on_interrupt: Any = None
 
 
 def shield() -> None:
-    """Let this worker live on after a Ctrl-C in the terminal that it shares with its client."""
+    """Ignore Ctrl-C in the terminal that this worker shares with its client."""
     global _on_interrupt
-    if multiprocessing.parent_process() is not None:  # and no thread of the client
+    if multiprocessing.parent_process() is not None:  # not a thread of the client
         _on_interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -269,16 +270,16 @@ def unshield() -> None:
 
 
 def on_wire(arguments: Sequence[Any]) -> list[Any]:
-    """The arguments of a call as Dask sends them; plain numbers need no wrapping, which is slow."""
+    """The arguments of a call, serialized; plain numbers need no wrapping, which is slow."""
     from distributed.protocol import to_serialize
 
     return [a if isinstance(a, int | float | str) else to_serialize(a) for a in arguments]
 
 
-def own(value: Any) -> Any:
-    """Arrays that came over the network can be read only; those of a state are written to."""
+def writable(value: Any) -> Any:
+    """Copy arrays that came over the network, which are read-only, so that they can be changed."""
     if isinstance(value, list):
-        return [own(item) for item in value]
+        return [writable(item) for item in value]
     if isinstance(value, IntegerMessages | Sums | Variables | SparseMessages | Listed):
-        return type(value)(*(own(getattr(value, field.name)) for field in fields(value)))
+        return type(value)(*(writable(getattr(value, field.name)) for field in fields(value)))
     return np.array(value) if isinstance(value, np.ndarray) else value

@@ -1,8 +1,8 @@
 """The back end of a cluster where all zeros of a row are treated at once.
 
-Every worker runs `SparseBackend` on its rows. What zeros tell columns follows from counts and sums
-over all rows, which are whole numbers and are added up over the workers as the changes of column
-sums are: the answer is the same bit for bit, however rows are dealt.
+Every worker runs `SparseBackend` on its rows. The messages of zeros to columns follow from counts
+and sums over all rows. These are whole numbers, which are added up over the workers like the
+changes of column sums, so that the result is the same bit for bit for any distribution of the rows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from boolweave.data.ones import SparseObservations
 from boolweave.distributed.backend import ClusterBackend, RemoteMessages, added, part_of
-from boolweave.distributed.worker import own
+from boolweave.distributed.worker import writable
 from boolweave.engine.integers import integer_problem
 from boolweave.engine.zeros.backend import (
     SparseMessages,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class SparseClusterBackend(ClusterBackend):
-    """Messages of ones, and sums of zeros, with the workers of a cluster; as `ClusterBackend`."""
+    """A `ClusterBackend` with messages of ones and sums of zeros."""
 
     observations: SparseObservations
     kept_here = SparseMessages
@@ -49,17 +49,17 @@ class SparseClusterBackend(ClusterBackend):
         return self.observations.ones.by_columns(self.observations.n_columns)
 
     def problem(self, model: Model) -> SparseProblem:
-        """Pose the problem of the observations and a model; blocks are with the workers."""
+        """Pose the problem of the observations and a model; its blocks are on the workers."""
         return sparse_problem(
             self.observations, model, lambda model: integer_problem(self._ones, model)
         )
 
     def random_start(self, problem: SparseProblem, random: np.random.Generator) -> State:
-        """Make messages that say nothing; first beliefs begin at ones drawn at random."""
+        """Make messages of zero; the first beliefs come from ones drawn at random."""
         return self.start(problem, wide_start(self, problem, random))
 
     def to_floats(self, problem: Problem, state: State) -> tuple[AnyBackend, Problem, State]:
-        """Stay as it is, as `SparseBackend` does."""
+        """Change nothing, as in `SparseBackend`."""
         return self, problem, state
 
     def _part(self, messages: Any, rows: slice, blocks: slice) -> SparseMessages:
@@ -73,11 +73,11 @@ class SparseClusterBackend(ClusterBackend):
         return SparseScore(added([score.of_ones for score in scores]), n_zeros)
 
     def allows(self, model: Model) -> bool:
-        """Whether messages of this kind can be those of a model."""
+        """Whether a model can have messages of this kind."""
         return super().allows(model) and model.product == "or"
 
     def mean_evidence(self, problem: SparseProblem) -> float:
-        """What an observed entry says on average, |L|."""
+        """Mean evidence of an observed entry, |L|."""
         return mean_evidence(problem, self.observations)
 
 
@@ -85,16 +85,16 @@ class RemoteSparseMessages(RemoteMessages):
     """Messages of ones and of listed zeros, and sums of zeros, that the workers keep."""
 
     def to_local(self) -> SparseMessages:
-        """Fetch them all."""
+        """Fetch all of them."""
 
         def parts_of(name: str) -> list[Any]:
-            return self.cluster.ask_all("messages", self.key, name)
+            return self.cluster.call_all("messages", self.key, name)
 
         return SparseMessages(
             self.integers("of_ones."),
             np.concatenate(parts_of("rows")),
-            own(parts_of("columns")[0]),
+            writable(parts_of("columns")[0]),
             np.concatenate(parts_of("row_steps")),
-            own(parts_of("column_steps")[0]),
+            writable(parts_of("column_steps")[0]),
             Listed.joined(parts_of("listed")),
         )

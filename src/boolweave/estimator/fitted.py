@@ -11,8 +11,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from boolweave import recommend, saving
-from boolweave.data.frames import Frame, is_matrix, like, only_row
-from boolweave.data.labels import check_order, pairs, positions
+from boolweave.data.frames import Frame, is_matrix, like
+from boolweave.data.labels import check_order, pairs
 from boolweave.data.observations import Observations
 from boolweave.data.ones import SparseObservations
 from boolweave.data.sparse import is_sparse
@@ -44,7 +44,7 @@ def _view(name: str) -> Any:
     return property(attrgetter(f"result_.{name}"))
 
 
-class FittedFactorization(TransformerMixin, BaseEstimator):
+class FittedFactorization(recommend.RecommenderMixin, TransformerMixin, BaseEstimator):
     """The methods and attributes of a factorization that need its result."""
 
     result_: Result
@@ -213,35 +213,6 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         chance = self.result_.predict_proba(m.ravel(), n.ravel(), kind)
         return like(rows, chance.reshape(m.shape), "probability")
 
-    def recommend(self, rows: Any, n: int = 10, *, why: bool = False, **words: str) -> Any:
-        """Recommend the n unobserved columns of each row that are most probably 1.
-
-        Parameters
-        ----------
-        rows : positions, or labels if the fitted data had labels
-            The rows may also be a matrix as in `transform`, whose new rows are folded in.
-        n : int
-            Number of columns for each row.
-        why : bool
-            Whether the table has a column with reasons.
-        **words
-            As in `explain`.
-
-        Returns
-        -------
-        DataFrame or Recommendations
-            If `rows`, or else the fitted data, is a table: a table of the same library with one
-            line for each recommendation: row, rank, column, probability and why. Otherwise
-            `Recommendations` with ``rows`` (R,), ``columns`` (R, n), ``probabilities`` (R, n),
-            ``reasons``, and ``table``.
-        """
-        check_is_fitted(self)
-        explainer, frame = self._explainer(rows, words)
-        seen = explainer.observations
-        at = np.arange(seen.n_rows) if is_matrix(rows) else positions(rows, seen, "row")
-        found = recommend.recommend_at(explainer, at, n)
-        return found if frame is None else found.in_form_of(frame, why=why)
-
     def explain(self, row: Any, col: Any, **words: str) -> Explanation:
         """Explain which factors make an entry a one, with their members by name.
 
@@ -257,13 +228,7 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
         -------
         Explanation
         """
-        check_is_fitted(self)
-        explainer, frame = self._explainer(row, words)
-        if is_matrix(row):
-            row = only_row(explainer.observations)
-        found = explainer.explain(row, col)
-        if frame is not None:
-            object.__setattr__(found, "_frame", frame)  # for its table
+        found: Explanation = self._explain(row, col, words)
         return found
 
     def members(self, *, full: bool = False) -> Any:
@@ -319,6 +284,7 @@ class FittedFactorization(TransformerMixin, BaseEstimator):
 
     def _explainer(self, rows: Any, words: dict[str, str]) -> tuple[FactorExplainer, Frame | None]:
         """An explainer of rows of the fit or of new rows, and the form of its tables."""
+        check_is_fitted(self)
         chosen = recommend.Words(**words)
         if not is_matrix(rows):
             return recommend.FactorExplainer(self.result_, chosen), self._frame

@@ -6,6 +6,7 @@ they are about a factorization or about any model; those of a completion are in
 """
 
 from boolweave.recommend.members import Fitted, members
+from boolweave.recommend.methods import RecommenderMixin
 from boolweave.recommend.reasons import Explanation, FactorExplainer, Reason, explain
 from boolweave.recommend.unseen import (
     Recommendations,
@@ -24,6 +25,7 @@ __all__ = [
     "Fitted",
     "Reason",
     "Recommendations",
+    "RecommenderMixin",
     "Words",
     "best_unseen",
     "explain",

@@ -13,6 +13,10 @@ from boolweave.recommend.members import members_of, surest
 from boolweave.recommend.words import NEUTRAL, Words, evidence, evidence_in_words, percent
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
     from boolweave.data.observed import ObservedEntries
     from boolweave.engine.result import Result
     from boolweave.recommend.members import Fitted
@@ -162,6 +166,10 @@ class FactorExplainer:
     def observations(self) -> ObservedEntries:
         """The observed entries, with labels if there are any."""
         return self.result.observations
+
+    def predict_rows(self, rows: NDArray[np.intp]) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Yield P(o = 1) of rows at all columns, some rows at a time."""
+        return self.result.predict_proba_rows(rows)
 
     def explain(self, row: Any, column: Any) -> Explanation:
         """Explain an entry, given by position or label."""

@@ -37,7 +37,7 @@ class Why(Protocol):
 
 
 class Explains(Protocol):
-    """An explainer of pairs by position, which knows their names."""
+    """An explainer of pairs by position, which knows their names and probabilities."""
 
     @property
     def observations(self) -> ObservedEntries:
@@ -48,6 +48,10 @@ class Explains(Protocol):
         """Explain the entry at a position."""
         ...
 
+    def predict_rows(self, rows: NDArray[np.intp]) -> Iterable[tuple[slice, NDArray[np.float64]]]:
+        """Yield P(o = 1) of rows at all columns, some rows at a time."""
+        ...
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Recommendations:
@@ -56,7 +60,7 @@ class Recommendations:
     Attributes
     ----------
     rows : array of shape (R,)
-        The rows asked for.
+        The requested rows.
     columns : array of shape (R, n)
         Columns, the most probable first; −1 if a row has fewer than n unobserved columns.
     probabilities : array of shape (R, n)
@@ -73,7 +77,7 @@ class Recommendations:
     explainer: Explains = field(repr=False)
 
     def explain(self, i: int, j: int) -> Any:
-        """Explain the j-th recommendation of the i-th row asked for, both from 0."""
+        """Explain the j-th recommendation of the i-th requested row, both from 0."""
         return self.explainer.at(int(self.rows[i]), int(self.columns[i, j]))
 
     @cached_property
@@ -173,11 +177,11 @@ def recommend(model: Fitted, rows: Any, n: int = 10, words: Words = NEUTRAL) -> 
     return recommend_at(FactorExplainer(model.result_, words), wanted, n)
 
 
-def recommend_at(explainer: FactorExplainer, rows: NDArray[np.intp], n: int) -> Recommendations:
+def recommend_at(explainer: Explains, rows: NDArray[np.intp], n: int) -> Recommendations:
     """The same as `recommend` for rows by position, with reasons from an explainer."""
     if n < 1:
         raise ValueError(f"n must be at least 1, got {n}")
-    found = best_unseen(explainer.result.predict_proba_rows, explainer.observations, rows, n)
+    found = best_unseen(explainer.predict_rows, explainer.observations, rows, n)
     return Recommendations(rows, *found, explainer)
 
 

@@ -39,10 +39,10 @@ def _cells(pattern: sparse.csr_array) -> Cells:
 
 
 def facts(found: Cover) -> Facts:
-    """The number of roles, and what they cover."""
+    """The number of factors, and what they cover."""
     K, bound = int(found.cost or 0), int(found.bound or 0)
     return [
-        ("roles", f"{K:,}"),
+        ("factors", f"{K:,}"),
         ("fewest possible", f"{bound:,} (proven)" if bound == K else f"at least {bound:,}"),
         ("ones covered", f"{found.coverage:.1%}"),
         ("ones missed", f"{len(found.missed):,}"),

@@ -78,8 +78,8 @@ def write_report(
     --------
     >>> from boolweave import cover
     >>> from boolweave.report import write_report
-    >>> roles = cover([[1, 1, 0, 0], [1, 1, 1, 1], [0, 0, 1, 1]], random_state=0)
-    >>> write_report(roles, "roles.html", title="Who may do what")
+    >>> found = cover([[1, 1, 0, 0], [1, 1, 1, 1], [0, 0, 1, 1]], random_state=0)
+    >>> write_report(found, "roles.html", title="Who may do what")
     """
     text = render_report(model, title=title, held_out=held_out, command=command)
     page = text.encode("utf-8", "backslashreplace")  # a label may hold a lone surrogate
@@ -104,12 +104,12 @@ def render_report(
     from markupsafe import Markup
 
     if isinstance(model, Cover):
-        said, data = _cover_page(model)
+        variables, data = _cover_page(model)
     elif isinstance(model, BooleanMatrixFactorization):
-        said, data = _factor_page(model, held_out)
+        variables, data = _factor_page(model, held_out)
     else:
-        said, data = _completion_page(model, held_out)
-    said["command"] = command or said["command"]
+        variables, data = _completion_page(model, held_out)
+    variables["command"] = command or variables["command"]
     data |= {"colours": FACTOR_COLOURS, "exploring": exploring}
     # In a script element, only "</script" and "<!--" could end or change the text.
     payload = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
@@ -119,10 +119,10 @@ def render_report(
         loader=jinja2.FunctionLoader(_text), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
-    said["glossary"] = words.explained([name for name, _ in said["summary"]])
+    variables["glossary"] = words.explained([name for name, _ in variables["summary"]])
     template = "completion.html.j2" if data["kind"] == "completion" else "report.html.j2"
     return environment.get_template(template).render(
-        title=title or said.pop("default_title"),
+        title=title or variables.pop("default_title"),
         shown=MEMBERS_SHOWN,
         has=data,
         exploring=exploring,
@@ -131,7 +131,7 @@ def render_report(
         script=Markup(script),
         # Only this script may run, whatever a label contains, and connect only to the server.
         policy=_fingerprint(script),
-        **said,
+        **variables,
     )
 
 
@@ -154,7 +154,7 @@ def _factor_page(model: BooleanMatrixFactorization, held_out: HeldOut | None) ->
     if words.is_single_search(model):  # no other search could find them again
         facts = [fact | {"figures": _without(fact["figures"], "found again")} for fact in facts]
     lists = [holes(seen, result.predict_proba), doubtful(seen, result.predict_proba, grid)]
-    said = _said(model) | {
+    variables = _provenance(model) | {
         "default_title": "Boolean factors",
         "in_short": words.of_factors(model, held_out),
         "summary": _summary(model, held_out),
@@ -162,10 +162,10 @@ def _factor_page(model: BooleanMatrixFactorization, held_out: HeldOut | None) ->
         "factors": facts,
         "figures": _figures(facts),
         "grid": grid,
-        "says": "factors say",
+        "predicted": "reconstructed",
     }
     lines = _factor_lines(result, seen, grid)
-    data = _data("factors", "Factor", grid, said["lists"], lines, facts)
+    data = _data("factors", grid, variables["lists"], lines, facts)
     selection = model.rank_selection_
     data |= {
         "chance": "P(true 1)",
@@ -182,15 +182,15 @@ def _factor_page(model: BooleanMatrixFactorization, held_out: HeldOut | None) ->
         "calibration": None if held_out is None else contents.calibration(model, held_out),
         "rank": None if selection is None else selection.table(),
     }
-    return said, data
+    return variables, data
 
 
 def _cover_page(found: Cover) -> Page:
     seen, lists = cover.seen(found), cover.lists(found)
     grid = contents.factor_grid(found, seen, decoded=True)
     facts = contents.factor_facts(found, seen) if found.cost else []
-    said = {
-        "default_title": "Roles that cover a table",
+    variables = {
+        "default_title": "Factors that cover a table",
         "provenance": [("boolweave", __version__), *running.versions()],
         "python": None,
         "command": None,
@@ -200,14 +200,14 @@ def _cover_page(found: Cover) -> Page:
         "factors": facts,
         "figures": _figures(facts),
         "grid": grid,
-        "says": "roles say",
+        "predicted": "reconstructed",
     }
-    data = _data("cover", "Role", grid, lists, _factor_lines(found, seen, grid), facts)
+    data = _data("cover", grid, lists, _factor_lines(found, seen, grid), facts)
     data |= {
         "chance": "covered", "xor": False, "history": {}, "histograms": [],
         "calibration": None, "rank": None, "coverage": found.curve.tolist(),
     }  # fmt: skip
-    return said, data
+    return variables, data
 
 
 def _completion_page(model: BooleanCompletion, held_out: HeldOut | None) -> Page:
@@ -216,34 +216,34 @@ def _completion_page(model: BooleanCompletion, held_out: HeldOut | None) -> Page
     predict = completion.probabilities_of(model)
     lists = [holes(seen, predict), doubtful(seen, predict, grid)]
     found = None if held_out is None else contents.calibration(model, held_out)
-    said = _said(model) | {
+    variables = _provenance(model) | {
         "default_title": "Boolean completion",
         "in_short": words.of_completion(model, held_out),
         "summary": _completion_summary(model, held_out, found),
         "lists": [entries for entries in lists if entries is not None],
         "factors": completion.layer_facts(model),
         "grid": grid,
-        "says": "expected",
+        "predicted": "predicted",
         "selection": model.selection_,
     }
     lines = (
         Lines(seen, "row", grid.drawn[0], offsets=model.row_bias_),
         Lines(seen, "column", grid.drawn[1], offsets=model.column_bias_),
     )
-    data = _data("completion", "Factor", grid, said["lists"], lines, [])
+    data = _data("completion", grid, variables["lists"], lines, [])
     data |= {
         "chance": "P(observing 1)",
-        "reasons": completion.reasons(model, said["lists"], *lines),
+        "reasons": completion.reasons(model, variables["lists"], *lines),
         "offsets": [
             completion.offsets(seen, model.row_bias_, "row"),
             completion.offsets(seen, model.column_bias_, "column"),
         ],
         "calibration": found,
     }
-    return said, data
+    return variables, data
 
 
-def _said(model: BooleanMatrixFactorization | BooleanCompletion) -> dict[str, Any]:
+def _provenance(model: BooleanMatrixFactorization | BooleanCompletion) -> dict[str, Any]:
     return {
         "provenance": running.provenance(model),
         "python": running.python_call(model),
@@ -267,7 +267,7 @@ def _factor_lines(result: Any, seen: Any, grid: Grid) -> tuple[Lines, Lines]:
 
 
 def _data(
-    kind: str, word: str, grid: Grid, lists: list[EntryList], lines: tuple[Lines, Lines],
+    kind: str, grid: Grid, lists: list[EntryList], lines: tuple[Lines, Lines],
     facts: list[dict[str, Any]],
 ) -> dict[str, Any]:  # fmt: skip
     """The data of the scripts that every kind of page has."""
@@ -275,7 +275,6 @@ def _data(
     some = {"rows": MEMBERS_NAMED, "columns": MEMBERS_NAMED}
     return {
         "kind": kind,
-        "word": word,
         "grid": grid.packed(),
         "lists": packed,
         "lines": [line.table() for line in lines],

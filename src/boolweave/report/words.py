@@ -44,7 +44,7 @@ GLOSSARY = {
     "calibration error": "mean gap between a probability and how often it comes true",
     "offsets": "how much more or less common ones are in a row or column than in others",
     "models averaged": "the probability is the mean over this many models, each drawn at random",
-    "fewest possible": "no cover with the required properties has fewer roles",
+    "fewest possible": "no cover with the required properties has fewer factors",
 }
 
 
@@ -253,26 +253,28 @@ def of_cover(found: Cover) -> InShort:
     """The paragraph about a cover."""
     K, bound, n_false = int(found.cost or 0), int(found.bound or 0), len(found.false_ones)
     M, N = found.observations.shape
-    said = [
-        f"{count_first(K, 'role')} cover{'s' if K == 1 else ''} {found.coverage:.1%} of "
+    covered = [
+        f"{count_first(K, 'factor')} cover{'s' if K == 1 else ''} {found.coverage:.1%} of "
         f"the {count(found.n_ones, 'one')} of a table of {count(M, 'row')} and "
         f"{count(N, 'column')}, and {count(n_false, 'zero') if n_false else 'no zeros'}."
     ]
     if found.n_fixed:
-        said.append(f"The first {count(found.n_fixed, 'role')} {_is_are(found.n_fixed)} given.")
+        covered.append(
+            f"The first {count(found.n_fixed, 'factor')} {_is_are(found.n_fixed)} given."
+        )
     sure, trouble = [], []
     if bound == K:
-        sure.append("It is proven that no cover has fewer roles.")
+        sure.append("It is proven that no cover has fewer factors.")
     elif bound > K:
         trouble.append(
-            f"The requested cover needs at least {bound:,} roles: as many ones as possible are "
+            f"The requested cover needs at least {bound:,} factors: as many ones as possible are "
             "covered."
         )
     elif bound > 1:
-        sure.append(f"It is proven that no cover has fewer than {bound:,} roles.")
+        sure.append(f"It is proven that no cover has fewer than {bound:,} factors.")
     if len(found.missed):
         n_missed = len(found.missed)
         trouble.append(f"{count_first(n_missed, 'one')} {_is_are(n_missed)} not covered.")
     if found.interrupted:
         trouble.append("The search was interrupted: this is the best cover found before that.")
-    return InShort(said, sure, trouble)
+    return InShort(covered, sure, trouble)

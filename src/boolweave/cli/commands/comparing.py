@@ -12,7 +12,7 @@ import typer
 
 from boolweave.cli.common import read_input
 from boolweave.cli.options import Fitting, ReadingOptions, Source, Writing
-from boolweave.cli.output import check_output, check_picture, put_table, save_picture, talk
+from boolweave.cli.output import check_output, check_picture, print_message, put_table, save_picture
 from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def compare(
             **given,
         )
     for name, reason in found.failures.items():
-        talk(f"{name} did not finish: {reason}", writing.quiet)
+        print_message(f"{name} did not finish: {reason}", writing.quiet)
     rows = found.rows()
     verdicts = [verdict for name in JUDGED if (verdict := found.verdict(name)) is not None]
     if writing.json or writing.output is not None or writing.format is not None:
@@ -164,7 +164,7 @@ def compare(
     if picture is not None:
         title = f"{contents.name}: {what}, best first by log-loss"
         save_picture(found.plot(title), picture)
-        talk(f"picture: {picture}", writing.quiet)
+        print_message(f"picture: {picture}", writing.quiet)
     if not found.folds:
         raise ValueError("no method finished; the reasons are above")
 

@@ -1,4 +1,4 @@
-"""The command `boolweave cover`: the fewest factors, such as roles, that cover a table's ones."""
+"""The command `boolweave cover`: the fewest factors that cover the ones of a table."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from boolweave.cli.output import (
     check_output,
     check_report,
     output_format,
+    print_message,
     put_answer,
-    talk,
 )
 from boolweave.cli.process import INTERRUPTED
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from boolweave.covering.matrix import Matrix
     from boolweave.covering.result import Cover
 
-# How many names of a role, and how many roles and entries, a terminal shows.
+# How many names of a factor, and how many factors and entries, a terminal shows.
 NAMES_SHOWN = 8
-ROLES_SHOWN = 20
+FACTORS_SHOWN = 20
 ENTRIES_SHOWN = 20
 
 _option = partial(typer.Option, rich_help_panel="What is covered")
@@ -49,34 +49,36 @@ def cover(
                      "point is a fraction of the ones.", metavar="N|SHARE")
     ] = "0",
     n_components: Annotated[
-        int | None, _option("--n-components", "-k", min=1, help="Maximum number of roles; if they "
-                            "are too few, as many ones as possible are covered.")
+        int | None, _option("--n-components", "-k", min=1, help="Maximum number of factors; if "
+                            "they are too few, as many ones as possible are covered.")
     ] = None,
     fixed: Annotated[
-        Path | None, _option(help="A file of roles that the cover must contain: one line of zeros "
-                             "and ones for each, or pairs of role and column.", metavar="FILE")
+        Path | None, _option(help="A file of factors that the cover must contain: one line of "
+                             "zeros and ones for each, or pairs of factor and column.",
+                             metavar="FILE")
     ] = None,
     max_rows: Annotated[
-        int | None, _option(min=1, help="Maximum number of rows of a new role.")
+        int | None, _option(min=1, help="Maximum number of rows of a new factor.")
     ] = None,
     max_columns: Annotated[
-        int | None, _option(min=1, help="Maximum number of columns of a new role.")
+        int | None, _option(min=1, help="Maximum number of columns of a new factor.")
     ] = None,
     seed: Annotated[int, _option("--seed", "--random-state", help="Random seed.")] = 0,
     changes: Annotated[
         Path | None, _write(help="Write to this file which rows lose and gain which columns.")
     ] = None,
     curve: Annotated[
-        Path | None, _write(help="Write to this file how much the first 1, 2, ... roles cover.")
+        Path | None, _write(help="Write to this file how much the first 1, 2, ... factors cover.")
     ] = None,
     report: Annotated[Path | None, _write(help="Write a report to this file (.html).")] = None,
     reading: ReadingOptions,
 ) -> None:  # fmt: skip
-    """Find the fewest factors, such as roles of users, that cover all ones of a table.
+    """Find the fewest factors that cover all ones of a table.
 
-    The answer has one line for each member of each role: role, axis, label. On a terminal, it
-    consists of sentences. Entries that sparse files, pairs, triples or transactions do not list are
-    treated as zeros.
+    If the rows are users and the columns are permissions, a factor is a role. The answer has one
+    line for each member of each factor: role (the number of the factor), axis, label. On a
+    terminal, it consists of sentences. Entries that sparse files, pairs, triples or transactions do
+    not list are treated as zeros.
 
     Example: boolweave cover grants.csv --changes changes.csv
     """
@@ -95,8 +97,8 @@ def cover(
     from boolweave.covering.requirements import Requirements
 
     matrix = _read(source, reading, writing.quiet)
-    roles = None if fixed is None else _fixed(fixed)
-    required = Requirements.of(matrix, coverage, false, n_components, roles, max_rows, max_columns)
+    kept = None if fixed is None else _fixed(fixed)
+    required = Requirements.of(matrix, coverage, false, n_components, kept, max_rows, max_columns)
     found = find_cover(matrix, required, seed)
     for path, option, table in tables:
         if path is not None:
@@ -105,7 +107,7 @@ def cover(
         from boolweave.report import write_report
 
         write_report(found, report, title=Path(source).name, command=command_line())
-        talk(f"report: {report}", writing.quiet)
+        print_message(f"report: {report}", writing.quiet)
     if (writing.output, writing.format, writing.json) == (None, None, False) and _on_terminal():
         for line in _in_sentences(found):
             typer.echo(line)
@@ -115,7 +117,7 @@ def cover(
             lambda: _as_json(found),
             lambda: write_table(_members(found), writing.output, kind),
         )
-    talk(_summary(found), writing.quiet)
+    print_message(_summary(found), writing.quiet)
     if found.interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -146,7 +148,7 @@ def _read(source: str, how: ReadingOptions, quiet: bool) -> Matrix:
     if not contents.lists_entries:
         are_zeros = False
     guess = contents.guess.replace("absent entries are missing", "absent entries are zero")
-    talk(f"{contents.name}: {guess if are_zeros else contents.guess}", quiet)
+    print_message(f"{contents.name}: {guess if are_zeros else contents.guess}", quiet)
     seen = contents.observations.to_local()
     return Matrix.of_observations(seen, "zero" if are_zeros else "missing")
 
@@ -166,8 +168,8 @@ def _names(found: Cover) -> tuple[list[str], list[str]]:
     return row_names(seen), column_names(seen)
 
 
-def _roles(found: Cover) -> list[tuple[list[str], list[str]]]:
-    """Return the names of the rows and of the columns of each role."""
+def _factors(found: Cover) -> list[tuple[list[str], list[str]]]:
+    """Return the names of the rows and of the columns of each factor."""
     import numpy as np
 
     rows, columns = _names(found)
@@ -181,13 +183,13 @@ def _roles(found: Cover) -> list[tuple[list[str], list[str]]]:
 
 
 def _members(found: Cover) -> pl.DataFrame:
-    """Return a table with one line for each member of each role."""
+    """Return a table with one line for each member of each factor."""
     import polars as pl
 
     lines = [
         (k + 1, axis, label)
-        for k, role in enumerate(_roles(found))
-        for axis, labels in zip(("row", "column"), role, strict=True)
+        for k, factor in enumerate(_factors(found))
+        for axis, labels in zip(("row", "column"), factor, strict=True)
         for label in labels
     ]
     schema = {"role": pl.Int32, "axis": pl.String, "label": pl.String}
@@ -209,7 +211,7 @@ def _changes(found: Cover) -> pl.DataFrame:
 
 
 def _curve(found: Cover) -> pl.DataFrame:
-    """Return a table of how much the first roles cover, with one line for each number of roles."""
+    """Return a table of how much the first 1, 2, ... factors cover."""
     import polars as pl
 
     K = int(found.cost or 0)
@@ -231,7 +233,7 @@ def _as_json(found: Cover) -> dict[str, object]:
         "interrupted": found.interrupted,
         "roles": [
             {"role": k + 1, "fixed": k < found.n_fixed, "rows": rows, "columns": columns}
-            for k, (rows, columns) in enumerate(_roles(found))
+            for k, (rows, columns) in enumerate(_factors(found))
         ],
         "changes": changes.to_dicts(),
         "curve": _curve(found).to_dicts(),
@@ -243,16 +245,15 @@ def _as_json(found: Cover) -> dict[str, object]:
 
 def _in_sentences(found: Cover) -> list[str]:
     lines = []
-    roles = _roles(found)
-    for k, (rows, columns) in enumerate(roles[:ROLES_SHOWN]):
-        which = f"Role {k + 1}{' (fixed)' if k < found.n_fixed else ''}"
+    factors = _factors(found)
+    for k, (rows, columns) in enumerate(factors[:FACTORS_SHOWN]):
+        which = f"Factor {k + 1}{' (fixed)' if k < found.n_fixed else ''}"
         lines.append(f"{which}: {_some(rows, 'row')} have {_some(columns, 'column')}.")
-        who = "It covers" if k == 0 else f"The first {k + 1} roles cover"
+        who = "It covers" if k == 0 else f"The first {k + 1} factors cover"
         lines.append(f"  {who} {found.curve[k]:.1%} of the ones.")
-    if len(roles) > ROLES_SHOWN:
-        lines.append(
-            f"{len(roles) - ROLES_SHOWN} more roles are not shown; -o writes all of them to a file."
-        )
+    if len(factors) > FACTORS_SHOWN:
+        more = len(factors) - FACTORS_SHOWN
+        lines.append(f"{more} more factors are not shown; -o writes all of them to a file.")
     changes = _changes(found)
     for row, what, column in changes.head(ENTRIES_SHOWN).iter_rows():
         lines.append(f"{row} {what} {column}.")
@@ -272,15 +273,16 @@ def _some(names: list[str], what: str) -> str:
 
 
 def _summary(found: Cover) -> str:
-    n_roles, bound, n_false = int(found.cost or 0), int(found.bound or 0), len(found.false_ones)
+    n_factors, bound, n_false = int(found.cost or 0), int(found.bound or 0), len(found.false_ones)
     words = (
-        f"{n_roles:,} {'role covers' if n_roles == 1 else 'roles cover'} {found.coverage:.1%} of "
+        f"{n_factors:,} {'factor covers' if n_factors == 1 else 'factors cover'} "
+        f"{found.coverage:.1%} of "
         f"{found.n_ones:,} ones, {n_false:,} false {'one' if n_false == 1 else 'ones'}"
     )
-    if n_roles == bound:
-        words += "; no cover has fewer roles"
-    elif bound > n_roles:
-        words += f"; the cover that was asked for needs at least {bound:,} roles"
+    if n_factors == bound:
+        words += "; no cover has fewer factors"
+    elif bound > n_factors:
+        words += f"; the requested cover needs at least {bound:,} factors"
     elif bound > 1:
-        words += f"; no cover has fewer than {bound:,} roles"
+        words += f"; no cover has fewer than {bound:,} factors"
     return words

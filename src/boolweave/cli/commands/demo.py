@@ -68,13 +68,13 @@ def demo(
 
     from boolweave.datasets import load_senate, load_zoo
 
-    talk = Console(stderr=True, quiet=quiet or json, soft_wrap=True, highlight=False)
+    messages = Console(stderr=True, quiet=quiet or json, soft_wrap=True, highlight=False)
     page = Console(soft_wrap=True, highlight=False)
     check_picture(output, "--output")
     senate, zoo = load_senate(107), load_zoo()
     votes = senate.observations
     kept, rows, columns, values = votes.hide(HIDDEN_SHARE, random_state=seed)
-    talk.print(
+    messages.print(
         f"The 107th Senate: {votes.n_rows} roll calls x {votes.n_columns} senators, "
         f"{votes.n_observed:,} votes. {len(values):,} are hidden, {kept.n_observed:,} remain.\n"
         "Fitting. The first run also compiles the kernels, which takes up to a minute."
@@ -101,11 +101,13 @@ def demo(
     if not quiet:
         _print_zoo(page, zoo, found, groups)
     if picture:
-        talk.print(f"Picture: {output}", markup=False)
+        messages.print(f"Picture: {output}", markup=False)
     else:
-        talk.print("No picture: it needs matplotlib, pip install 'boolweave[plot]'", markup=False)
+        messages.print(
+            "No picture: it needs matplotlib, pip install 'boolweave[plot]'", markup=False
+        )
     for dataset in (senate, zoo):
-        talk.print(f"Data: {dataset.citation}", style="dim")
+        messages.print(f"Data: {dataset.citation}", style="dim")
 
 
 # ---------------------------------------------------------------- completing

@@ -10,7 +10,7 @@ import typer
 from boolweave.cli.common import fit_factors, read_input, zeros_of
 from boolweave.cli.fits import end
 from boolweave.cli.options import Cluster, Fitting, Quiet, ReadingOptions, Source
-from boolweave.cli.output import check_report_packages, talk
+from boolweave.cli.output import check_report_packages, print_message
 from boolweave.cli.process import end_at_once
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def explore(
     limit, title = float(fitting.max_time or PATIENCE), Path(contents.name).name
     server = Server(Explorer(first, fit, limit, title), port)
     typer.echo(server.url)
-    talk("press Ctrl-C to stop the server", quiet)
+    print_message("press Ctrl-C to stop the server", quiet)
     if browser:
         import webbrowser
 
@@ -74,5 +74,5 @@ def explore(
     try:
         server.serve_forever()
     except KeyboardInterrupt:
-        talk("stopped", quiet)
+        print_message("stopped", quiet)
         end_at_once(0)  # even if a fit is running

@@ -27,6 +27,7 @@ from boolweave.cli.options import (
     Source,
     Sources,
     Writing,
+    option_of,
 )
 from boolweave.cli.output import check_output, in_words, put_answer, put_json
 from boolweave.cli.words import factor_sentences, nouns_of
@@ -189,9 +190,10 @@ def _completing_with(
     """Choose what `complete` fits: factors if an option that only they have is given."""
     from boolweave.functions import only_in_factorization
 
-    of_factors, of_completion = only_in_factorization(fitting.parameters()), completing.parameters()
+    given, of_completion = fitting.parameters(), completing.parameters()
+    of_factors = only_in_factorization(given)
     if of_factors and of_completion:
-        names = [f"--{name.replace('_', '-')}" for name in (of_factors[0], min(of_completion))]
+        names = [option_of(name, given.get(name)) for name in (of_factors[0], min(of_completion))]
         raise ValueError(
             f"{names[0]} is an option of a Boolean factorization, which has no option {names[1]}: "
             "leave one of them out"

@@ -9,7 +9,7 @@ import typer
 
 from boolweave.cli.common import local_file, read_input
 from boolweave.cli.options import Jobs, ReadingOptions, Writing, number_or_word
-from boolweave.cli.output import check_output, in_words, put_answer, put_table, talk
+from boolweave.cli.output import check_output, in_words, print_message, put_answer, put_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -116,15 +116,15 @@ def pools(
         table = {name: cells[:, j] for j, name in enumerate(names)}
         put_table(writing, kind, pl.DataFrame({"pool": pool_names, **table}))
     sizes = np.diff(design.tocsr().indptr)
-    talk(
+    print_message(
         f"{design.shape[0]} pools of {_span(sizes)} items for {len(names)} items, "
         f"{found.tests_per_item:.0%} of the tests needed to test every item alone",
         writing.quiet,
     )
     errors = found.errors
     if n_pools is None and design.shape[0] >= len(names):
-        talk("pools do not save tests here: test every item alone", writing.quiet)
-    talk(
+        print_message("pools do not save tests here: test every item alone", writing.quiet)
+    print_message(
         f"all items were right in {errors.exact:.0%} of {found.trials} simulated runs; on average, "
         f"{errors.missed:.2f} positive items were missed and {errors.false:.2f} items falsely "
         "reported",
@@ -279,16 +279,16 @@ def group_test(
     else:
         put_table(writing, kind, answer)
     which = "" if threshold is None else f" with a probability of at least {threshold:g}"
-    talk(
+    print_message(
         f"{int(reported.sum())} of {len(names)} items positive{which}; expect {missed:.2f} missed "
         f"and {false:.2f} falsely reported items; prevalence {found.prevalence:.3g}",
         writing.quiet,
     )
     doubtful = [names[item] for item in found.retest(retest)]
     if doubtful:
-        talk(f"most doubtful: {', '.join(doubtful)}", writing.quiet)
+        print_message(f"most doubtful: {', '.join(doubtful)}", writing.quiet)
     if not found.converged:
-        talk("warning: the probabilities did not converge", writing.quiet)
+        print_message("warning: the probabilities did not converge", writing.quiet)
 
 
 def _reported(
@@ -421,7 +421,7 @@ def decode(
         n_flipped = int(((found.bits != received) & ~np.isnan(received)).sum())
         n_bits = int((~np.isnan(received)).sum())
         words += f"; {n_flipped:,} of {n_bits:,} bits corrected"
-    talk(words, writing.quiet)
+    print_message(words, writing.quiet)
 
 
 def _as_ratios(received: Array, flip: float, name: str) -> Array:

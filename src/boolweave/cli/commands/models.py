@@ -29,10 +29,10 @@ from boolweave.cli.output import (
     check_output,
     check_report,
     in_words,
+    print_message,
     put_answer,
     put_json,
     put_table,
-    talk,
 )
 from boolweave.cli.words import nouns_of
 
@@ -162,7 +162,7 @@ def transform(
     )
     what = f"{values.shape[1]} factors" if values.dtype == np.uint8 else "missing entries filled in"
     many = "row" if seen.n_rows == 1 else "rows"
-    talk(f"{seen.n_rows:,} new {many}, {what}", writing.quiet)
+    print_message(f"{seen.n_rows:,} new {many}, {what}", writing.quiet)
 
 
 def recommend(
@@ -196,6 +196,7 @@ def recommend(
     import numpy as np
 
     from boolweave.data.frames import Frame
+    from boolweave.recommend import recommend_at
 
     kind = check_output(writing)
     called = nouns_of(nouns)
@@ -203,7 +204,7 @@ def recommend(
     explainer = _explainer(fitted, new, reading, writing.quiet, verb, called)
     seen = explainer.observations
     wanted = find_positions(seen, rows, "row", new) if rows else np.arange(seen.n_rows)
-    found = _recommended(fitted, explainer, wanted, n)
+    found = recommend_at(explainer, wanted, n)
     if in_words(writing) and rows:
         for line in _in_sentences(found):
             typer.echo(line)
@@ -215,18 +216,7 @@ def recommend(
     nothing = wanted[(found.columns < 0).all(axis=1)]
     if len(nothing):
         first = names_in_words(seen, nothing)
-        talk(f"nothing to recommend: every column was observed in {first}", writing.quiet)
-
-
-def _recommended(fitted: Model, explainer: Any, rows: NDArray[np.intp], n: int) -> Recommendations:
-    """Return the most probable unobserved columns of some rows of an explainer."""
-    from boolweave.completion.answers import recommending
-    from boolweave.estimator import BooleanMatrixFactorization
-    from boolweave.recommend import recommend_at
-
-    if isinstance(fitted, BooleanMatrixFactorization):
-        return recommend_at(explainer, rows, n)
-    return recommending.recommend_at(explainer, rows, n)
+        print_message(f"nothing to recommend: every column was observed in {first}", writing.quiet)
 
 
 def _explainer(
@@ -387,7 +377,7 @@ def report(
     from boolweave.report import write_report
 
     write_report(fitted, output, title=title or model.name, held_out=aside)
-    talk(f"report: {output}", quiet)
+    print_message(f"report: {output}", quiet)
 
 
 def _read_held_out(fitted: Model, source: str, reading: ReadingOptions) -> HeldOut:

@@ -14,9 +14,9 @@ from boolweave.cli.output import (
     check_output,
     check_picture,
     in_words,
+    print_message,
     put_table,
     save_picture,
-    talk,
 )
 from boolweave.runtime.extras import need
 
@@ -81,7 +81,7 @@ def rank(
         _put(found, writing, kind)
     stopped = " of those tried before the interruption" if found.interrupted else ""
     many = "factor" if found.best == 1 else "factors"
-    talk(f"best{stopped}: {found.best} {many}", writing.quiet or writing.json)
+    print_message(f"best{stopped}: {found.best} {many}", writing.quiet or writing.json)
     end(found.interrupted)
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from boolweave.completion.answers.dense import row_pieces
 from boolweave.completion.answers.explanation import (
     Alike,
     CompletionExplanation,
@@ -34,6 +35,8 @@ from boolweave.recommend import NAMES_IN_SENTENCE, largest, percent, some_names
 from boolweave.recommend.words import NEUTRAL, evidence, evidence_in_words
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from boolweave.completion.chain import Member
@@ -203,6 +206,10 @@ class Explainer:
             *names, value, chance, total, observed, tuple(parts), notes, sentence
         )
 
+    def predict_rows(self, rows: NDArray[np.intp]) -> Iterator[tuple[slice, Doubles]]:
+        """Yield P(o = 1) of rows at all columns, some rows at a time."""
+        return row_pieces(self.ensemble, rows)
+
     # ------------------------------------------------------------ names and entries
 
     def name(self, position: int, axis: Axis) -> str:
@@ -237,12 +244,12 @@ class Explainer:
         )
         rows = self._alike(i, "row", m, candidates[0], n)
         columns = self._alike(i, "column", n, candidates[1], m)
-        told = [
+        similar = [
             f"{', '.join(map(_with_value, found))} {'is' if len(found) == 1 else 'are'} like {own}"
             for found, own in ((columns, self.name(n, "column")), (rows, self.name(m, "row")))
             if found
         ]
-        what = " and ".join(told) or "no similar row or column has an entry here"
+        what = " and ".join(similar) or "no similar row or column has an entry here"
         sentence = f"{share:+.2f} directions: {what}"
         return ExplanationPart(
             "directions", i + 1, share, rows=rows, columns=columns, sentence=sentence

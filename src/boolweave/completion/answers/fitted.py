@@ -9,12 +9,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from boolweave.completion.answers import dense, recommending
+from boolweave.completion.answers import dense
 from boolweave.completion.answers.explaining import Explainer
-from boolweave.data.frames import Frame, is_matrix, like, only_row
-from boolweave.data.labels import pairs, positions
+from boolweave.data.frames import Frame, is_matrix, like
+from boolweave.data.labels import pairs
 from boolweave.model.odds import sigmoid
-from boolweave.recommend import Words
+from boolweave.recommend import RecommenderMixin, Words
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Doubles = NDArray[np.float64]
 
 
-class FittedCompletion(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class FittedCompletion(RecommenderMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """The methods and attributes of a completion that need its ensemble."""
 
     ensemble_: Ensemble
@@ -111,7 +111,8 @@ class FittedCompletion(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        rows, cols : arrays of the same length, or of shapes that broadcast, positions or labels
+        rows, cols : arrays of the same length, or of shapes that broadcast
+            Pairs of positions, or of labels if the fitted data had labels.
         coverage : float between 0 and 1
             Fraction of the distribution over the members that is within the interval.
 
@@ -132,42 +133,13 @@ class FittedCompletion(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         ends = sigmoid(odds - width).reshape(m.shape), sigmoid(odds + width).reshape(m.shape)
         return like(rows, ends[0], "low"), like(rows, ends[1], "high")
 
-    def recommend(self, rows: Any, n: int = 10, *, why: bool = False, **words: str) -> Any:
-        """Recommend the n unobserved columns of each row that are most probably 1.
-
-        Parameters
-        ----------
-        rows : positions, or labels if the fitted data had labels
-            The rows may also be a matrix as in `fit`, whose new rows are folded in.
-        n : int
-            Number of columns for each row.
-        why : bool
-            Whether the table has a column with reasons.
-        **words
-            As in `explain`.
-
-        Returns
-        -------
-        DataFrame or Recommendations
-            If `rows`, or else the fitted data, came as a table: a table of the same library with
-            one line for each recommendation: row, rank, column, probability and why. Otherwise
-            `Recommendations` with ``rows`` (R,), ``columns`` (R, n), ``probabilities`` (R, n),
-            ``reasons``, and ``table``.
-        """
-        check_is_fitted(self, "ensemble_")
-        explainer, frame = self._explainer(rows, words)
-        seen = explainer.observations
-        at = np.arange(seen.n_rows) if is_matrix(rows) else positions(rows, seen, "row")
-        found = recommending.recommend_at(explainer, at, n)
-        return found if frame is None else found.in_form_of(frame, why=why)
-
     def explain(self, row: Any, col: Any, **words: str) -> CompletionExplanation:
         """Split the log-odds of a pair into contributions of offsets, directions and factors.
 
         Parameters
         ----------
         row, col : position, or label if the fitted data had labels
-            The row may also be a matrix of one row as in `fit`, which is folded in.
+            The row may also be a matrix of one row as in `transform`, which is folded in.
         **words
             The words of the sentences: `verb` is the verb between a row and a column where there is
             a one ("has"), and `rows` and `columns` are nouns for these ("rows", "columns").
@@ -176,13 +148,7 @@ class FittedCompletion(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         -------
         CompletionExplanation
         """
-        check_is_fitted(self, "ensemble_")
-        explainer, frame = self._explainer(row, words)
-        if is_matrix(row):
-            row = only_row(explainer.observations)
-        found = explainer.explain(row, col)
-        if frame is not None:
-            object.__setattr__(found, "_frame", frame)  # for its table
+        found: CompletionExplanation = self._explain(row, col, words)
         return found
 
     def plot(
@@ -211,6 +177,7 @@ class FittedCompletion(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _explainer(self, rows: Any, words: dict[str, str]) -> tuple[Explainer, Frame | None]:
         """An explainer of rows of the fit or of new rows, and the form of its tables."""
+        check_is_fitted(self, "ensemble_")
         chosen = Words(**words)
         if not is_matrix(rows):
             return Explainer(self.ensemble_, self.observations_, words=chosen), self._frame

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
-from boolweave.completion.answers.dense import row_pieces
 from boolweave.completion.answers.explaining import Explainer
 from boolweave.data.labels import positions
-from boolweave.recommend import Recommendations, best_unseen
+from boolweave.recommend import recommend_at
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from boolweave.completion.ensemble import Ensemble
     from boolweave.data.observations import Observations
+    from boolweave.recommend import Recommendations
 
 
 def recommend(
@@ -24,7 +22,7 @@ def recommend(
 ) -> Recommendations:  # fmt: skip
     """Recommend the n unobserved columns of each row that are most probably 1.
 
-    Memory is needed only for the columns of a few rows, however many rows are asked for.
+    Memory is needed only for the columns of a few rows, however many rows there are.
 
     Parameters
     ----------
@@ -61,12 +59,3 @@ def recommend(
     """
     explainer = Explainer(ensemble, observations, trained)
     return recommend_at(explainer, positions(rows, observations, "row"), n)
-
-
-def recommend_at(explainer: Explainer, rows: NDArray[np.intp], n: int) -> Recommendations:
-    """The same as `recommend` for rows by position, with reasons from an explainer."""
-    if n < 1:
-        raise ValueError(f"n must be at least 1, got {n}")
-    predict = partial(row_pieces, explainer.ensemble)
-    found = best_unseen(predict, explainer.observations, rows, n)
-    return Recommendations(rows, *found, explainer)

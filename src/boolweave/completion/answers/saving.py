@@ -181,7 +181,7 @@ def _stacked(family: Family) -> Arrays:
 
 def _restored(arrays: Arrays, header: Header, shape: tuple[int, int]) -> Ensemble:
     families = []
-    for i, told in enumerate(header["families"]):
+    for i, stored in enumerate(header["families"]):
         own = {
             name.removeprefix(f"family/{i}/"): array
             for name, array in arrays.items()
@@ -195,8 +195,8 @@ def _restored(arrays: Arrays, header: Header, shape: tuple[int, int]) -> Ensembl
             )
         ]
         members = []
-        for j, n_layers in enumerate(told["layers"]):
-            first = sum(told["layers"][:j])
+        for j, n_layers in enumerate(stored["layers"]):
+            first = sum(stored["layers"][:j])
             members.append(
                 Member(
                     own["rows"][j], own["row_variance"][j], own["columns"][j],
@@ -204,7 +204,7 @@ def _restored(arrays: Arrays, header: Header, shape: tuple[int, int]) -> Ensembl
                     own["cuts"][j], tuple(own[name][j] for name in _PRIORS),
                 )
             )  # fmt: skip
-        families.append(Family(Structure(**told["structure"]), tuple(members), told["weight"]))
+        families.append(Family(Structure(**stored["structure"]), tuple(members), stored["weight"]))
     plain = header["plain"] and PlainBoolean(
         arrays["plain/rows"], arrays["plain/columns"], **header["plain"]
     )
@@ -275,9 +275,9 @@ def _check_header(header: Header) -> None:
     for name, kind in (("parameters", dict), ("selection", list), ("fitted", dict),
                        ("fitted_arrays", list), ("ensemble", dict)):  # fmt: skip
         _check(type(header[name]) is kind, name, f"a {kind.__name__}", header[name])
-    told = header["selection"], header["fitted_arrays"]
-    _check(all(type(tried) is dict for tried in told[0]), "selection", "a list of dicts", told[0])
-    _check(all(type(name) is str for name in told[1]), "fitted_arrays", "names", told[1])
+    selection, names = header["selection"], header["fitted_arrays"]
+    _check(all(type(row) is dict for row in selection), "selection", "a list of dicts", selection)
+    _check(all(type(name) is str for name in names), "fitted_arrays", "names", names)
     ensemble = header["ensemble"]
     saving.check_known(ensemble, ("intercept", "cut", "families", "plain"))
     _check(_is_number(ensemble["intercept"]), "intercept", "a number", ensemble["intercept"])

@@ -7,26 +7,26 @@ const ask = (path, more = {}) => fetch(`${path}?${new URLSearchParams({ token, .
 
 function startExploring() {
   const slider = byId("n-factors"), output = byId("n-chosen"), status = byId("status"), bar = byId("fitting");
-  const say = (text) => { status.textContent = text; };
+  const showStatus = (text) => { status.textContent = text; };
 
   async function follow() {
     const state = await ask("/status");
     if (state.state === "fitting") {
       bar.hidden = false;
       bar.value = Math.min(1, state.seconds / state.limit);
-      say(`Searching for the best ${state.n} factors: ${state.seconds.toFixed(0)} of at most ${state.limit.toFixed(0)} seconds.`);
+      showStatus(`Searching for the best ${state.n} factors: ${state.seconds.toFixed(0)} of at most ${state.limit.toFixed(0)} seconds.`);
       setTimeout(() => follow().catch(failed), 300);
-    } else if (state.state === "failed") { bar.hidden = true; say(state.message); }
+    } else if (state.state === "failed") { bar.hidden = true; showStatus(state.message); }
     else {
       try { sessionStorage.setItem("boolweave slider", "yes"); } catch { /* the slider is not focused then */ }
       location.reload();
     }
   }
-  const failed = (error) => { bar.hidden = true; say(error instanceof TypeError ? "The server does not answer, because it was stopped. Start boolweave explore again." : error.message); };
+  const failed = (error) => { bar.hidden = true; showStatus(error instanceof TypeError ? "The server does not answer, because it was stopped. Start boolweave explore again." : error.message); };
 
   const refit = () => {
     if (+slider.value === data.exploring.n) return;
-    say(`Searching for the best ${slider.value} factors.`);
+    showStatus(`Searching for the best ${slider.value} factors.`);
     ask("/fit", { method: "POST", query: { n: slider.value } }).then(follow).catch(failed);
   };
   slider.addEventListener("input", () => { output.textContent = slider.value; });

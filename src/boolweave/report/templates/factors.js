@@ -18,9 +18,9 @@ function showSelection() {
     button.setAttribute("aria-pressed", String(on));
     button.textContent = on ? "Selected" : "Select";
   });
-  byId("let-go").disabled = !chosen.size;
-  const whom = chosen.size ? `${whole(chosen.size)} selected` : "all will be exported";
-  byId("selected").textContent = whom + (document.querySelector(".card em") && !knowsAll ? ", only with the members in the cards" : "");
+  byId("clear-selection").disabled = !chosen.size;
+  const exported = chosen.size ? `${whole(chosen.size)} selected` : "all will be exported";
+  byId("selected").textContent = exported + (document.querySelector(".card em") && !knowsAll ? ", only with the members in the cards" : "");
   drawMatrix();
 }
 
@@ -33,8 +33,8 @@ function membersOf(k) {
 
 function exportFactors() {
   const which = chosen.size ? [...chosen].sort((a, b) => a - b) : cards.map((_, k) => k);
-  const word = data.word.toLowerCase();
-  exportCsv(`${word}s.csv`, [[word, "name", "axis", "label"], ...which.flatMap((k) => membersOf(k).map(([axis, name]) => [k + 1, nameOf(k), axis, name]))]);
+  const column = data.kind === "cover" ? "role" : "factor"; // as in the tables of the command line
+  exportCsv(`${column}s.csv`, [[column, "name", "axis", "label"], ...which.flatMap((k) => membersOf(k).map(([axis, name]) => [k + 1, nameOf(k), axis, name]))]);
 }
 
 function startFactors() {
@@ -49,7 +49,7 @@ function startFactors() {
   if (!cards.length) return;
   showSelection();
   byId("export-factors").addEventListener("click", exportFactors);
-  byId("let-go").addEventListener("click", selectNone);
+  byId("clear-selection").addEventListener("click", selectNone);
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") selectNone();
     const at = cards.findIndex((card) => card.querySelector(".pick") === document.activeElement);

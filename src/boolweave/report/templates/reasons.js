@@ -25,9 +25,9 @@ function factorSentences(i, j) {
     const f = data.factors[k];
     sentences.push(`Both belong to ${nameOf(k)}: ${several(f.n_rows, "row")} (${some(f.rows, f.n_rows)}) with ${several(f.n_columns, "column")} (${some(f.columns, f.n_columns)}).`);
     const own = onesInFactor(k, i, true), other = onesInFactor(k, j, false);
-    if (own && other) sentences.push(`There ${rowLines.names[i]} has ${whole(own[0])} ones in ${several(own[1], "observed entry").replace("entrys", "entries")}, and ${columnLines.names[j]} has ${whole(other[0])} in ${whole(other[1])}.`);
+    if (own && other) sentences.push(`In it, ${rowLines.names[i]} has ${whole(own[0])} ones in ${several(own[1], "observed entry").replace("entrys", "entries")}, and ${columnLines.names[j]} has ${whole(other[0])} in ${whole(other[1])}.`);
   }
-  if (!both.length) sentences.push(`No ${data.word.toLowerCase()} has both the row and the column.`);
+  if (!both.length) sentences.push("No factor has both the row and the column.");
   if (data.xor && both.length > 1) sentences.push(both.length % 2 ? "Their number is odd, so the result is 1." : "Their number is even, so they cancel out.");
   return sentences;
 }
@@ -41,7 +41,7 @@ function offsetSentences(i, j) {
 function reasons(i, j, seen, chance) {
   const title = `${rowLines.names[i]} × ${columnLines.names[j]}`;
   const value = seen === NOTHING ? "not observed" : `observed ${seen}`;
-  const place = make("div", { class: "why" }, make("p", {}, make("b", {}, title), `: ${value}, ${saysText(...chance)}`));
+  const place = make("div", { class: "why" }, make("p", {}, make("b", {}, title), `: ${value}, ${predictionText(...chance)}`));
   const found = known.get(`${i} ${j}`);
   if (found) {
     const bars = make("div", { class: "chart" });
