@@ -170,7 +170,7 @@ class SparseBackend:
         # cells that are no collective zeros: the ones, and what is missing
         self.listed = [observations.ones, observations.holes]
         # arrays that are written to in every iteration
-        self._room: list[tuple[Array, Array]] = []
+        self._room: list[Array] = []
         # what was scored last: problem, messages, iteration; and how many zeros were covered
         self._scored: tuple[ref[Problem], ref[Messages], int, int] | None = None
 
