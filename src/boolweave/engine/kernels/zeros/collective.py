@@ -22,6 +22,7 @@ from boolweave.engine.kernels.vectors import (
     minimum,
     pointer,
     prefetch,
+    prefetch_to_read,
     splat,
     store,
 )
@@ -117,16 +118,17 @@ def max_sum_to_rows(
 ) -> None:  # fmt: skip
     """Damp the sums of zeros of some rows towards those of these beliefs, in max-sum.
 
-    Listed cell (m, n) is not one of the zeros: what it would send, clip(columns[n] + (rows[m])₊) to
-    its row and clip(rows[m] + (columns[n])₊) to its column, with clip(v) = min(max(v, 0), bound), is
-    taken back. That for rows is used here; that for columns is added to `to_columns`, (N, K).
+    Listed cells are not among these zeros: what they would send is taken back. With clip(v) =
+    min(max(v, 0), bound), cell (m, n) would send clip(columns[n] + (rows[m])₊) to its row, and
+    clip(rows[m] + (columns[n])₊) to its column, which is added to `to_columns`, (N, K).
 
     rows (n, stride) int16; columns (N, stride) int8; bound ≤ 127. beyond (K, bound + 1): what zeros
     send to a row with a belief t ≥ 0, in addition to what they send at t = 0. scratch is from
     `scratch_for`.
     """
-    stride = rows.shape[1]
+    stride, n_factors = rows.shape[1], to_columns.shape[1]
     x, y = pointer(rows.reshape(-1)), pointer(columns.reshape(-1))
+    sent_to_columns = pointer(to_columns.reshape(-1))
     told, in_run, totals, raised, beliefs = scratch
     own, run = pointer(told), pointer(in_run)
     zero, top, lowest = splat(_i16(0)), splat(_i16(bound)), splat(_i16(-bound))
@@ -149,7 +151,7 @@ def max_sum_to_rows(
             for i in range(indptr[m], indptr[m + 1]):
                 ahead = _i64(numbers[min(i + _AHEAD, numbers.shape[0] - 1)])
                 for first in range(0, stride, _LINE):
-                    prefetch(y, ahead * stride + first)
+                    prefetch_to_read(y, ahead * stride + first)
                 n = _i64(numbers[i])
                 for first in range(0, stride, LANES):
                     belief = as_int16(load(y, n * stride + first)) + load(own, first)
@@ -157,6 +159,7 @@ def max_sum_to_rows(
                     store(run, first, load(run, first) + sent)
                 for j in range(n_raised):
                     k = raised[j]
+                    prefetch(sent_to_columns, ahead * n_factors + k)
                     to_column = min(beliefs[j] + max(_i64(columns[n, k]), 0), bound)
                     if to_column > 0:
                         to_columns[n, k] += to_column
