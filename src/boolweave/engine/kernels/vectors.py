@@ -203,21 +203,29 @@ def store(typing: Context, data: Kind, index: Kind, value: Kind) -> Intrinsic:
     return types.void(data, index, value), generate
 
 
-@compiled_or(lambda array, index: None)
-def prefetch(typing: Context, data: Kind, index: Kind) -> Intrinsic:
-    """Prefetch the cache line of an element that will be written soon."""
+def _prefetching(to_write: int) -> Any:
+    @compiled_or(lambda array, index: None)
+    def function(typing: Context, data: Kind, index: Kind) -> Intrinsic:
+        def generate(
+            context: Context, builder: Builder, sig: Signature, args: list[Value]
+        ) -> Value:
+            at = as_index(context, builder, args[1], index)
+            byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+            function = builder.module.declare_intrinsic("llvm.prefetch", (byte,), kind)
+            place = builder.bitcast(builder.gep(args[0], [at]), byte)
+            how = [ir.Constant(number, n) for n in (to_write, 3, 1)]  # high locality, data cache
+            builder.call(function, [place, *how])
+            return context.get_dummy_value()
 
-    def generate(context: Context, builder: Builder, sig: Signature, args: list[Value]) -> Value:
-        at = as_index(context, builder, args[1], index)
-        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-        function = builder.module.declare_intrinsic("llvm.prefetch", (byte,), kind)
-        place = builder.bitcast(builder.gep(args[0], [at]), byte)
-        how = [ir.Constant(number, n) for n in (1, 3, 1)]  # for writing, high locality, data cache
-        builder.call(function, [place, *how])
-        return context.get_dummy_value()
+        return types.void(data, index), generate
 
-    return types.void(data, index), generate
+    return function
+
+
+# Prefetch the cache line of an element that will soon be written, or only read. A line that several
+# threads read must not be prefetched for writing: they would take it away from one another.
+prefetch, prefetch_to_read = _prefetching(1), _prefetching(0)
 
 
 def splatted(builder: Builder, vector: Kind, scalar: Value) -> Value:

@@ -26,6 +26,7 @@ from boolweave.engine.backend import (
     no_array,
 )
 from boolweave.engine.floats import FloatBackend
+from boolweave.engine.integer_sums import quantise
 from boolweave.engine.integers import IntegerBackend
 from boolweave.engine.kernels.zeros.listed import STEPS as LISTED_STEPS
 from boolweave.engine.zeros.collective import (
@@ -170,7 +171,7 @@ class SparseBackend:
         # cells that are no collective zeros: the ones, and what is missing
         self.listed = [observations.ones, observations.holes]
         # arrays that are written to in every iteration
-        self._room: list[tuple[Array, Array]] = []
+        self._room: list[Array] = []
         # what was scored last: problem, messages, iteration; and how many zeros were covered
         self._scored: tuple[ref[Problem], ref[Messages], int, int] | None = None
 
@@ -262,29 +263,45 @@ class SparseBackend:
 
     def log_posterior(self, problem: SparseProblem, state: State) -> float:
         """log p(X) + log p(Y) + Σ log p(o|z) of the factors that the beliefs decode to."""
-        zeros = self.n_covered_zeros(problem, state)
+        if isinstance(self.ones, IntegerBackend):
+            return self.score(problem, state).log_posterior(problem)
         score: float = self.ones.log_posterior(problem.of_ones, self._inner(state))
-        return score + problem.free - problem.strength * zeros
+        return score + problem.free - problem.strength * self._n_covered_zeros(problem, state)
 
     def score(self, problem: SparseProblem, state: State) -> SparseScore:
         """The log-posterior in parts, where messages of ones are integers."""
         assert isinstance(self.ones, IntegerBackend)
         of_ones = self.ones.score(problem.of_ones, self._inner(state))  # type: ignore[arg-type]
-        return SparseScore(of_ones, self.n_covered_zeros(problem, state))
+        n_ones = int(of_ones.covered[1])
+        return SparseScore(of_ones, self._n_covered_zeros(problem, state, n_ones))
 
-    def n_covered_zeros(self, problem: SparseProblem, state: State) -> int:
-        """How many observed zeros the decoded factors cover; counted anew if a bit has changed."""
+    def _n_covered_zeros(
+        self, problem: SparseProblem, state: State, n_ones: int | None = None
+    ) -> int:
+        """Count the observed zeros that the decoded factors cover, again if a bit has changed.
+
+        `n_ones` is the number of covered ones, if it is known.
+        """
         messages = messages_of(state)
         last, changed = self._scored, any(state.n_changed)
         same = last is not None and last[0]() is problem and last[1]() is messages
         if last is None or not same or changed or last[2] != state.n_iter - 1:
-            beliefs = self.beliefs(problem, state)
-            tiles = Tiles.of_beliefs(beliefs.rows, beliefs.columns, self.pool)
-            zeros = int(tiles.counts(self.observations)[0, 1])
+            zeros = self._tiles(problem, state).n_covered_zeros(self.observations, n_ones)
         else:
             zeros = last[3]
         self._scored = ref(problem), ref(messages), state.n_iter, zeros
         return zeros
+
+    def _tiles(self, problem: SparseProblem, state: State) -> Tiles:
+        """The tiles of the decoded factors."""
+        if not isinstance(self.ones, IntegerBackend):
+            beliefs = self.beliefs(problem, state)
+            return Tiles.of_beliefs(beliefs.rows, beliefs.columns, self.pool)
+        inner = self._inner(state)
+        quantise(problem.of_ones, inner)  # type: ignore[arg-type]
+        sums = inner.messages.sums  # type: ignore[union-attr]
+        rows = [side.words for side in sums.rows]
+        return Tiles.of_bits(rows, sums.columns.words, problem.n_components, self.pool)
 
     def allows(self, model: Model) -> bool:
         """Whether messages of this kind can be those of a model."""
@@ -351,7 +368,7 @@ class SparseBackend:
         is sent in all stays as it is.
         """
         messages, semiring = messages_of(state), state.semiring
-        tiles = Tiles.of_beliefs(before.rows, before.columns, self.pool)
+        tiles = self._tiles(problem, state)
         most, how = most_listed(problem.n_components), {}
         if self.part is not None:
             how["count_before"] = self.part.count_before

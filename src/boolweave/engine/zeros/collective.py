@@ -47,8 +47,8 @@ LOWEST, HIGHEST = -20.0, 20.0
 N_TOLD = 33
 PARTS = float(1 << 24)
 
-# Rows that one thread takes at a time.
-ROWS = 512
+# Rows that one thread takes at a time, at the least.
+ROWS = 2048
 
 
 @dataclass(frozen=True)
@@ -163,55 +163,42 @@ class Side:
 
     steps: NDArray[np.int16]  # (n, stride)
     counts: NDArray[np.int64]  # (K, levels), how often each belief occurs
-    positive: kernels.Positive  # beliefs above 0; of max-sum only
 
     @classmethod
     def of(
         cls, scale: Scale, beliefs: Floats, steps: NDArray[np.int16],
         pool: ThreadPoolExecutor | None,
     ) -> tuple[Side, int]:  # fmt: skip
-        """Make the side of beliefs (n, K), written to `steps` over those before.
+        """Make the side of beliefs (n, K), written to `steps` over those of the last iteration.
 
-        Returns also the largest change of what a variable tells zeros, in steps.
+        Also returns the largest change of what a variable tells zeros, in steps.
         """
         n, n_factors = beliefs.shape
         low, high = (np.float32(limit) for limit in scale.limits)
         per_odds = np.float32(scale.per_odds)
-        starts = np.zeros(n + 1, dtype=np.int64)
-        piece = max(4 * ROWS, -(-n // 16))
 
-        def quantise(first: int) -> tuple[NDArray[np.int64], float]:
-            some = slice(first, min(n, first + piece))
+        def quantise(some: slice) -> tuple[NDArray[np.int64], float]:
             counts = np.zeros((n_factors, scale.n_levels), dtype=np.int64)
-            positive = starts[some.start + 1 : some.stop + 1]
-            change = kernels.quantise(
-                beliefs[some], per_odds, low, high, steps[some], counts, positive
-            )
+            change = kernels.quantise(beliefs[some], per_odds, low, high, steps[some], counts)
             return counts, change
 
         counts, change = np.zeros((n_factors, scale.n_levels), dtype=np.int64), 0.0
-        for some_counts, some_change in run_all(pool, quantise, range(0, n, piece)):
+        for some_counts, some_change in run_all(pool, quantise, _pieces(n)):
             counts += some_counts
             change = max(change, some_change)
         counts[:, 0] = n - counts.sum(axis=1)
-        room = 0
-        if scale.semiring == "max-sum":
-            np.cumsum(starts, out=starts)
-            room = int(starts[-1])
-        positive = kernels.Positive(starts, np.empty(room, np.int32))
+        return cls(steps, counts), int(change)
 
-        def list_positive(first: int) -> None:
-            some = slice(first, min(n, first + piece))
-            kernels.list_positive(steps[some], first, positive)
 
-        if room:
-            _each(pool, list_positive, range(0, n, piece))
-        return cls(steps, counts, positive), int(change)
+def _pieces(n: int) -> list[slice]:
+    """Rows or columns that one thread takes at a time: at most sixteen pieces."""
+    size = max(ROWS, -(-n // 16))
+    return [slice(first, min(n, first + size)) for first in range(0, n, size)]
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """What zeros send to rows and columns, and what all but messages add to beliefs afterwards."""
+    """What zeros send to rows and columns, and that plus the field, after the iteration."""
 
     rows: Floats  # (M, K)
     columns: Floats  # (N, K)
@@ -222,56 +209,58 @@ class Sums:
 def renew_sums(
     scale: Scale, rows: Side, columns: Side, listed: Sequence[Cells], damping: float, sums: Sums,
     pool: ThreadPoolExecutor | None = None, field: Field | None = None,
-    reduce: Callable[[Array], Array] = lambda array: array,
-    room: list[tuple[Array, Array]] | None = None,
+    reduce: Callable[[Array], Array] = lambda array: array, room: list[Array] | None = None,
 ) -> None:  # fmt: skip
     """Damp what zeros send to all rows and columns towards what they send now.
 
-    `listed` are the cells that are no collective zeros, each of them once. What the `field` and the
-    sums are together is written to the arrays for afterwards. `reduce` adds whole numbers up over
-    all parts of the matrix, of which these rows are one. `room` has arrays from the last time: new
-    ones would be mapped by the system page by page.
+    `listed` are the cells that are not collective zeros, each of them once. The sums plus the
+    `field` are written to the arrays for afterwards. `reduce` adds up whole numbers over all parts
+    of the matrix, of which these rows are one. `room` keeps arrays from one call to the next:
+    the system would map new ones page by page.
     """
     (n_rows, n_factors), n_columns = sums.rows.shape, len(sums.columns)
     counts = reduce(rows.counts)
     kind = _kind_of_sums(scale, max(int(counts[0].sum()), n_columns))
-    table = scale.table(columns.counts)
-    # What listed cells would send to some rows and to columns: a pair of arrays for each thread.
-    pairs = [] if room is None else room
-    shapes = (ROWS, n_factors), (n_columns, n_factors)
-    pairs[:] = [pair for pair in pairs if (pair[0].shape, pair[1].shape) == shapes]
-    pairs[:] = [pair for pair in pairs if pair[0].dtype == kind]
-    for _, to_columns in pairs:
-        to_columns.fill(0)
+    lists, table = [_uniform(cells) for cells in listed], scale.table(columns.counts)
+    # What listed cells would send to columns: an array for each thread.
+    arrays, shape = [] if room is None else room, (n_columns, n_factors)
+    arrays[:] = [array for array in arrays if array.shape == shape and array.dtype == kind]
+    for array in arrays:
+        array.fill(0)
+    to_rows = _max_sum_to_rows if scale.semiring == "max-sum" else _sum_product_to_rows
+    renew = to_rows(scale, rows, columns, table, kind)
 
-    def make() -> tuple[Array, Array]:
-        return np.empty(shapes[0], kind), np.zeros(shapes[1], kind)
-
-    def some(start: int) -> None:
-        own = slice(start, min(n_rows, start + ROWS))
-        pair = _one_of(pairs, make)
-        to_rows, to_columns = pair[0][: own.stop - own.start], pair[1]
-        to_rows.fill(0)
-        for cells in listed:
-            if len(cells):
-                _add_listed(scale, rows, columns, cells, own, to_rows, to_columns)
+    def some_rows(own: slice) -> None:
+        try:
+            to_columns = arrays.pop()  # one that no other thread has taken
+        except IndexError:
+            to_columns = np.zeros(shape, kind)
         first = None if field is None else field.of_rows(own)
-        _damp(
-            scale, rows, own, table, to_rows, damping, first, sums.rows[own], sums.after_rows[own]
-        )
-        pairs.append(pair)
+        damped = _damped(scale, table, damping, sums.rows[own], sums.after_rows[own])
+        of_rows = tuple((indptr[own.start : own.stop + 1], numbers) for indptr, numbers in lists)
+        renew(own, of_rows, damped, to_columns, first)
+        arrays.append(to_columns)
 
-    _each(pool, some, range(0, n_rows, ROWS))
-    to_columns = pairs[0][1] if pairs else np.zeros(shapes[1], kind)
-    for _, others in pairs[1:]:
+    _each(pool, some_rows, _pieces(n_rows))
+    to_columns = arrays[0] if arrays else np.zeros(shape, kind)
+    for others in arrays[1:]:
         to_columns += others
-    to_columns = reduce(to_columns)
-    first = None if field is None else np.ascontiguousarray(field.of_columns().T)
-    everything, table = slice(0, n_columns), scale.table(counts)
-    _damp(
-        scale, columns, everything, table, to_columns, damping, first, sums.columns,
-        sums.after_columns,
-    )  # fmt: skip
+    to_columns, table = reduce(to_columns), scale.table(counts)
+    of_columns = None if field is None else field.of_columns().T
+
+    def some_columns(own: slice) -> None:
+        first = None if of_columns is None else np.ascontiguousarray(of_columns[own])
+        damped = _damped(scale, table, damping, sums.columns[own], sums.after_columns[own])
+        if scale.semiring == "max-sum":
+            kernels.max_sum_to_columns(
+                columns.steps[own], to_columns[own], _beyond_first(table), damped, first
+            )
+        else:
+            kernels.damp_sums(
+                _between(scale, columns.steps[own], table, to_columns[own]), damped, first
+            )
+
+    _each(pool, some_columns, _pieces(n_columns))
 
 
 def _kind_of_sums(scale: Scale, n_cells: int) -> type[np.signedinteger]:
@@ -280,49 +269,79 @@ def _kind_of_sums(scale: Scale, n_cells: int) -> type[np.signedinteger]:
     return np.int32 if narrow else np.int64
 
 
-def _one_of(
-    pairs: list[tuple[Array, Array]], make: Callable[[], tuple[Array, Array]]
-) -> tuple[Array, Array]:
-    """A pair of arrays that no other thread has taken, or a new one."""
-    try:
-        return pairs.pop()
-    except IndexError:
-        return make()
+def _uniform(cells: Cells) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Cells as kernels take them: read-only arrays of the same types for every list."""
+    indptr, columns = cells.indptr.view(), cells.columns.astype(np.int32, copy=False).view()
+    indptr.flags.writeable = columns.flags.writeable = False
+    return indptr, columns
 
 
-def _add_listed(
-    scale: Scale, rows: Side, columns: Side, cells: Cells, own: slice, to_rows: Array,
-    to_columns: Array,
-) -> None:  # fmt: skip
-    """Add −h of the listed cells of some rows, in units, to what goes to rows and to columns."""
-    indptr, steps = cells.indptr[own.start : own.stop + 1], rows.steps[own]
-    if scale.semiring == "max-sum":
-        kernels.add_clipped(
-            indptr, cells.columns, own.start, steps, rows.positive, columns.steps,
-            columns.positive, STEPS, to_rows, to_columns,
-        )  # fmt: skip
-    else:
-        kernels.add_looked_up(
-            indptr, cells.columns, steps, columns.steps, scale.limits[0], scale.told, scale.sent,
-            to_rows, to_columns,
-        )  # fmt: skip
+def _damped(
+    scale: Scale, table: Array, damping: float, sums: Floats, after: Floats
+) -> kernels.Damped:
+    """Sums of some rows or columns, to be damped towards new ones."""
+    none = table[:, 0].astype(np.float64)
+    return kernels.Damped(1.0 - damping, damping * scale.unit, none, sums, after)
 
 
-def _damp(
-    scale: Scale, side: Side, own: slice, table: Array, listed: Array, damping: float,
-    field: Floats | None, sums: Floats, after: Floats,
-) -> None:  # fmt: skip
-    """Damp the sums of some rows or columns; `listed` is what listed cells would send to them."""
-    first = table[:, 0].astype(np.float64)
-    if scale.semiring == "max-sum":
-        kernels.add_beyond_first(own.start, side.positive, table, listed)
-    else:
-        totals, (at, part) = np.empty(listed.shape), scale.between
-        kernels.add_between(side.steps[own], scale.limits[0], at, part, table, listed, totals)
-        listed = totals
-    kernels.damp_towards(listed, first, damping, scale.unit, field, sums, after)
+def _beyond_first(table: Array) -> Array:
+    """What a table of −F(t) has more than at t = 0."""
+    return table - table[:, :1]
 
 
-def _each(pool: ThreadPoolExecutor | None, function: Callable[[int], None], items: range) -> None:
+# Renews the sums of some rows, given their listed cells; adds to what these would send to columns.
+Renew = Callable[[slice, kernels.Lists, kernels.Damped, "Array", "Floats | None"], None]
+
+
+def _max_sum_to_rows(
+    scale: Scale, rows: Side, columns: Side, table: Array, kind: type[np.signedinteger]
+) -> Renew:
+    narrow, beyond = columns.steps.astype(np.int8), _beyond_first(table)
+    n_factors = len(table)
+
+    def renew(
+        own: slice, lists: kernels.Lists, damped: kernels.Damped, to_columns: Array,
+        first: Floats | None,
+    ) -> None:  # fmt: skip
+        scratch = kernels.scratch_for(n_factors, kind)
+        kernels.max_sum_to_rows(
+            lists, rows.steps[own], narrow, STEPS, beyond, damped, to_columns, scratch, first
+        )
+
+    return renew
+
+
+def _sum_product_to_rows(
+    scale: Scale, rows: Side, columns: Side, table: Array, kind: type[np.signedinteger]
+) -> Renew:
+    def renew(
+        own: slice, lists: kernels.Lists, damped: kernels.Damped, to_columns: Array,
+        first: Floats | None,
+    ) -> None:  # fmt: skip
+        steps = rows.steps[own]
+        to_rows = np.zeros((len(steps), len(table)), kind)
+        for indptr, numbers in lists:
+            if len(numbers):
+                kernels.add_looked_up(
+                    indptr, numbers, steps, columns.steps, scale.limits[0], scale.told, scale.sent,
+                    to_rows, to_columns,
+                )  # fmt: skip
+        kernels.damp_sums(_between(scale, steps, table, to_rows), damped, first)
+
+    return renew
+
+
+def _between(
+    scale: Scale, steps: NDArray[np.int16], table: Array, listed: Array
+) -> NDArray[np.float64]:
+    """What zeros send less what listed cells would send, in sum-product, (n, K)."""
+    totals, (at, part) = np.empty(listed.shape), scale.between
+    kernels.sums_between(steps, scale.limits[0], at, part, table, listed, totals)
+    return totals
+
+
+def _each(
+    pool: ThreadPoolExecutor | None, function: Callable[[slice], None], items: list[slice]
+) -> None:
     for _ in run_all(pool, function, items):
         pass

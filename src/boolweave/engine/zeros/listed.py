@@ -96,7 +96,7 @@ class Listed:
     def add_to_rows(self, sums: Floats, semiring: Semiring, sign: int = 1) -> None:
         """Add what they send to sums of rows (M, K)."""
         if len(self.columns):
-            kernels.add_to_rows(self.indptr, _log_odds(self.to_row, semiring), sign, sums)
+            kernels.add_to_rows(self.cells.rows(), _log_odds(self.to_row, semiring), sign, sums)
 
     def column_sums(self, numbers: Integers, n: int, semiring: Semiring) -> NDArray[np.int64]:
         """What they send to columns, in steps that are exact in any order, (n, K).

@@ -16,7 +16,7 @@ from boolweave.model.odds import sigmoid
 from boolweave.runtime.threads import run_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from concurrent.futures import ThreadPoolExecutor
     from typing import TypeVar
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from boolweave.runtime.types import Floats, Integers
 
     Answer = TypeVar("Answer")
+    Words = NDArray[np.uint64]
 
 # A term of a smaller probability does not count: some dozens of them would still say 0.
 NEGLIGIBLE = 0.01
@@ -58,6 +59,16 @@ class Tiles:
             by_factor = _above_zero(columns.T, pool).by_columns(len(columns))
         return cls(_above_zero(rows, pool), by_factor, (len(rows), columns.shape[1]), pool)
 
+    @classmethod
+    def of_bits(
+        cls, rows: Sequence[Words], columns: Words, n_factors: int,
+        pool: ThreadPoolExecutor | None = None,
+    ) -> Tiles:  # fmt: skip
+        """The tiles of decoded factors in words of 64 bits: rows in blocks, and all columns."""
+        by_row, by_column = _ones_of(rows, pool), _ones_of([columns], pool)
+        shape = sum(len(words) for words in rows), len(columns)
+        return cls(by_row, by_column.by_columns(n_factors), shape, pool)
+
     def n_cells(self) -> int:
         """Count the cells that are covered by at least one tile."""
 
@@ -81,10 +92,15 @@ class Tiles:
     def counts(self, seen: SparseObservations) -> NDArray[np.int64]:
         """How often 0 was seen where the product is 0 and where it is 1, and 1 likewise: (2, 2)."""
         ones = int(self.covered(seen.ones).sum())
-        missing = int(self.covered(seen.holes).sum())
-        zeros = self.n_cells() - ones - missing
+        zeros = self.n_covered_zeros(seen, ones)
         n_zeros = seen.n_observed - seen.n_ones
         return np.array([[n_zeros - zeros, zeros], [seen.n_ones - ones, ones]])
+
+    def n_covered_zeros(self, seen: SparseObservations, n_ones: int | None = None) -> int:
+        """Count the observed zeros that are covered; `n_ones`: how many ones are, if known."""
+        if n_ones is None:
+            n_ones = int(self.covered(seen.ones).sum())
+        return self.n_cells() - n_ones - int(self.covered(seen.holes).sum())
 
     def covered_zeros(
         self, seen: SparseObservations, most: int,
@@ -94,7 +110,7 @@ class Tiles:
 
         `count_before` says how many there are in rows above these, and in all rows.
         """
-        n_zeros = int(self.counts(seen)[0, 1])
+        n_zeros = self.n_covered_zeros(seen)
         n_before, n_all = count_before(n_zeros)
         every = max(1, -(-n_all // max(1, most)))
         n_listed = -(-(n_before + n_zeros) // every) - -(-n_before // every)
@@ -203,6 +219,25 @@ def _above_zero(beliefs: Floats, pool: ThreadPoolExecutor | None = None) -> Cell
         kernels.list_above_zero(beliefs[some], indptr[some.start : some.stop + 1], columns)
 
     list(run_all(pool, fill, runs))
+    return Cells(indptr, columns)
+
+
+def _ones_of(blocks: Sequence[Words], pool: ThreadPoolExecutor | None) -> Cells:
+    """Which bits of words (n, W), in blocks of rows, are 1."""
+    starts = np.cumsum([0, *(len(words) for words in blocks)]).tolist()
+    indptr = np.zeros(starts[-1] + 1, dtype=np.int64)
+
+    def count(i: int) -> None:
+        kernels.count_bits(blocks[i], indptr[starts[i] + 1 : starts[i + 1] + 1])
+
+    list(run_all(pool, count, range(len(blocks))))
+    np.cumsum(indptr, out=indptr)
+    columns = np.empty(int(indptr[-1]), dtype=np.int32)
+
+    def fill(i: int) -> None:
+        kernels.list_bits(blocks[i], indptr[starts[i] : starts[i + 1]], columns)
+
+    list(run_all(pool, fill, range(len(blocks))))
     return Cells(indptr, columns)
 
 

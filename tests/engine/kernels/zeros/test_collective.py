@@ -93,7 +93,7 @@ def test_change_counts_what_is_told_to_zeros():
 
 
 @pytest.mark.parametrize("semiring", ["max-sum", "sum-product"])
-def test_beliefs_are_counted_and_listed(semiring, monkeypatch):
+def test_beliefs_are_counted(semiring, monkeypatch):
     monkeypatch.setattr("boolweave.engine.zeros.collective.ROWS", 8)
     scale = Scale(2.0, semiring)
     beliefs = np.random.default_rng(0).normal(-3, 12, (40, 5)).astype("f4")
@@ -102,15 +102,10 @@ def test_beliefs_are_counted_and_listed(semiring, monkeypatch):
     values = np.clip(np.rint(beliefs * np.float32(scale.per_odds)), low, high).astype(int)
     expected = [np.bincount(v - low, minlength=scale.n_levels) for v in values.T]
     np.testing.assert_array_equal(side.counts, expected)
-    if semiring == "max-sum":
-        rows, factors = np.nonzero(values > 0)
-        np.testing.assert_array_equal(np.repeat(range(40), np.diff(side.positive.starts)), rows)
-        np.testing.assert_array_equal(side.positive.packed >> 8, factors)
-        np.testing.assert_array_equal(side.positive.packed & 255, values[rows, factors])
 
 
 def test_few_and_many_beliefs_add_the_same():
-    """Only beliefs above 0 are looked at, be they few or many."""
+    """Whether few beliefs or most are above the lowest one that matters."""
     random = np.random.default_rng(3)
     table = codes_at_random((30, 40), random)
     scale = Scale(3.0, "max-sum")

@@ -9,6 +9,7 @@ from matrices import codes_at_random, or_product, sparse_of
 from boolweave.engine.prediction import counts
 from boolweave.engine.zeros.tiles import NEGLIGIBLE, Tiles
 from boolweave.model.odds import sigmoid
+from boolweave.runtime.threads import pool_of
 
 
 def drawn(shape, K, seed, density=0.3):
@@ -17,6 +18,13 @@ def drawn(shape, K, seed, density=0.3):
     rows = np.where(random.random((shape[0], K)) < density, 1, -1) * random.uniform(0.2, 4)
     columns = np.where(random.random((K, shape[1])) < density, 1, -1) * random.uniform(0.2, 4)
     return table, rows.astype("f4"), columns.astype("f4")
+
+
+def words_of(bits):
+    """Bits (n, K) in words of 64, (n, ⌈K/64⌉)."""
+    padded = np.zeros((len(bits), -(-bits.shape[1] // 64) * 64), dtype=np.uint8)
+    padded[:, : bits.shape[1]] = bits
+    return np.packbits(padded, axis=1, bitorder="little").view(np.uint64)
 
 
 def counted(table, z):
@@ -50,6 +58,20 @@ def test_covered_zeros_are_listed(seed):
     some = tiles.covered_zeros(seen, 10)
     assert 0 < len(some) <= 10
     assert listed[some.rows(), some.columns].all()
+
+
+@pytest.mark.parametrize("K", [1, 5, 64, 65, 130])
+def test_tiles_of_bits_are_those_of_beliefs(K):
+    _, rows, columns = drawn((20, 30), K, K)
+    words = words_of(rows > 0)
+    found = Tiles.of_bits([words[:7], words[7:]], words_of(columns.T > 0), K, pool_of(2))
+    expected = Tiles.of_beliefs(rows, columns)
+    assert found.shape == expected.shape
+    for side in ("by_row", "by_factor"):
+        for part in ("indptr", "columns"):
+            np.testing.assert_array_equal(
+                getattr(getattr(found, side), part), getattr(getattr(expected, side), part)
+            )
 
 
 def test_no_factors_and_empty_matrices():

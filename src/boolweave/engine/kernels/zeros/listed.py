@@ -16,24 +16,25 @@ _i64 = np.int64
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def add_to_rows(indptr: Integers, to_row: Floats, sign: float, rows: Floats) -> None:
-    """rows[m] += sign · Σ of the messages to row m; indptr (M + 1,), rows (M, K)."""
-    size = to_row.shape[2]
-    for m in range(rows.shape[0]):
-        for i in range(indptr[m], indptr[m + 1]):
-            chunk, lane = i // size, i % size
-            for k in range(rows.shape[1]):
-                rows[m, k] += np.float32(sign) * to_row[chunk, k, lane]
+def add_to_rows(row_of: Integers, to_row: Floats, sign: float, rows: Floats) -> None:
+    """rows[m] += sign · Σ of the messages to row m; row_of (cells,), rows (M, K)."""
+    n_chunks, n_factors, size = to_row.shape
+    for chunk in range(n_chunks):
+        first = chunk * size
+        for k in range(n_factors):  # messages of a factor lie one after another
+            for lane in range(min(size, row_of.shape[0] - first)):
+                rows[row_of[first + lane], k] += np.float32(sign) * to_row[chunk, k, lane]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def add_to_columns(columns: Integers, to_column: Floats, out: Integers) -> None:
     """out[n] += Σ of the messages to column n, in steps; columns (cells,), out (N, K) int64."""
-    size = to_column.shape[2]
-    for i in range(columns.shape[0]):
-        chunk, lane, n = i // size, i % size, _i64(columns[i])
-        for k in range(out.shape[1]):
-            out[n, k] += _i64(np.rint(to_column[chunk, k, lane] * STEPS))
+    n_chunks, n_factors, size = to_column.shape
+    for chunk in range(n_chunks):
+        first = chunk * size
+        for k in range(n_factors):
+            for lane in range(min(size, columns.shape[0] - first)):
+                out[columns[first + lane], k] += _i64(np.rint(to_column[chunk, k, lane] * STEPS))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

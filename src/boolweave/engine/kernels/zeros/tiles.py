@@ -10,6 +10,42 @@ from boolweave.engine.kernels.jit import njit
 from boolweave.runtime.types import Array, Floats, Integers
 
 _i64 = np.int64
+_u64 = np.uint64
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def count_bits(words: Array, counts: Integers) -> None:
+    """counts[i] = how many bits of words[i] are 1; words (n, W) uint64."""
+    for i in range(words.shape[0]):
+        n = _i64(0)
+        for w in range(words.shape[1]):
+            word = words[i, w]
+            while word:
+                word &= word - _u64(1)
+                n += 1
+        counts[i] = n
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def list_bits(words: Array, indptr: Integers, out: Integers) -> None:
+    """Write the numbers of the bits of words[i] that are 1, from indptr[i] on."""
+    for i in range(words.shape[0]):
+        at = indptr[i]
+        for w in range(words.shape[1]):
+            word, k = words[i, w], w * 64
+            while word:  # few are 1: long runs of 0 are skipped
+                if word & _u64(0xFFFF) == 0:
+                    word >>= _u64(16)
+                    k += 16
+                elif word & _u64(0xF) == 0:
+                    word >>= _u64(4)
+                    k += 4
+                else:
+                    if word & _u64(1):
+                        out[at] = k
+                        at += 1
+                    word >>= _u64(1)
+                    k += 1
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
