@@ -86,11 +86,11 @@ def run(method: str, problem: Path, seed: int, limit: float, threads: int) -> di
         if code != 0:
             failure = (errors.read().strip().splitlines() or ["no message"])[-1]
             return {"left_out": f"failed: {failure[:200]}"}
-        answer = json.loads(printed.read().splitlines()[-1])
-    if answer["seconds"] > limit:
+        report = json.loads(printed.read().splitlines()[-1])
+    if report["seconds"] > limit:
         return {"left_out": f"no answer within {limit:g} s", "limit": limit}
     with np.load(answer) as arrays:
-        return answer | {name: arrays[name] for name in arrays.files}
+        return report | {name: arrays[name] for name in arrays.files}
 
 
 # ---------------------------------------------------------------- inside
@@ -124,11 +124,11 @@ def main() -> None:
     ended = time.perf_counter()
     decided = p > 0.5 if model.decision is None else np.asarray(model.decision(*asked)) > 0
     np.savez(answer, probabilities=p, decisions=decided)
-    answer = {
+    report = {
         "seconds": fitted - began, "processor_seconds": used, "predict_seconds": ended - fitted,
         "how": model.how,
     }  # fmt: skip
-    print(json.dumps(answer))
+    print(json.dumps(report))
 
 
 if __name__ == "__main__":
