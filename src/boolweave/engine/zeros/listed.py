@@ -32,6 +32,9 @@ MOST_MESSAGES = 1 << 24
 # Chunks of messages that one thread takes at a time.
 CHUNKS = 8
 
+# Factors whose messages one thread adds up at a time.
+FACTORS = 32
+
 
 def most_listed(n_factors: int) -> int:
     """How many zeros a list has at most."""
@@ -93,20 +96,34 @@ class Listed:
         sides = (np.exp(np.clip(m, -limit, limit)) for m in (self.to_row, self.to_column))
         return Listed(self.indptr, self.columns, *(s.astype(np.float32) for s in sides))
 
-    def add_to_rows(self, sums: Floats, semiring: Semiring, sign: int = 1) -> None:
+    def add_to_rows(
+        self, sums: Floats, semiring: Semiring, sign: int = 1,
+        pool: ThreadPoolExecutor | None = None,
+    ) -> None:  # fmt: skip
         """Add what they send to sums of rows (M, K)."""
         if len(self.columns):
-            kernels.add_to_rows(self.cells.rows(), _log_odds(self.to_row, semiring), sign, sums)
+            row_of, messages = self.cells.rows(), _log_odds(self.to_row, semiring)
 
-    def column_sums(self, numbers: Integers, n: int, semiring: Semiring) -> NDArray[np.int64]:
+            def some(k: slice) -> None:
+                kernels.add_to_rows(row_of, messages, sign, k.start, k.stop, sums)
+
+            list(run_all(pool, some, _runs_of_factors(messages.shape[1])))
+
+    def column_sums(
+        self, numbers: Integers, n: int, semiring: Semiring, pool: ThreadPoolExecutor | None = None
+    ) -> NDArray[np.int64]:
         """What they send to columns, in steps that are exact in any order, (n, K).
 
         numbers (N,): which of the n sums is that of a column.
         """
         sums = np.zeros((n, self.to_column.shape[1]), dtype=np.int64)
         if len(self.columns):
-            to_column = _log_odds(self.to_column, semiring)
-            kernels.add_to_columns(numbers[self.columns], to_column, sums)
+            column_of, messages = numbers[self.columns], _log_odds(self.to_column, semiring)
+
+            def some(k: slice) -> None:
+                kernels.add_to_columns(column_of, messages, k.start, k.stop, sums)
+
+            list(run_all(pool, some, _runs_of_factors(messages.shape[1])))
         return sums
 
     def _entries(self, strength: float) -> max_sum.Entries:
@@ -192,6 +209,11 @@ class Listed:
         for _ in run_all(pool, one_chunk, range(len(out.to_row))):
             pass
         return out
+
+
+def _runs_of_factors(n_factors: int) -> list[slice]:
+    """Factors that one thread takes at a time."""
+    return [slice(k, min(n_factors, k + FACTORS)) for k in range(0, n_factors, FACTORS)]
 
 
 def _log_odds(messages: Floats, semiring: Semiring) -> Floats:

@@ -16,23 +16,33 @@ _i64 = np.int64
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def add_to_rows(row_of: Integers, to_row: Floats, sign: float, rows: Floats) -> None:
-    """rows[m] += sign · Σ of the messages to row m; row_of (cells,), rows (M, K)."""
-    n_chunks, n_factors, size = to_row.shape
-    for chunk in range(n_chunks):
+def add_to_rows(
+    row_of: Integers, to_row: Floats, sign: float, begin: int, end: int, rows: Floats
+) -> None:
+    """rows[m] += sign · Σ of the messages to row m, for the factors from begin to end.
+
+    row_of (cells,), rows (M, K).
+    """
+    size = to_row.shape[2]
+    for chunk in range(to_row.shape[0]):
         first = chunk * size
-        for k in range(n_factors):  # messages of a factor lie one after another
+        for k in range(begin, end):  # messages of a factor lie one after another
             for lane in range(min(size, row_of.shape[0] - first)):
                 rows[row_of[first + lane], k] += np.float32(sign) * to_row[chunk, k, lane]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def add_to_columns(columns: Integers, to_column: Floats, out: Integers) -> None:
-    """out[n] += Σ of the messages to column n, in steps; columns (cells,), out (N, K) int64."""
-    n_chunks, n_factors, size = to_column.shape
-    for chunk in range(n_chunks):
+def add_to_columns(
+    columns: Integers, to_column: Floats, begin: int, end: int, out: Integers
+) -> None:
+    """out[n] += Σ of the messages to column n, in steps, for the factors from begin to end.
+
+    columns (cells,), out (N, K) int64.
+    """
+    size = to_column.shape[2]
+    for chunk in range(to_column.shape[0]):
         first = chunk * size
-        for k in range(n_factors):
+        for k in range(begin, end):
             for lane in range(min(size, columns.shape[0] - first)):
                 out[columns[first + lane], k] += _i64(np.rint(to_column[chunk, k, lane] * STEPS))
 
