@@ -190,21 +190,26 @@ class Listed:
         )
         at = np.minimum(np.searchsorted(old, new), max(0, len(old) - 1))
         stays = old[at] == new if len(old) else np.zeros(n, dtype=bool)
+        before, y = np.where(stays, at, -1), beliefs.columns.T
         out = Listed(cells.indptr, cells.columns, *(np.ones(_shape(n, K), "f4") for _ in range(2)))
-        size = out.to_row.shape[2]
+        sides = (self.to_row, self.to_column), (out.to_row, out.to_column)
 
         def one_chunk(chunk: int) -> None:
+            if semiring == "max-sum":
+                kernels.start_max_sum(
+                    chunk, rows, cells.columns, before, beliefs.rows, y, np.float32(strength),
+                    *(kernels.Messages(*side) for side in sides),
+                )  # fmt: skip
+                return
+            size = out.to_row.shape[2]
             some = slice(chunk * size, min(n, (chunk + 1) * size))
-            x, y = beliefs.rows[rows[some]], beliefs.columns.T[cells.columns[some]]
-            kept, where = stays[some], at[some][stays[some]]
-            sides = (self.to_row, out.to_row), (self.to_column, out.to_column)
-            for fresh, (before, after) in zip(
-                _sent_by_zeros(x, y, strength, semiring), sides, strict=True
-            ):
+            kept, where = stays[some], before[some][stays[some]]
+            fresh = _sent_by_zeros(beliefs.rows[rows[some]], y[cells.columns[some]], strength)
+            for messages, old_ones, new_ones in zip(fresh, *sides, strict=True):
                 if len(where):
-                    n_each = before.shape[2]
-                    fresh[kept] = before[where // n_each, :, where % n_each]
-                after[chunk, :, : len(fresh)] = fresh.T
+                    n_each = old_ones.shape[2]
+                    messages[kept] = old_ones[where // n_each, :, where % n_each]
+                new_ones[chunk, :, : len(messages)] = messages.T
 
         for _ in run_all(pool, one_chunk, range(len(out.to_row))):
             pass
@@ -222,23 +227,16 @@ def _log_odds(messages: Floats, semiring: Semiring) -> Floats:
     return found
 
 
-def _sent_by_zeros(
-    x: Floats, y: Floats, strength: float, semiring: Semiring
-) -> tuple[Floats, Floats]:
-    """What zeros send that no other factor claims, to first order; all arrays (n, K)."""
-    if semiring == "max-sum":
+def _sent_by_zeros(x: Floats, y: Floats, strength: float) -> tuple[Floats, Floats]:
+    """Ratios that zeros send in sum-product to first order if no other factor claims them.
 
-        def sent(v: Floats) -> Floats:
-            return -np.clip(v, 0, strength)
-    else:
+    All arrays are (n, K).
+    """
 
-        def sent(v: Floats) -> Floats:
-            return np.logaddexp(0, v - strength) - np.logaddexp(0, v)
+    def sent(v: Floats) -> Floats:
+        return np.logaddexp(0, v - strength) - np.logaddexp(0, v)
 
-    to_row, to_column = sent(y - sent(x)), sent(x - sent(y))
-    if semiring == "sum-product":
-        return np.exp(to_row), np.exp(to_column)
-    return to_row, to_column
+    return np.exp(sent(y - sent(x))), np.exp(sent(x - sent(y)))
 
 
 def _shape(n: int, n_factors: int) -> tuple[int, int, int]:
