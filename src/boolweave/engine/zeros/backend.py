@@ -392,8 +392,8 @@ class SparseBackend:
         touched, numbers = np.flatnonzero(there), np.cumsum(there) - 1
         steps = np.zeros((len(touched), columns.shape[1]), dtype=np.int64)
         for listed, sign in zip(lists, (1, -1), strict=False):
-            listed.add_to_rows(rows, semiring, sign)
-            steps += sign * listed.column_sums(numbers, len(touched), semiring)
+            listed.add_to_rows(rows, semiring, sign, self.pool)
+            steps += sign * listed.column_sums(numbers, len(touched), semiring, self.pool)
         columns[touched] += self.reduce(steps) / np.float64(LISTED_STEPS)
 
     # ------------------------------------------------------------ as the back end of ones sees it

@@ -32,6 +32,9 @@ MOST_MESSAGES = 1 << 24
 # Chunks of messages that one thread takes at a time.
 CHUNKS = 8
 
+# Factors whose messages one thread adds up at a time.
+FACTORS = 32
+
 
 def most_listed(n_factors: int) -> int:
     """How many zeros a list has at most."""
@@ -93,20 +96,34 @@ class Listed:
         sides = (np.exp(np.clip(m, -limit, limit)) for m in (self.to_row, self.to_column))
         return Listed(self.indptr, self.columns, *(s.astype(np.float32) for s in sides))
 
-    def add_to_rows(self, sums: Floats, semiring: Semiring, sign: int = 1) -> None:
+    def add_to_rows(
+        self, sums: Floats, semiring: Semiring, sign: int = 1,
+        pool: ThreadPoolExecutor | None = None,
+    ) -> None:  # fmt: skip
         """Add what they send to sums of rows (M, K)."""
         if len(self.columns):
-            kernels.add_to_rows(self.cells.rows(), _log_odds(self.to_row, semiring), sign, sums)
+            row_of, messages = self.cells.rows(), _log_odds(self.to_row, semiring)
 
-    def column_sums(self, numbers: Integers, n: int, semiring: Semiring) -> NDArray[np.int64]:
+            def some(k: slice) -> None:
+                kernels.add_to_rows(row_of, messages, sign, k.start, k.stop, sums)
+
+            list(run_all(pool, some, _runs_of_factors(messages.shape[1])))
+
+    def column_sums(
+        self, numbers: Integers, n: int, semiring: Semiring, pool: ThreadPoolExecutor | None = None
+    ) -> NDArray[np.int64]:
         """What they send to columns, in steps that are exact in any order, (n, K).
 
         numbers (N,): which of the n sums is that of a column.
         """
         sums = np.zeros((n, self.to_column.shape[1]), dtype=np.int64)
         if len(self.columns):
-            to_column = _log_odds(self.to_column, semiring)
-            kernels.add_to_columns(numbers[self.columns], to_column, sums)
+            column_of, messages = numbers[self.columns], _log_odds(self.to_column, semiring)
+
+            def some(k: slice) -> None:
+                kernels.add_to_columns(column_of, messages, k.start, k.stop, sums)
+
+            list(run_all(pool, some, _runs_of_factors(messages.shape[1])))
         return sums
 
     def _entries(self, strength: float) -> max_sum.Entries:
@@ -173,25 +190,35 @@ class Listed:
         )
         at = np.minimum(np.searchsorted(old, new), max(0, len(old) - 1))
         stays = old[at] == new if len(old) else np.zeros(n, dtype=bool)
+        before, y = np.where(stays, at, -1), beliefs.columns.T
         out = Listed(cells.indptr, cells.columns, *(np.ones(_shape(n, K), "f4") for _ in range(2)))
-        size = out.to_row.shape[2]
+        sides = (self.to_row, self.to_column), (out.to_row, out.to_column)
 
         def one_chunk(chunk: int) -> None:
+            if semiring == "max-sum":
+                kernels.start_max_sum(
+                    chunk, rows, cells.columns, before, beliefs.rows, y, np.float32(strength),
+                    *(kernels.Messages(*side) for side in sides),
+                )  # fmt: skip
+                return
+            size = out.to_row.shape[2]
             some = slice(chunk * size, min(n, (chunk + 1) * size))
-            x, y = beliefs.rows[rows[some]], beliefs.columns.T[cells.columns[some]]
-            kept, where = stays[some], at[some][stays[some]]
-            sides = (self.to_row, out.to_row), (self.to_column, out.to_column)
-            for fresh, (before, after) in zip(
-                _sent_by_zeros(x, y, strength, semiring), sides, strict=True
-            ):
+            kept, where = stays[some], before[some][stays[some]]
+            fresh = _sent_by_zeros(beliefs.rows[rows[some]], y[cells.columns[some]], strength)
+            for messages, old_ones, new_ones in zip(fresh, *sides, strict=True):
                 if len(where):
-                    n_each = before.shape[2]
-                    fresh[kept] = before[where // n_each, :, where % n_each]
-                after[chunk, :, : len(fresh)] = fresh.T
+                    n_each = old_ones.shape[2]
+                    messages[kept] = old_ones[where // n_each, :, where % n_each]
+                new_ones[chunk, :, : len(messages)] = messages.T
 
         for _ in run_all(pool, one_chunk, range(len(out.to_row))):
             pass
         return out
+
+
+def _runs_of_factors(n_factors: int) -> list[slice]:
+    """Factors that one thread takes at a time."""
+    return [slice(k, min(n_factors, k + FACTORS)) for k in range(0, n_factors, FACTORS)]
 
 
 def _log_odds(messages: Floats, semiring: Semiring) -> Floats:
@@ -200,23 +227,16 @@ def _log_odds(messages: Floats, semiring: Semiring) -> Floats:
     return found
 
 
-def _sent_by_zeros(
-    x: Floats, y: Floats, strength: float, semiring: Semiring
-) -> tuple[Floats, Floats]:
-    """What zeros send that no other factor claims, to first order; all arrays (n, K)."""
-    if semiring == "max-sum":
+def _sent_by_zeros(x: Floats, y: Floats, strength: float) -> tuple[Floats, Floats]:
+    """Ratios that zeros send in sum-product to first order if no other factor claims them.
 
-        def sent(v: Floats) -> Floats:
-            return -np.clip(v, 0, strength)
-    else:
+    All arrays are (n, K).
+    """
 
-        def sent(v: Floats) -> Floats:
-            return np.logaddexp(0, v - strength) - np.logaddexp(0, v)
+    def sent(v: Floats) -> Floats:
+        return np.logaddexp(0, v - strength) - np.logaddexp(0, v)
 
-    to_row, to_column = sent(y - sent(x)), sent(x - sent(y))
-    if semiring == "sum-product":
-        return np.exp(to_row), np.exp(to_column)
-    return to_row, to_column
+    return np.exp(sent(y - sent(x))), np.exp(sent(x - sent(y)))
 
 
 def _shape(n: int, n_factors: int) -> tuple[int, int, int]:

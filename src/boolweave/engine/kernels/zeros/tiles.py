@@ -12,6 +12,13 @@ from boolweave.runtime.types import Array, Floats, Integers
 _i64 = np.int64
 _u64 = np.uint64
 
+# The number of the only bit of a word that is 1: every 6 bits in a row of this constant differ, and
+# multiplied by a power of two it has others of them on top.
+_DE_BRUIJN = _u64(0x03F79D71B4CB0A89)
+_NUMBERS = np.zeros(64, dtype=np.int64)
+for _bit in range(64):
+    _NUMBERS[(0x03F79D71B4CB0A89 << _bit & (1 << 64) - 1) >> 58] = _bit
+
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def count_bits(words: Array, counts: Integers) -> None:
@@ -32,20 +39,12 @@ def list_bits(words: Array, indptr: Integers, out: Integers) -> None:
     for i in range(words.shape[0]):
         at = indptr[i]
         for w in range(words.shape[1]):
-            word, k = words[i, w], w * 64
-            while word:  # few are 1: long runs of 0 are skipped
-                if word & _u64(0xFFFF) == 0:
-                    word >>= _u64(16)
-                    k += 16
-                elif word & _u64(0xF) == 0:
-                    word >>= _u64(4)
-                    k += 4
-                else:
-                    if word & _u64(1):
-                        out[at] = k
-                        at += 1
-                    word >>= _u64(1)
-                    k += 1
+            word = words[i, w]
+            while word:
+                lowest = word & (~word + _u64(1))
+                out[at] = w * 64 + _NUMBERS[(lowest * _DE_BRUIJN) >> _u64(58)]
+                at += 1
+                word ^= lowest
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
