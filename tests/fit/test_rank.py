@@ -134,7 +134,17 @@ def test_a_rank_must_be_better_by_more_than_a_standard_error_of_the_difference()
     assert best_rank(scores) == 3
     scores[4] = shared - 0.0015 + 0.01 * wave
     assert best_rank(scores) == 4
+    assert best_rank(scores, 0.0015001) == 3
     assert best_rank({rank: score[:1] for rank, score in scores.items()}) == 4
+
+
+@pytest.mark.parametrize(("seed", "larger"), [(0, 8), (7, 6)])
+def test_useless_factors_do_not_win_by_luck(seed, larger):
+    """A larger rank has a log-loss that is lower by about 0.0001 or less."""
+    seen = make_boolean(150, 100, 5, flip=0.05, random_state=seed).observations
+    selection = select_rank(seen, [5, larger], "heldout", random_state=seed)
+    assert 0 < selection.scores[0] - selection.scores[1] < 2e-4
+    assert selection.best == 5
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -77,6 +77,14 @@ def select_rows(indptr: Array, index: Array | slice) -> tuple[NDArray[np.int64],
     return chosen, np.repeat(starts - chosen[:-1], lengths) + np.arange(chosen[-1])
 
 
+def find_sorted(numbers: Integers, wanted: Integers) -> tuple[Integers, NDArray[np.bool_]]:
+    """The position of each wanted number among increasing numbers, and whether it is there."""
+    if not len(numbers):
+        return np.zeros(len(wanted), dtype=np.intp), np.zeros(len(wanted), dtype=bool)
+    at = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
+    return at, numbers[at] == wanted
+
+
 def checked(rows: CompressedRows) -> CompressedRows:
     """Return the fields of observations in their types; raise ValueError if they are invalid."""
     n_rows, n_columns = shape = check_shape(rows.shape)

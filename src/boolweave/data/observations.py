@@ -131,6 +131,10 @@ class Observations(Sources, ObservedEntries):
         """Return the row of every entry, shape (n_observed,)."""
         return np.repeat(np.arange(self.n_rows), np.diff(self.indptr))
 
+    def cell_numbers(self) -> NDArray[np.int64]:
+        """Return the number of the cell of every entry, row · N + column, shape (n_observed,)."""
+        return self.rows_of_entries() * self.n_columns + self.indices
+
     def row_chunks(
         self,
     ) -> Iterator[tuple[int, int, Integers, NDArray[np.uint8]]]:

@@ -15,6 +15,7 @@ from boolweave.data import sparse
 from boolweave.data.entries import (
     CompressedRows,
     check_shape,
+    find_sorted,
     index_dtype,
     scan_columns,
     select_rows,
@@ -58,6 +59,10 @@ class Cells:
     def rows(self) -> NDArray[np.int64]:
         """The row of every cell, (n,)."""
         return np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
+
+    def numbers(self, n_columns: int) -> NDArray[np.int64]:
+        """The number of every cell, row · N + column, (n,), in increasing order."""
+        return self.rows() * np.int64(n_columns) + self.columns
 
     def take_rows(self, index: Array | slice) -> Cells:
         """Take some rows, in the order asked for."""
@@ -297,13 +302,12 @@ class SparseObservations(ObservedEntries):
         self, hidden: NDArray[np.bool_], n_folds: int, random: np.random.Generator
     ) -> tuple[SparseObservations, Array, Array, Array, NDArray[np.float64]]:
         """Hide some of the ones, (n_ones,), and about as many zeros."""
-        n_columns = np.int64(self.n_columns)
-        ones = self.ones.rows() * n_columns + self.ones.columns
-        holes = self.holes.rows() * n_columns + self.holes.columns
+        n_columns = self.n_columns
+        ones, holes = self.ones.numbers(n_columns), self.holes.numbers(n_columns)
         n_zeros = self.n_observed - self.n_ones
         n_drawn = min(n_zeros, int(hidden.sum()))
         # Cells that are not zeros are drawn as well, and then left out.
-        n_cells = self.n_rows * int(n_columns)
+        n_cells = self.n_rows * n_columns
         n_tried = min(n_cells, -(-n_drawn * n_cells // max(1, n_zeros)))
         zeros = np.setdiff1d(random.integers(0, max(1, n_cells), n_tried), ones)
         zeros = np.setdiff1d(zeros, holes)
@@ -389,9 +393,8 @@ def _missing(stored: tuple[Integers, Integers], listed: CompressedRows) -> Cells
     """The cells that are stored but not among the entries: as NaN, or as a tie of 0 and 1."""
     if len(stored[0]) == len(listed.indices):
         return None
-    (n_rows, n_columns), (rows, columns) = listed.shape, stored
-    row_of = np.repeat(np.arange(n_rows), np.diff(listed.indptr))
-    known = row_of * np.int64(n_columns) + listed.indices
+    n_columns, (rows, columns) = listed.shape[1], stored
+    known = Cells(listed.indptr, listed.indices).numbers(n_columns)
     return _cells_of(np.setdiff1d(rows.astype(np.int64) * n_columns + columns, known), listed.shape)
 
 
@@ -428,7 +431,4 @@ def _checked(name: str, cells: Cells, shape: tuple[int, int]) -> Cells:
 def _have_common(one: Cells, other: Cells, n_columns: int) -> bool:
     """Whether two lists have a cell in common."""
     few, many = sorted((one, other), key=len)
-    wanted = few.rows() * n_columns + few.columns
-    found = many.rows() * n_columns + many.columns
-    at = np.searchsorted(found, wanted)
-    return bool((found[np.minimum(at, len(found) - 1)] == wanted).any()) if len(few) else False
+    return bool(find_sorted(many.numbers(n_columns), few.numbers(n_columns))[1].any())

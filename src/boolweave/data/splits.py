@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from boolweave.data.entries import find_sorted
 from boolweave.data.labels import pairs, place_of
 from boolweave.data.observations import Observations
 from boolweave.runtime.types import Array, Integers
@@ -91,12 +92,9 @@ def entry_positions(
     >>> entry_positions(observations, np.array([1, 0]), np.array([0, 1]))
     array([ 1, -1])
     """
-    if not observations.n_observed:
-        return np.full(len(rows), -1, dtype=np.int64)
-    cells = observations.rows_of_entries() * observations.n_columns + observations.indices
     wanted = rows.astype(np.int64) * observations.n_columns + columns
-    at = np.minimum(np.searchsorted(cells, wanted), len(cells) - 1)
-    return np.where(cells[at] == wanted, at, -1)
+    at, found = find_sorted(observations.cell_numbers(), wanted)
+    return np.where(found, at, -1)
 
 
 def in_entry_order(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import scipy.sparse
 
+from boolweave.data.entries import find_sorted
 from boolweave.data.sparse import is_sparse
 
 if TYPE_CHECKING:
@@ -63,12 +64,9 @@ def _of_stored(stored: scipy.sparse.coo_array, observations: Observations) -> ND
     if len(twice):
         where = _entry(*divmod(int(place[twice[0]]), observations.n_columns))
         raise ValueError(f"sample_weight stores {where} more than once; store each weight once")
-    wanted = observations.rows_of_entries() * observations.n_columns + observations.indices
-    weights = np.ones(len(wanted))
-    if len(place):
-        found = np.minimum(np.searchsorted(place, wanted), len(place) - 1)
-        known = place[found] == wanted
-        weights[known] = data[found[known]]
+    at, known = find_sorted(place, observations.cell_numbers())
+    weights = np.ones(len(known))
+    weights[known] = data[at[known]]
     return weights
 
 

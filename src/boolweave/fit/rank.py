@@ -14,6 +14,7 @@ import numpy as np
 from boolweave.engine.result import Ending, Result
 from boolweave.fit.growing import Sample, with_tiles
 from boolweave.fit.judging import (
+    LEAST_GAIN,
     N_FOLDS,
     best_rank,
     description_length,
@@ -84,8 +85,8 @@ class RankSelection:
     errors : (R,) array
         Standard error of each score; 0 for "mdl".
     best : int
-        The rank with the lowest score; with "heldout", the lowest rank that is worse by no more
-        than one standard error of the difference.
+        The rank with the lowest score; with "heldout", the lowest rank whose score exceeds that by
+        at most one standard error of the difference, or by at most 2 nats in all.
     criterion : {"mdl", "heldout"}
     interrupted : bool
         Whether Ctrl-C ended the search, so that it chose among the ranks tried before that.
@@ -232,7 +233,8 @@ class _Search:
 
     @property
     def best(self) -> int:
-        return best_rank(self.scores)
+        heldout = self.criterion == "heldout"
+        return best_rank(self.scores, LEAST_GAIN / self.observations.n_observed if heldout else 0.0)
 
     def selection(self, interrupted: bool) -> RankSelection:
         scores = self.scores
