@@ -150,7 +150,7 @@ print(f"largest change of a film that was not rated: {change:.0%}")
 for sentence in model.explain(mine, "Stoker (2013)").sentences():
     print(sentence)
 # > row 1, Stoker (2013): 1 with a probability of 48%, log-odds -0.10
-# > -0.09 base: an average row and column have it
+# > -0.09 base: ones are less common than zeros in an average row and column
 # > +0.27 row offset: ones are more common in row 1 than in an average row (5 entries)
 # > -0.53 column offset: ones are less common in Stoker (2013) than in an average column (85 entries)
 # > +0.26 directions: Silver Linings Playbook (2012) (0), Evil Dead (2013) (1), The Conjuring (2013) (1), The Cabin in the Woods (2011) (1) are like Stoker (2013)

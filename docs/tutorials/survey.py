@@ -111,7 +111,7 @@ person, question = empty[np.argmax(filled)]
 for sentence in model.explain(person, question).sentences():
     print(sentence)
 # > representative 390, export-administration-act-south-africa: 1 with a probability of over 99%, log-odds +6.96
-# > +0.36 base: an average row and column have it
+# > +0.36 base: ones are more common than zeros in an average row and column
 # > -0.19 row offset: ones are less common in representative 390 than in an average row (12 entries)
 # > +2.81 column offset: ones are more common in export-administration-act-south-africa than in an average column (255 entries)
 # > +3.98 directions: anti-satellite-test-ban (1), mx-missile (1), aid-to-nicaraguan-contras (1), duty-free-exports (1) are like export-administration-act-south-africa and representative 190 (1), representative 195 (1), representative 246 (1), representative 237 (1) are like representative 390

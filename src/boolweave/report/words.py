@@ -68,8 +68,11 @@ WRITTEN = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight",
 
 def count_first(n: int, what: str) -> str:
     """A number of things at the beginning of a sentence."""
-    number = WRITTEN[n] if n < len(WRITTEN) else f"{n:,}"
-    return f"{number} {what if n == 1 else what + 's'}"
+    return f"{_number_first(n)} {what if n == 1 else what + 's'}"
+
+
+def _number_first(n: int) -> str:
+    return WRITTEN[n] if n < len(WRITTEN) else f"{n:,}"
 
 
 def count(n: int, what: str, many: str | None = None) -> str:
@@ -274,7 +277,7 @@ def of_cover(found: Cover) -> InShort:
         sure.append(f"It is proven that no cover has fewer than {bound:,} factors.")
     if len(found.missed):
         n_missed = len(found.missed)
-        trouble.append(f"{count_first(n_missed, 'one')} {_is_are(n_missed)} not covered.")
+        trouble.append(f"{_number_first(n_missed)} of the ones {_is_are(n_missed)} not covered.")
     if found.interrupted:
         trouble.append("The search was interrupted: this is the best cover found before that.")
     return InShort(covered, sure, trouble)

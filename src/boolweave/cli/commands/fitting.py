@@ -45,6 +45,14 @@ if TYPE_CHECKING:
 # Number of labels that `info` shows.
 EXAMPLES = 3
 
+# The lines of `info` that have a longer name in text than in JSON.
+INFO_NAMES = {
+    "observed": "observed entries",
+    "observed_share": "share of all entries",
+    "ones_share": "share of ones among them",
+    "zeros": "treatment of zeros",
+}
+
 
 def factorize(
     source: Sources,
@@ -251,9 +259,10 @@ def info(
         put_json(answer | {"n_components": n_components, "memory_bytes": memory})
         return
     answer[f"memory of a run with {n_components} factors"] = format_bytes(memory)
-    width = max(len(name) for name in answer)
-    for name, value in answer.items():
-        typer.echo(f"{name.replace('_', ' '):<{width}}  {_plain(value)}")
+    named = {INFO_NAMES.get(name, name.replace("_", " ")): v for name, v in answer.items()}
+    width = max(len(name) for name in named)
+    for name, value in named.items():
+        typer.echo(f"{name:<{width}}  {_plain(value)}")
 
 
 def _examples(labels: NDArray[np.str_] | None) -> list[str] | None:

@@ -181,15 +181,7 @@ class Explainer:
         ]
         rest = sides + parts
         base = total - sum(part.log_odds for part in rest)
-        parts = [
-            ExplanationPart(
-                "base",
-                0,
-                base,
-                sentence=f"{base:+.2f} base: an average row and column have it",
-            ),
-            *rest,
-        ]
+        parts = [ExplanationPart("base", 0, base, sentence=_base(base)), *rest]
         chance = float(sigmoid(total))
         value = int(chance > 0.5)
         notes = tuple(
@@ -417,6 +409,11 @@ def _metrics(member: Member) -> tuple[Doubles, Doubles]:
 
 
 # ---------------------------------------------------------------- words
+
+
+def _base(share: float) -> str:
+    rather = "more" if share >= 0 else "less"
+    return f"{share:+.2f} base: ones are {rather} common than zeros in an average row and column"
 
 
 def _offset(share: float, name: str, axis: Axis, n_entries: int) -> str:

@@ -50,8 +50,8 @@ function areaOf(canvas, isFirst) {
   const width = canvas.clientWidth, height = canvas.clientHeight, rows = view.bottom - view.top, columns = view.right - view.left;
   const letters = (name, from, to) => Math.max(...Array.from({ length: Math.max(1, Math.ceil(to) - Math.floor(from)) }, (_, i) => name(clamp(Math.floor(from) + i, 0, Infinity))?.length || 0));
   let left = 0, below = 0;
-  if ((isFirst || stacked.matches) && height / rows >= LABEL) left = Math.min(0.4 * width, 8 + 6.3 * letters(rowName, view.top, Math.min(view.bottom, HEIGHT)));
-  if ((width - left) / columns >= LABEL) below = Math.min(0.35 * height, 8 + 6.3 * letters(columnName, view.left, Math.min(view.right, WIDTH)));
+  if ((isFirst || stacked.matches) && height / rows >= LABEL) left = Math.min(0.4 * width, 12 + 6.8 * letters(rowName, view.top, Math.min(view.bottom, HEIGHT)));
+  if ((width - left) / columns >= LABEL) below = Math.min(0.35 * height, 12 + 6.8 * letters(columnName, view.left, Math.min(view.right, WIDTH)));
   return { left, top: 0, width: width - left, height: height - below };
 }
 
