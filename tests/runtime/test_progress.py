@@ -65,6 +65,7 @@ def test_time_left_in_words():
     assert time_left(began, 0.2, "at most ") == "at most 2:40 left"
     assert time_left(began, 0.001, "about ") == "about 11:06:00 left"
     assert time_left(began, 0.0, "about ") == "" == time_left(time.monotonic(), 0.5, "about ")
+    assert time_left(began, 0.0001, "at most ") == ""  # most of the time went into compiling
 
 
 def test_ranks_are_ignored_without_a_display():

@@ -18,8 +18,10 @@ OnRank = Callable[[int, int | None, int], None]
 # factors, and the fraction of the maximum work that is done, if there is such a limit.
 OnRound = Callable[[int, float, int, float | None], None]
 
-# Seconds after which the remaining time can be estimated.
+# Seconds, and the fraction of the work, after which the remaining time can be estimated: the first
+# seconds may have been spent on compiling.
 SOONEST = 2.0
+LEAST_SHARE = 0.001
 
 
 def on_rank_of(on_iteration: object) -> OnRank:
@@ -135,7 +137,7 @@ def time_left(began: float, share: float, how: str) -> str:
     'about 1:30 left'
     """
     seconds = time.monotonic() - began
-    if share <= 0 or seconds < SOONEST:
+    if share < LEAST_SHARE or seconds < SOONEST:
         return ""
     left = round(seconds * (1 - min(share, 1)) / share)
     hours, rest = divmod(left, 3600)
