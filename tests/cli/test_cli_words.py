@@ -189,11 +189,16 @@ def test_parameters_of_readers_are_options_on_the_command_line(message, said):
 
 def test_options_of_a_fit_are_parameters_of_the_estimator():
     defaults = BooleanMatrixFactorization().get_params()
-    assert {field.name for field in fields(Fitting)} < set(defaults)
+    # `--zeros` is an option for words in cells, so the parameter `zeros` has an option of its own.
+    parameter_of = {field.name: field.name for field in fields(Fitting)} | {
+        "zero_treatment": "zeros"
+    }
+    assert set(parameter_of.values()) < set(defaults)
+    assert Fitting(zero_treatment="exact").parameters()["zeros"] == "exact"
     assert Fitting().parameters() == {"n_components": "auto", "random_state": 0, "n_jobs": -1}
     for name, hint in typing.get_type_hints(Fitting).items():
         for word in (w for part in typing.get_args(hint) for w in typing.get_args(part)):
-            BooleanMatrixFactorization(**{name: word})._validate_params()
+            BooleanMatrixFactorization(**{parameter_of[name]: word})._validate_params()
 
 
 def test_numbers_and_words():

@@ -381,5 +381,5 @@ def test_zeros_at_once_when_a_worker_dies(client, few_ones, tmp_path, monkeypatc
 def test_zeros_at_once_need_the_ones_here(client):
     dask_array = pytest.importorskip("dask.array")
     model = DaskBooleanMatrixFactorization(2, client=client, zeros="collective")
-    with pytest.raises(ValueError, match=r"give a scipy\.sparse matrix"):
+    with pytest.raises(ValueError, match=r"pass a scipy\.sparse matrix"):
         model.fit(dask_array.zeros((8, 6), chunks=(4, 6)))

@@ -207,7 +207,7 @@ class Completing:
 
 @dataclass(frozen=True)
 class Fitting:
-    """Parameters of the estimator, under the names that they have in Python."""
+    """Parameters of the estimator, under their names in Python except for `zero_treatment`."""
 
     n_components: str = _fit(
         "Number of factors.", "--n-components", "-k", metavar="K|auto", default="auto"
