@@ -36,7 +36,7 @@ def is_cell(text: str, words: Words = USUAL) -> bool:
 def codes_of_column(column: pl.Series, words: Words) -> NDArray[np.uint8]:
     """Code the cells of a column, text or typed, as 0, 1, MISSING or WRONG."""
     codes = np.where(column.is_null().to_numpy(), MISSING, WRONG).astype(np.uint8)
-    for cell in column.drop_nulls().unique().to_list()[:1000]:
+    for cell in column.drop_nulls().unique(maintain_order=True).to_list()[:1000]:
         code = words.code(cell)
         if code != WRONG:
             codes[(column == cell).fill_null(False).to_numpy()] = code

@@ -16,6 +16,7 @@ from boolweave.cli.options import as_options
 from boolweave.data.cells import Words
 from boolweave.io.dialect import MARK, Dialect
 from boolweave.io.files import FileError, chunks_of_lines
+from boolweave.io.tables.origin import Speller
 
 NAN = np.nan
 QUICK = ("-k", "2", "--method", "max-sum", "--jobs", "1", "-q")
@@ -264,6 +265,15 @@ def test_complete_writes_the_file_that_went_in(put):
     seen = io.read(path.parent / "marked.csv", words=Words.of(ones="ja", zeros="nein"),
                    dialect=Dialect(drop=("Notiz",)))  # fmt: skip
     assert seen.observations.shape == (4, 3) and seen.observations.is_complete
+
+
+def test_of_equally_frequent_spellings_the_first_is_used():
+    ones, zeros = ["1", "yes", "y", "true", "T"], ["0", "no", "n", "false", "F"]
+    speller = Speller()
+    speller.add(pl.DataFrame({"a": ones + zeros, "b": zeros[::-1] + ones[::-1]}))
+    spellings = speller.spellings()
+    assert spellings.texts == (*ones, *zeros)
+    assert spellings.of_ones_and_zeros(Words()) == [("0", "1"), ("0", "1")]
 
 
 def test_complete_without_header_and_from_parquet(put, tmp_path):
