@@ -12,7 +12,7 @@ is the same as in the paper, and K is at most 60.
 from __future__ import annotations
 
 import numpy as np
-from common import conclude, figure, run_all, save, start, timed, write_csv
+from common import conclude, figure, listed, run_all, save, start, timed, write_csv
 
 METHODS = ("max-sum", "auto", "GLRM")
 PANELS = (
@@ -104,8 +104,9 @@ def main() -> None:
     errors = np.array([row["error"] for row in table]).reshape(len(panels), len(METHODS))
     wins = np.bincount(errors.argmin(axis=1), minlength=len(METHODS))
     means = zip(METHODS, errors.mean(axis=0), wins, strict=True)
-    words = (f"{name} {error:.3f} (best in {won})" for name, error, won in means)
-    conclude(run, f"mean error on unseen pixels over {len(panels)} panels: {', '.join(words)}")
+    words = [f"{error:.3f} with {name} (best in {won})" for name, error, won in means]
+    where = f"on unseen pixels over {len(panels)} panels"
+    conclude(run, f"The mean error {where} is {listed(words)}.")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ directory given by --output:
                  continues from this file and does not repeat these runs, unless --fresh is given
     name.csv     the numbers of the picture
     name.png     the picture
-    name.txt     one line that sums up the result
+    name.txt     one line of full sentences that sums up the result
 
 With --minutes, a script stops after that time and writes its results so far; the next call
 continues. With --only, it runs some of the methods and keeps the lines of the others in name.csv.
@@ -210,6 +210,15 @@ def conclude(run: Run, line: str, extent: str = "") -> None:
     text = f"{line} ({run.scale}{extent})"
     run.path("txt").write_text(text + "\n", encoding="utf-8")
     print(f"{run.name}: {text}")
+
+
+def listed(words: Sequence[str]) -> str:
+    """Join parts of a sentence; with semicolons if one of them contains a comma."""
+    if len(words) == 1:
+        return words[0]
+    if any("," in word for word in words):
+        return "; ".join([*words[:-1], f"and {words[-1]}"])
+    return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def figure(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> Any:

@@ -20,6 +20,7 @@ from common import (
     extent,
     figure,
     grouped,
+    listed,
     mean,
     run_all,
     save,
@@ -114,10 +115,9 @@ def main() -> None:
     axes[0, 0].legend()
     save(run, drawn)
     shown = {method: mean(group, "error") for (method,), group in grouped(table, "method").items()}
-    words = ", ".join(f"{method} {error:.4f}" for method, error in shown.items())
-    conclude(
-        run, f"mean error over flips {flips[0]:g} to {flips[-1]:g}: {words}", extent(ran, tasks)
-    )
+    words = listed([f"{error:.4f} with {method}" for method, error in shown.items()])
+    levels = f"from {flips[0]:g} to {flips[-1]:g}"
+    conclude(run, f"The mean error over noise levels {levels} is {words}.", extent(ran, tasks))
 
 
 if __name__ == "__main__":

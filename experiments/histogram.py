@@ -11,7 +11,7 @@ these, were not part of the graph.
 from __future__ import annotations
 
 import numpy as np
-from common import conclude, figure, grouped, run_all, save, start, write_csv
+from common import conclude, figure, grouped, listed, run_all, save, start, write_csv
 
 ITERATIONS = (2, 20, 200)
 BINS = 41
@@ -62,10 +62,11 @@ def main() -> None:
         )  # fmt: skip
     axes[0, 0].set_ylabel("share of messages")
     save(run, drawn)
-    words = ", ".join(
-        f"{idle:.0%} at {t}" for t, idle in zip(ITERATIONS, answer["idle"], strict=True)
-    )
-    conclude(run, f"messages below {NEGLIGIBLE:.0%} of their bound, by iteration: {words}")
+    words = [
+        f"{idle:.0%} in iteration {t}" for t, idle in zip(ITERATIONS, answer["idle"], strict=True)
+    ]
+    which = f"messages below {NEGLIGIBLE:.0%} of their bound"
+    conclude(run, f"The share of {which} is {listed(words)}.")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
-from common import conclude, figure, run_all, save, start, write_csv
+from common import conclude, figure, listed, run_all, save, start, write_csv
 
 from boolweave import factorize
 from boolweave.decoding import ParityCheckCode, bsc_llr
@@ -142,12 +142,12 @@ def main() -> None:
     words = []
     for rank in ranks:
         safe = [row["rate"] for row in rows if row["rank"] == rank and row["word_error"] == 0]
-        words.append(f"K = {rank}: {max(safe):.2f}" if safe else f"K = {rank}: none")
-    wrong = f"{peer['word_error']:.2f} wrong words at rate {peer['rate']:.2f}"
+        words.append(f"{max(safe):.2f} for K = {rank}" if safe else f"none for K = {rank}")
+    wrong = f"{peer['word_error']:.0%} of its words wrong at rate {peer['rate']:.2f}"
     conclude(
         run,
-        f"highest rate without a wrong matrix: {', '.join(words)}; regular (3, 6) code: {wrong}; "
-        f"capacity {report['capacity']:.2f}",
+        f"The highest rate without a wrong matrix is {listed(words)}. A regular (3, 6) code has "
+        f"{wrong}. The capacity of the channel is {report['capacity']:.2f}.",
     )
 
 

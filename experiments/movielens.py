@@ -25,6 +25,7 @@ from common import (
     conclude,
     figure,
     grouped,
+    listed,
     run_all,
     save,
     start,
@@ -151,10 +152,11 @@ def main() -> None:
     seen = shares_of(table)
     draw(run, name, table)
     lines = [
-        f"{line['method']}: " + ", ".join(f"{line[key]:.1%} at {key}" for key in seen)
+        f"{line['method']} gets these shares of the hidden ratings right: "
+        + listed([f"{line[key]:.1%} with {key} seen" for key in seen])
         for line in table if line["method"] in ("max-sum", "BooleanCompletion")
     ]  # fmt: skip
-    conclude(run, f"{name}, {'; '.join(lines)}")
+    conclude(run, f"On {name}, {'; '.join(lines)}.")
 
 
 def shares_of(table: list[dict]) -> list[str]:

@@ -24,6 +24,7 @@ from common import (
     extent,
     figure,
     grouped,
+    listed,
     mean,
     run_all,
     save,
@@ -144,32 +145,34 @@ def main() -> None:
     write_csv(run, table)
     methods = [method for method in METHODS if any(row["method"] == method for row in table)]
     draw(run, [row for row in table if row["kind"] == "grid"], methods)
-    words = [reach(table, method) for method in methods]
-    words = f"entries for an error below {RECOVERED:g}, in bounds: " + ", ".join(words)
-    shown = [at_twice_the_bound(table), words, minutes(rows, methods)]
-    conclude(run, "; ".join(filter(None, shown)), extent(rows, tasks))
+    words = listed([reach(table, method) for method in methods])
+    needed = f"An error below {RECOVERED:g} takes this many times the bound: {words}."
+    shown = [at_twice_the_bound(table), needed, minutes(rows, methods)]
+    conclude(run, " ".join(filter(None, shown)), extent(rows, tasks))
 
 
 def at_twice_the_bound(table: list[dict]) -> str:
     """Describe the errors of max-sum and auto at twice the bound, by rank."""
     rows = [r for r in table if r["kind"] == "curve" and abs(r["times_bound"] - 2) < 0.01]
     errors = {(row["method"], row["rank"]): row["error"] for row in rows}
-    expected = {row["rank"]: row["expected"] for row in rows if row["method"] == "auto"}
     words = [
-        f"K = {rank}: {errors['max-sum', rank]:.4f} and {errors['auto', rank]:.4f} "
-        f"(ratio {errors['auto', rank] / max(errors['max-sum', rank], 1e-12):.2f}; its posterior "
-        f"expects {expected[rank]:.4f})"
+        f"{errors['max-sum', rank]:.4f} and {errors['auto', rank]:.4f} for K = {rank}"
         for rank in sorted({row["rank"] for row in rows})
         if ("max-sum", rank) in errors and ("auto", rank) in errors
     ]
-    return f"at twice the bound, max-sum and auto: {', '.join(words)}" if words else ""
+    both = "At twice the bound, the errors of max-sum and auto are"
+    return f"{both} {listed(words)}." if words else ""
 
 
 def minutes(rows: list[dict], methods: list[str]) -> str:
     """List the processor time of the fits of each method, in minutes."""
     spent = {method: [r["seconds"] for r in rows if r["method"] == method] for method in methods}
-    words = [f"{method} {sum(s) / 60:.3g} for {len(s)}" for method, s in spent.items() if s]
-    return "minutes of one processor for so many fits: " + ", ".join(words)
+    words = [
+        f"{sum(s) / 60:.2g} minutes for {len(s)} fits of {method}"
+        for method, s in spent.items()
+        if s
+    ]
+    return f"This took {listed(words)}, on one processor." if words else ""
 
 
 def reach(table: list[dict], method: str) -> str:
@@ -180,7 +183,9 @@ def reach(table: list[dict], method: str) -> str:
         enough = [row["times_bound"] for row in group if row["error"] < RECOVERED]
         needed.append(min(enough, default=float("inf")))
     middle = float(np.median(needed))
-    return f"{method} {middle:.1f}" if np.isfinite(middle) else f"{method} never in most ranks"
+    if not np.isfinite(middle):
+        return f"more than was tried with {method}"
+    return f"{middle:.1f} with {method}"
 
 
 def draw(run, table: list[dict], methods: list[str]) -> None:

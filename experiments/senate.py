@@ -23,6 +23,7 @@ from common import (
     extent,
     figure,
     grouped,
+    listed,
     mean,
     run_all,
     save,
@@ -142,8 +143,8 @@ def verdict(table: list[dict]) -> str:
     """
     words = []
     for column, ours, how in (
-        ("error_best_by_result", "max-sum", "K by the result"),
-        ("error", "auto", "K by held-out votes"),
+        ("error_best_by_result", "max-sum", "K chosen by the result"),
+        ("error", "auto", "K chosen on held-out votes"),
     ):
         by = {(r["congress"], r["method"]): r[column] for r in table if r["observed"] == 0.05}
         congresses = sorted({congress for congress, method in by if method == ours})
@@ -153,10 +154,14 @@ def verdict(table: list[dict]) -> str:
         for peer in (*ONE_BY_ONE, "GLRM hinge"):
             ratios = [by[c, ours] / by[c, peer] for c in congresses]
             half = sum(ratio <= 0.5 for ratio in ratios)
-            name = "the best of the four" if peer == "GLRM hinge" else peer.split(", ")[1]
-            parts.append(f"{half} at {name} ({min(ratios):.2f} to {max(ratios):.2f})")
-        words.append(f"{ours}, {how}, in {', '.join(parts)} of {len(congresses)}")
-    return "5% seen, at most half of hinge GLRM's error: " + ("; ".join(words) or "not compared")
+            name = "the best strength" if peer == "GLRM hinge" else peer.split(", ")[1]
+            parts.append(f"{min(ratios):.2f} to {max(ratios):.2f} at {name} ({half})")
+        words.append(
+            f"With 5% of the votes seen, the error of {ours} ({how}) divided by that of hinge GLRM "
+            f"is {listed(parts)}; in brackets, in how many of the {len(congresses)} Congresses it "
+            "is at most half."
+        )
+    return " ".join(words) or "The methods were not compared."
 
 
 def draw(run, table: list[dict]) -> None:

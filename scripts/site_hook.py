@@ -157,8 +157,26 @@ def filled(entry: Any) -> list[Any]:
 SHORT = 26
 
 
-def on_page_content(html: str, **_: Any) -> str:
-    """Mark short pieces of code in the text, which a phone should not break at hyphens."""
+# The line of a page of the API that says where to import a name from, and its heading.
+IMPORT = re.compile(r"(<p><code>from \S+ import \w+</code></p>)(.*?</h1>)", re.DOTALL)
+
+# A picture that is a paragraph by itself, and its file.
+PICTURE = re.compile(r'<p>(<img [^>]*src="([^"]+)"[^>]*>)</p>')
+
+# What the templates of mkdocstrings leave behind a parameter without a description or a default.
+EMPTY = re.compile(r"\s*–\s*<div class=\"doc-md-description\">\s*</div>")
+LOOSE = re.compile(r"(default:\s*<code>[^<]*</code>)\s+\)")
+
+
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """Tidy the pages of the API, link pictures to their files, and mark short pieces of code.
+
+    A phone should not break short pieces of code at hyphens, and shows a picture larger by itself.
+    """
+    if page.file.src_uri.startswith("api/"):
+        html = IMPORT.sub(r"\2\1", html, count=1)
+        html = LOOSE.sub(r"\1)", EMPTY.sub("", html))
+    html = PICTURE.sub(r'<p><a href="\2">\1</a></p>', html)
     code = rf"(?<!<pre>)(?<!</span>)<code>([^<\n]{{1,{SHORT}}})</code>"
     return re.sub(code, r'<code class="short">\1</code>', html)
 

@@ -83,12 +83,14 @@ axes.plot([0, 1], [0, 1], color="#8a8a8a", linestyle="--", linewidth=1)
 few = count < 20
 axes.scatter(share[few], stranger[few], s=16, color="#e69f00", label="fewer than 20 ratings")
 axes.scatter(share[~few], stranger[~few], s=16, color="#1f3a5f", label="20 ratings or more")
-for title in ("Movie 43 (2013)", "Pacific Rim (2013)", "Django Unchained (2012)"):
+for title, place in {
+    "Movie 43 (2013)": (0.15, 0.02),
+    "Pacific Rim (2013)": (0.68, 0.44),
+    "Django Unchained (2012)": (0.70, 0.56),
+}.items():
     n = list(titles).index(title)
     arrow = {"arrowstyle": "-", "color": "#8a8a8a"}
-    axes.annotate(
-        title, (share[n], stranger[n]), (share[n] + 0.06, stranger[n] - 0.15), arrowprops=arrow
-    )
+    axes.annotate(title, (share[n], stranger[n]), place, arrowprops=arrow)
 axes.set_xlabel("share of good ratings")
 axes.set_ylabel("probability that a stranger likes it")
 axes.set_title("What people said, and what to expect", loc="left")

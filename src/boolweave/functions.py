@@ -123,6 +123,16 @@ def select_rank(
 def load(path: str | Path) -> BooleanMatrixFactorization | BooleanCompletion:
     """Read a model that `BooleanMatrixFactorization.save` or `BooleanCompletion.save` wrote.
 
+    Parameters
+    ----------
+    path : path
+        File of the model (.npz).
+
+    Returns
+    -------
+    BooleanMatrixFactorization or BooleanCompletion
+        The fitted estimator.
+
     Examples
     --------
     >>> import tempfile, pathlib, boolweave

@@ -56,7 +56,7 @@ def test_resumes(tmp_path):
     done["answer"]["idle"] = [0.125, 0.25, 0.5]
     log.write_text(json.dumps(done) + '\n{"task": {"si')
     again = run("histogram", tmp_path)
-    assert "12% at 2, 25% at 20, 50% at 200" in again.stdout
+    assert "12% in iteration 2, 25% in iteration 20 and 50% in iteration 200" in again.stdout
 
 
 def test_stops_in_time_and_goes_on(tmp_path):

@@ -33,7 +33,7 @@ Source = Annotated[
 Sources = Annotated[
     list[str],
     typer.Argument(
-        metavar="INPUT...", show_default=False,
+        metavar="INPUT", show_default=False,
         help="The input file, or - for standard input; or several Parquet files of triples.",
     ),
 ]  # fmt: skip
@@ -342,7 +342,9 @@ class Writing:
 class Debugging:
     """The option that every command has in addition."""
 
-    debug: bool = _write("Show the traceback if there is an error.", "--debug", default=False)
+    debug: bool = _option(
+        "Options", "Show the traceback if there is an error.", "--debug", default=False
+    )
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

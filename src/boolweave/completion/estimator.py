@@ -152,19 +152,24 @@ class BooleanCompletion(FittedCompletion):
             Zeros and ones; NaN or null for missing entries.
         y : ignored
         **fit_params
-            ratings : (n_observed,) array
-                The rating of each observed entry, by rows and then columns; ones must be the
-                entries from some rating on. Ratings are more informative than bits; predictions
-                are still about ones.
-            sample_weight : array or sparse matrix, shape (M,) or (M, N)
-                How often a row or an entry counts. An entry of weight 0 counts as missing.
-            row_features, column_features : array or table, M or N lines
-                Features of rows and columns: numbers, or categories as text. They help most if a
-                row or column has few entries.
+            See "Other Parameters".
 
         Returns
         -------
-        self
+        BooleanCompletion
+            The fitted estimator.
+
+        Other Parameters
+        ----------------
+        ratings : (n_observed,) array
+            The rating of each observed entry, by rows and then columns; ones must be the entries
+            from some rating on. Ratings are more informative than bits; predictions are still about
+            ones.
+        sample_weight : array or sparse matrix, shape (M,) or (M, N)
+            How often a row or an entry counts. An entry of weight 0 counts as missing.
+        row_features, column_features : array or table, M or N lines
+            Features of rows and columns: numbers, or categories as text. They help most if a row or
+            column has few entries.
         """
         unknown = sorted(set(fit_params) - set(FIT_PARAMETERS))
         if unknown:
@@ -310,8 +315,19 @@ class BooleanCompletion(FittedCompletion):
         """Compute the accuracy on X, each entry predicted from the others of its row.
 
         The entries of a row are distributed in turn over five parts. Each part is hidden once and
-        predicted from the rest. `model_selection.Entries` are predicted as entries of the fitted
-        table.
+        predicted from the rest.
+
+        Parameters
+        ----------
+        X : as in `fit`, shape (rows, N)
+            Rows with observed entries. `boolweave.model_selection.Entries` are predicted as entries
+            of the fitted table.
+        y : ignored
+
+        Returns
+        -------
+        float
+            The fraction of the observed entries that is predicted correctly.
         """
         check_is_fitted(self, "ensemble_")
         if isinstance(X, Entries):
@@ -319,10 +335,19 @@ class BooleanCompletion(FittedCompletion):
         return scoring.accuracy_of_rows(self._folding, self._observe(X, reset=False))
 
     def transform(self, X: Any) -> Doubles:
-        """Replace the missing entries of new rows by probabilities, (rows, N).
+        """Replace the missing entries of new rows by probabilities.
 
         Observed entries stay as they are. Each row gets an offset, positions and bits of its own
         from its entries; columns do not change.
+
+        Parameters
+        ----------
+        X : as in `fit`, shape (rows, N)
+            New rows, with the columns of the fitted table.
+
+        Returns
+        -------
+        (rows, N) array
         """
         check_is_fitted(self, "ensemble_")
         seen = self._observe(X, reset=False)
@@ -340,10 +365,19 @@ class BooleanCompletion(FittedCompletion):
         return labels.astype(object)
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Doubles:
-        """Fit, and replace the missing entries of the same rows by probabilities, (M, N).
+        """Fit, and replace the missing entries of the same rows by probabilities.
 
         The rows are those of the model; `transform` folds in the same rows as if they were new,
         which gives nearly the same result.
+
+        Parameters
+        ----------
+        X, y, **fit_params
+            As in `fit`.
+
+        Returns
+        -------
+        (M, N) array
         """
         self.fit(X, **fit_params)
         seen = self.observations_
@@ -354,7 +388,13 @@ class BooleanCompletion(FittedCompletion):
     # ------------------------------------------------------------ files
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted model to an .npz file; `boolweave.load` reads it."""
+        """Write the fitted model to a file, which `boolweave.load` reads.
+
+        Parameters
+        ----------
+        path : path
+            File of the model (.npz). It holds arrays and plain text, and no pickle.
+        """
         check_is_fitted(self, "ensemble_")
         table = self.table_
         fitted: dict[str, Any] = {

@@ -50,6 +50,18 @@ class Cover(Result):
         The fraction of the ones that all factors cover.
     missing : csr_array or None
         The missing entries; all entries that are neither missing nor ones are zeros.
+
+    Examples
+    --------
+    >>> from boolweave import cover
+    >>> found = cover([[1, 1, 0], [1, 1, 1], [0, 0, 1]], n_components=1)
+    >>> found.X.T, found.Y  # the rows and the columns of the factor
+    (array([[1, 1, 0]], dtype=uint8), array([[1, 1, 0]], dtype=uint8))
+    >>> found.missed  # rows and columns of the ones that are not covered
+    array([[1, 2],
+           [2, 2]])
+    >>> round(found.coverage, 2)
+    0.67
     """
 
     n_fixed: int = 0

@@ -73,6 +73,17 @@ class GroupTestingResult:
     converged : bool or (columns,) bool array
         Whether the probabilities converged.
     n_iter : int or (columns,) int array
+        Number of iterations.
+
+    Examples
+    --------
+    >>> from boolweave.decoding import group_testing
+    >>> pools = [[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
+    >>> found = group_testing(pools, [1, 1, 0], prevalence=0.1)
+    >>> found.items  # the second item explains both positive pools
+    array([1])
+    >>> found.probabilities.round(3)
+    array([0.1, 1. , 0. , 0. ])
     """
 
     probabilities: NDArray[np.float64]

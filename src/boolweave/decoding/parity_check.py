@@ -53,6 +53,16 @@ class DecodingResult:
         Number of checks that the decided bits violate.
     llr : (words, n) float32 array
         The beliefs after the last iteration, log p(0)/p(1).
+
+    Examples
+    --------
+    >>> from boolweave.decoding import ParityCheckCode, bsc_llr
+    >>> code = ParityCheckCode([[1, 1, 0, 1, 1, 0, 0], [1, 0, 1, 1, 0, 1, 0], [0, 1, 1, 1, 0, 0, 1]])
+    >>> found = code.decode(bsc_llr([1, 0, 0, 0, 0, 0, 0], flip=0.05))
+    >>> found.bits
+    array([0, 0, 0, 0, 0, 0, 0], dtype=uint8)
+    >>> found.syndrome_weight
+    0
     """
 
     bits: NDArray[np.uint8]

@@ -84,6 +84,20 @@ class Result:
         are better.
     redundancy : (K,) array or None
         The increase of the error if a factor is left out.
+
+    Examples
+    --------
+    >>> from boolweave import factorize
+    >>> found = factorize([[1, 1, 0], [1, 1, 0], [0, 0, 1]], n_components=2, random_state=0)
+    >>> found.X  # the rows of each factor, (M, K)
+    array([[1, 0],
+           [1, 0],
+           [0, 1]], dtype=uint8)
+    >>> found.Y  # the columns of each factor, (K, N)
+    array([[1, 1, 0],
+           [0, 0, 1]], dtype=uint8)
+    >>> found.cost, found.bound
+    (0.0, 0.0)
     """
 
     model: Model

@@ -252,6 +252,11 @@ class BooleanMatrixFactorization(FittedFactorization):
             entry, an array or a sparse matrix of shape (M, N), or in each row, shape (M,). Weights
             are finite and non-negative. An entry of weight 0 counts as missing; an entry whose
             weight a sparse matrix does not store has the weight 1.
+
+        Returns
+        -------
+        BooleanMatrixFactorization
+            The fitted estimator.
         """
         found = self._find(X, **fit_params)
         self.result_, self.rank_selection_, self.n_dropped_ = found
@@ -332,11 +337,20 @@ class BooleanMatrixFactorization(FittedFactorization):
         return int(check_random_state(self.random_state).randint(2**31))
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> NDArray[np.uint8]:
-        """Fit, and return row factors (M, K) of zeros and ones, as `transform` would.
+        """Fit, and return the row factors, as `transform` would.
 
         With objective="errors", these are `row_factors_`. Otherwise they are decoded again. A
         `row_prior` that was given row by row is used here as it is, while `transform`, which cannot
         know which rows it is given, uses its mean.
+
+        Parameters
+        ----------
+        X, y, **fit_params
+            As in `fit`.
+
+        Returns
+        -------
+        (M, K) array of uint8
         """
         result = self.fit(X, **fit_params).result_
         if self.objective == "errors":

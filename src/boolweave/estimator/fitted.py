@@ -159,7 +159,17 @@ class FittedFactorization(recommend.RecommenderMixin, TransformerMixin, BaseEsti
         return np.array([f"factor{k + 1}" for k in range(len(self.components_))], dtype=object)
 
     def inverse_transform(self, X: ArrayLike) -> NDArray[np.uint8]:
-        """Return the Boolean product of row factors (rows, K) and the components, (rows, N)."""
+        """Compute the Boolean product of row factors and the components.
+
+        Parameters
+        ----------
+        X : (rows, K) array of 0 and 1
+            Row factors, as `transform` returns them.
+
+        Returns
+        -------
+        (rows, N) array of uint8
+        """
         check_is_fitted(self)
         return boolean_product(X, self.components_, self.result_.model.product)
 
@@ -309,8 +319,17 @@ class FittedFactorization(recommend.RecommenderMixin, TransformerMixin, BaseEsti
         listed (``zeros="collective"``), missing cells are distributed, too, and only the zeros that
         factors may cover are examined.
 
-        If X is `boolweave.model_selection.Entries`, which a search of scikit-learn held out, they
-        are predicted as entries of the fitted table.
+        Parameters
+        ----------
+        X : as in `fit`, shape (rows, N)
+            Rows with observed entries. `boolweave.model_selection.Entries`, which a search of
+            scikit-learn held out, are predicted as entries of the fitted table.
+        y : ignored
+
+        Returns
+        -------
+        float
+            The fraction of the observed entries that is predicted correctly.
         """
         if isinstance(X, Entries):
             check_is_fitted(self)
@@ -320,7 +339,13 @@ class FittedFactorization(recommend.RecommenderMixin, TransformerMixin, BaseEsti
     # ------------------------------------------------------------ files
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted model to an .npz file; `boolweave.load` reads it."""
+        """Write the fitted model to a file, which `boolweave.load` reads.
+
+        Parameters
+        ----------
+        path : path
+            File of the model (.npz). It holds arrays and plain text, and no pickle.
+        """
         check_is_fitted(self)
         saving.save(path, self)
 

@@ -86,7 +86,17 @@ class Channel:
 
     @classmethod
     def symmetric(cls, flip: ArrayLike) -> Channel:
-        """The channel that flips every entry with probability `flip`."""
+        """Make a channel that flips zeros and ones with the same probability.
+
+        Parameters
+        ----------
+        flip : float or array
+            The probability of a flip, a number or an array that broadcasts to (M, N).
+
+        Returns
+        -------
+        Channel
+        """
         p = probability_array("flip", flip)
         # If p is so small that 1 − p is rounded to 1, only p = 0 is symmetric.
         p = np.where(p < np.finfo(np.float64).eps, 0.0, p)

@@ -69,6 +69,20 @@ class Recommendations:
         One line each, empty where the column is −1. They are computed on first use.
     table : polars.DataFrame
         One line for each recommendation, by name: row, rank, column, probability.
+
+    Examples
+    --------
+    >>> from boolweave import BooleanMatrixFactorization, Observations
+    >>> likes = Observations.from_dense(
+    ...     [[1, 1, 0], [1, None, 0], [0, 0, 1]],
+    ...     row_labels=["Ann", "Bo", "Cy"], column_labels=["tea", "milk", "rum"],
+    ... )
+    >>> model = BooleanMatrixFactorization(2, objective="errors", random_state=0).fit(likes)
+    >>> found = model.recommend(["Bo"], n=1, why=True)
+    >>> found.columns
+    array([[1]])
+    >>> found.reasons[0][0]
+    'because factor 1: Bo has tea, the only other observed one of its 2 columns'
     """
 
     rows: NDArray[np.intp]

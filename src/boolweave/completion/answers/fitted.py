@@ -86,7 +86,18 @@ class FittedCompletion(RecommenderMixin, TransformerMixin, BaseEstimator):  # ty
         return self._answer(rows, cols, "probability")
 
     def predict(self, rows: Any, cols: Any = None) -> Any:
-        """Return the more probable value, 0 or 1, as uint8; arguments as in `predict_proba`."""
+        """Predict the more probable value of entries.
+
+        Parameters
+        ----------
+        rows, cols : arrays of the same length, or of shapes that broadcast
+            As in `predict_proba`.
+
+        Returns
+        -------
+        array of uint8
+            0 or 1; the shape and the form are those of `predict_proba`.
+        """
         return self._answer(rows, cols, "value")
 
     def _answer(self, rows: Any, cols: Any, what: Literal["probability", "value"]) -> Any:
