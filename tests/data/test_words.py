@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boolweave import Observations
-from boolweave.data.cells import Words, key_of, no_answer_codes
+from boolweave.data.cells import CellWords, key_of, no_answer_codes
 
 NAN = np.nan
 SURVEY = {"tea": ["ja", "Nein", "-", "x"], "rum": ["yes", "no", "", None]}
@@ -54,7 +54,7 @@ def test_one_clear_error(data, said, words):
 @given(st.one_of(st.floats(allow_nan=False, allow_infinity=False), st.integers(-(10**9), 10**9)))
 def test_a_number_has_one_key(number):
     assert key_of(number) == key_of(f" {float(number)!r} ") == key_of(float(number))
-    assert Words.of(ones=[number]).code(float(number)) == 1
+    assert CellWords.of(ones=[number]).code(float(number)) == 1
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ import typer
 from boolweave.cli.process import INTERRUPTED, catch_interruptions, ignore_output
 
 if TYPE_CHECKING:
-    from boolweave.data.cells import Words
+    from boolweave.data.cells import CellWords
 
 Source = Annotated[
     str,
@@ -169,12 +169,12 @@ class ReadingOptions:
         metavar="auto|never|RULES", default="auto",
     )  # fmt: skip
 
-    def words(self) -> Words:
+    def words(self) -> CellWords:
         """What ones, zeros and missing cells look like."""
-        from boolweave.data.cells import Words
+        from boolweave.data.cells import CellWords
 
         try:
-            return Words.of(*map(_words, (self.ones, self.zeros, self.missing)))
+            return CellWords.of(*map(_words, (self.ones, self.zeros, self.missing)))
         except ValueError as error:
             raise ValueError(as_options(str(error))) from None
 

@@ -72,7 +72,7 @@ def listed(cells: GivenCells) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Words:
+class CellWords:
     """Spellings of ones, zeros and missing cells, in addition to the usual ones.
 
     The usual spellings are 1, true, yes, y; 0, false, no, n; and an empty cell, NA, N/A, NaN, null,
@@ -82,7 +82,7 @@ class Words:
     Attributes
     ----------
     ones, zeros, missing : tuple of str
-        Keys, as `key_of` makes them; use `Words.of` for cells as they are written in a table.
+        Keys, as `key_of` makes them; use `CellWords.of` for cells as they are written in a table.
     """
 
     ones: tuple[str, ...] = ()
@@ -92,7 +92,7 @@ class Words:
     @classmethod
     def of(
         cls, ones: GivenCells = None, zeros: GivenCells = None, missing: GivenCells = None
-    ) -> Words:
+    ) -> CellWords:
         """Make the spellings of a user; the same cell cannot mean two things."""
         words = cls(listed(ones), listed(zeros), listed(missing))
         meaning: dict[str, str] = {}
@@ -140,7 +140,7 @@ class Words:
         return codes
 
 
-USUAL = Words()
+USUAL = CellWords()
 
 
 def no_answer_codes(numbers: Iterable[float]) -> list[int]:
@@ -204,7 +204,7 @@ def check_option(name: str, value: object, options: Sequence[str]) -> None:
 
 
 def codes_of(
-    cells: Array, masked: NDArray[np.bool_] | None, place: Place, words: Words = USUAL
+    cells: Array, masked: NDArray[np.bool_] | None, place: Place, words: CellWords = USUAL
 ) -> Array:
     """Code cells as 0, 1 or MISSING, one byte each, in the shape of `cells`.
 
@@ -239,7 +239,7 @@ def codes_of(
 
 
 def _codes_of_numbers(
-    cells: Array, masked: NDArray[np.bool_] | None, place: Place, words: Words
+    cells: Array, masked: NDArray[np.bool_] | None, place: Place, words: CellWords
 ) -> NDArray[np.uint8]:
     """Code numbers for some of which the user gave a meaning."""
     codes = words.number_codes(cells)
@@ -252,7 +252,7 @@ def _codes_of_numbers(
 
 
 def _codes_of_objects(
-    cells: Array, masked: NDArray[np.bool_] | None, place: Place, words: Words
+    cells: Array, masked: NDArray[np.bool_] | None, place: Place, words: CellWords
 ) -> NDArray[np.uint8]:
     codes = np.full(cells.size, MISSING, dtype=np.uint8)
     hidden = np.zeros(cells.size, dtype=bool) if masked is None else masked.ravel()

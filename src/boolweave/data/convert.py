@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from boolweave.data.cells import MISSING, USUAL, WRONG, Words, check_option, codes_of
+from boolweave.data.cells import MISSING, USUAL, WRONG, CellWords, check_option, codes_of
 from boolweave.data.entries import (
     CompressedRows,
     Packed,
@@ -42,7 +42,7 @@ Names: TypeAlias = Iterable[object] | None
 
 
 def from_dense(
-    array: ArrayLike, row_labels: Names, column_labels: Names, words: Words = USUAL
+    array: ArrayLike, row_labels: Names, column_labels: Names, words: CellWords = USUAL
 ) -> CompressedRows:
     """Take the entries of a 0/1/NaN array, a masked array or nested lists."""
     try:
@@ -262,7 +262,7 @@ def is_table(data: object) -> bool:
     return isinstance(frame, nw.DataFrame | nw.LazyFrame)
 
 
-def from_table(table: Any, words: Words = USUAL) -> CompressedRows:
+def from_table(table: Any, words: CellWords = USUAL) -> CompressedRows:
     """Take the entries of a wide table; its names become labels."""
     import narwhals.stable.v1 as nw
 

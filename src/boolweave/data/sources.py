@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from boolweave.data import convert, sparse
 from boolweave.data.cells import (
     Above,
+    CellWords,
     GivenCells,
-    Words,
     check_option,
     codes_above,
     codes_of,
@@ -86,7 +86,7 @@ class Sources:
         from boolweave.data.observations import Observations
         from boolweave.data.ones import SparseObservations
 
-        words = Words.of(ones, zeros, missing)
+        words = CellWords.of(ones, zeros, missing)
         if isinstance(data, Observations | SparseObservations):
             _without_words(words, "observations")
             return data.to_local()
@@ -155,7 +155,7 @@ class Sources:
         >>> observations.row_labels.tolist(), observations.column_labels.tolist()
         (['Ann', 'Bo'], ['tax', 'war'])
         """
-        return cls._of(convert.from_table(table, Words.of(ones, zeros, missing)))
+        return cls._of(convert.from_table(table, CellWords.of(ones, zeros, missing)))
 
     @classmethod
     def from_long(
@@ -212,7 +212,7 @@ class Sources:
         check_option("ids", ids, ("names", "positions"))
         check_option("absent", absent or "zero", ("zero", "missing"))
         check_option("duplicates", duplicates, ("error", "majority"))
-        words = Words.of(ones, zeros, missing)
+        words = CellWords.of(ones, zeros, missing)
         return cls._of(
             _from_long(
                 table, (rows, columns, values), above, ids == "names", absent, duplicates, words
@@ -310,7 +310,7 @@ class Sources:
         )
 
 
-def _without_words(words: Words, kind: str) -> None:
+def _without_words(words: CellWords, kind: str) -> None:
     if words.codes:
         raise ValueError(
             f"`ones`, `zeros` and `missing` do not apply to {kind}, which holds 0, 1 and NaN; "
@@ -328,7 +328,7 @@ def _from_long(
     named: bool,
     absent: str | None,
     duplicates: str,
-    words: Words,
+    words: CellWords,
 ) -> CompressedRows:
     """Take the entries of a long table whose columns for row, column and value have these names."""
     row, column, value = (None if name is None else _column_of(table, name) for name in names)
@@ -403,7 +403,7 @@ def _codes(
     values: Array,
     name: str,
     above: Above | None,
-    words: Words,
+    words: CellWords,
     at: tuple[Integers, Integers],
     labels: tuple[Labels | None, Labels | None],
 ) -> Array:

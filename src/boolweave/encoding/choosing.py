@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from boolweave.data.cells import MISSING, USUAL, WRONG, Words, no_answer_codes
+from boolweave.data.cells import MISSING, USUAL, WRONG, CellWords, no_answer_codes
 from boolweave.encoding.features import (
     MONTHS,
     OTHER,
@@ -66,7 +66,7 @@ class Settings:
     separators: tuple[str, ...] = SEPARATORS
     min_frequency: float = 0.01
     max_levels: int = 30
-    words: Words = field(default=USUAL)
+    words: CellWords = field(default=USUAL)
 
 
 def choose(column: pl.Series, rule: Rule, settings: Settings) -> Feature:
@@ -95,13 +95,13 @@ def choose(column: pl.Series, rule: Rule, settings: Settings) -> Feature:
     return _category(column, settings, asked=False)
 
 
-def boolean_codes(column: pl.Series, words: Words) -> dict[object, int]:
+def boolean_codes(column: pl.Series, words: CellWords) -> dict[object, int]:
     """The code of each different cell: 0, 1, MISSING or WRONG."""
     cells = column.drop_nulls().unique().to_list()
     return {cell: words.code(int(cell) if isinstance(cell, bool) else cell) for cell in cells}
 
 
-def _boolean(column: pl.Series, words: Words) -> Boolean | None:
+def _boolean(column: pl.Series, words: CellWords) -> Boolean | None:
     codes = boolean_codes(column, words)
     if any(code == WRONG for code in codes.values()) or set(codes.values()) <= {MISSING}:
         return None

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from boolweave.data.cells import GivenCells, Words
+from boolweave.data.cells import CellWords, GivenCells
 from boolweave.data.convert import is_table
 from boolweave.encoding.choosing import PARTS, SEPARATORS, Rule, Settings, choose
 from boolweave.encoding.features import Bits, Dropped, Feature
@@ -315,7 +315,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             listed,
             float(self.min_frequency),
             int(self.max_levels),
-            Words.of(self.ones, self.zeros, self.missing),
+            CellWords.of(self.ones, self.zeros, self.missing),
         )
 
     def __sklearn_tags__(self) -> Any:

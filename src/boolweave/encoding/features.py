@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from boolweave.data.cells import MISSING, WRONG, Words
+from boolweave.data.cells import MISSING, WRONG, CellWords
 from boolweave.encoding.tables import as_dates, as_numbers
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Boolean:
     """A column of ones and zeros in any spelling, which stays one column."""
 
     name: str
-    words: Words
+    words: CellWords
     one: object = 1
     zero: object = 0
     kind: str = "yes or no"

@@ -12,7 +12,7 @@ from boolweave.data.cells import is_missing
 if TYPE_CHECKING:
     import polars as pl
 
-    from boolweave.data.cells import Words
+    from boolweave.data.cells import CellWords
     from boolweave.runtime.types import Array
 
 # A number with a decimal comma.
@@ -63,7 +63,7 @@ def _series(name: str, cells: Array) -> pl.Series:
     return pl.Series(name, [None if v is None else str(v) for v in values], dtype=pl.String)
 
 
-def without_blanks(column: pl.Series, words: Words) -> pl.Series:
+def without_blanks(column: pl.Series, words: CellWords) -> pl.Series:
     """The column with nulls for missing values, and without blanks around texts."""
     import polars as pl
 

@@ -17,7 +17,7 @@ from boolweave.io.files import FileError
 from boolweave.runtime.atomic import replacing
 
 if TYPE_CHECKING:
-    from boolweave.data.cells import Above, Words
+    from boolweave.data.cells import Above, CellWords
     from boolweave.data.observations import Absent, Duplicates
     from boolweave.io.cells import Seen
     from boolweave.io.dialect import Dialect
@@ -94,7 +94,7 @@ def read(
     times: str | None = None,
     max_memory: int | None = None,
     zeros: Zeros = "exact",
-    words: Words | None = None,
+    words: CellWords | None = None,
     encode: str = "never",
     keep: bool = False,
 ) -> Reading:
@@ -130,8 +130,8 @@ def read(
         If absent entries are zeros: "exact" lists each of them, "collective" lists only the ones
         (`boolweave.data.ones.SparseObservations`), and "auto" does the latter if the matrix is
         large and sparse.
-    words : Words, optional
-        The words for ones, zeros and missing cells in tables (`boolweave.data.cells.Words.of`).
+    words : CellWords, optional
+        The words for ones, zeros and missing cells in tables (`boolweave.data.cells.CellWords.of`).
     encode : {"never", "auto", "always"} or rules, default="never"
         What to do with a wide table whose cells are not all zeros and ones. "never" refuses it.
         "auto" turns its columns into zeros and ones as `boolweave.TableEncoder` does, but refuses a

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boolweave.data.cells import MISSING, USUAL, WRONG, Words
+from boolweave.data.cells import MISSING, USUAL, WRONG, CellWords
 from boolweave.data.convert import from_coded_triples
 from boolweave.data.observations import Absent, Duplicates, Observations
 from boolweave.data.ones import SparseObservations, is_large_and_sparse
@@ -28,12 +28,12 @@ Seen = Observations | SparseObservations
 RATINGS = "if these are ratings, choose which are ones with `above` mean, median or NUMBER"
 
 
-def is_cell(text: str, words: Words = USUAL) -> bool:
+def is_cell(text: str, words: CellWords = USUAL) -> bool:
     """Whether a text can be a cell of a Boolean table."""
     return words.code(text) != WRONG
 
 
-def codes_of_column(column: pl.Series, words: Words) -> NDArray[np.uint8]:
+def codes_of_column(column: pl.Series, words: CellWords) -> NDArray[np.uint8]:
     """Code the cells of a column, text or typed, as 0, 1, MISSING or WRONG."""
     codes = np.where(column.is_null().to_numpy(), MISSING, WRONG).astype(np.uint8)
     for cell in column.drop_nulls().unique(maintain_order=True).to_list()[:1000]:
@@ -44,7 +44,7 @@ def codes_of_column(column: pl.Series, words: Words) -> NDArray[np.uint8]:
 
 
 def ratings_of_texts(
-    column: pl.Series, words: Words
+    column: pl.Series, words: CellWords
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Ratings, NaN where missing, and a mask of the texts that are not numbers."""
     import polars as pl

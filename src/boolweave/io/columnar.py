@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boolweave.data.cells import MISSING, USUAL, WRONG, Above, Words, codes_above, threshold
+from boolweave.data.cells import MISSING, USUAL, WRONG, Above, CellWords, codes_above, threshold
 from boolweave.data.convert import from_codes
 from boolweave.data.observations import Observations
 from boolweave.io.cells import (
@@ -79,7 +79,7 @@ def _layout_of(frame: pl.DataFrame, options: Options) -> Layout:
     return "triples" if keys[1] else "wide"
 
 
-def _all_cells(series: pl.Series, words: Words) -> bool:
+def _all_cells(series: pl.Series, words: CellWords) -> bool:
     import polars as pl
 
     if words.codes:
@@ -176,7 +176,7 @@ def numbered(numbering: Numbering, keys: pl.Series, name: str) -> NDArray[np.int
 
 
 def codes_of_cells(
-    series: pl.Series, name: str, above: Above | None, words: Words = USUAL
+    series: pl.Series, name: str, above: Above | None, words: CellWords = USUAL
 ) -> NDArray[np.uint8]:
     """0, 1 or MISSING for the cells of a typed column."""
     if above is not None:
@@ -193,7 +193,7 @@ def codes_of_cells(
     return codes
 
 
-def _ratings(series: pl.Series, name: str, words: Words) -> NDArray[np.float64]:
+def _ratings(series: pl.Series, name: str, words: CellWords) -> NDArray[np.float64]:
     """The numbers of a typed column, NaN where there is no number."""
     import polars as pl
 

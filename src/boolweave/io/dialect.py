@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from boolweave.data.cells import USUAL, Words
+from boolweave.data.cells import USUAL, CellWords
 from boolweave.io.cells import is_cell
 from boolweave.io.files import FileError, decoded, listed, open_quote
 from boolweave.io.tables.records import records, sep_line, table_chunks
@@ -154,7 +154,7 @@ class Dialect:
         raise FileError(name, f"`{option}`: there is no column {column!r}; there are {known}")
 
 
-def is_value(text: str, words: Words = USUAL) -> bool:
+def is_value(text: str, words: CellWords = USUAL) -> bool:
     """Whether a text can be a cell or a rating."""
     return is_cell(text, words) or _is_number(text)
 
@@ -172,7 +172,7 @@ def split(line: str, delimiter: str) -> list[str]:
 
 
 def guess(
-    path: Path, name: str, asked: Dialect, above: bool = False, words: Words = USUAL
+    path: Path, name: str, asked: Dialect, above: bool = False, words: CellWords = USUAL
 ) -> Dialect:
     """Guess what `asked` leaves open from the first lines of the file."""
     delimiter, rows = sampled(path, name, asked)
@@ -278,7 +278,7 @@ def _guess_delimiter(sample: list[str], path: Path) -> str:
     return best
 
 
-def guess_columns(path: Path, name: str, asked: Dialect, words: Words) -> Dialect:
+def guess_columns(path: Path, name: str, asked: Dialect, words: CellWords) -> Dialect:
     """Guess the dialect of a wide table whose columns may hold anything, except its labels."""
     delimiter, rows = sampled(path, name, asked)
     header = asked.header
@@ -291,7 +291,7 @@ def guess_columns(path: Path, name: str, asked: Dialect, words: Words) -> Dialec
     return found
 
 
-def _names_columns(rows: list[list[str]], words: Words) -> bool:
+def _names_columns(rows: list[list[str]], words: CellWords) -> bool:
     """Whether the first line holds names of columns: no numbers, and nothing that recurs."""
     first, body = [field.strip() for field in rows[0]], rows[1:]
     if any(_is_number(field) for field in first) or all(is_cell(f, words) for f in first):
@@ -303,7 +303,7 @@ def _names_columns(rows: list[list[str]], words: Words) -> bool:
     return 2 * again < len(first)
 
 
-def _guess_layout(rows: list[list[str]], above: bool, words: Words) -> Layout:
+def _guess_layout(rows: list[list[str]], above: bool, words: CellWords) -> Layout:
     """Guess the layout: only in triples and pairs, the second field may be something else."""
     body = rows[1:] or rows
     width = len(rows[0])
@@ -321,13 +321,13 @@ def _guess_layout(rows: list[list[str]], above: bool, words: Words) -> Layout:
     return "wide"
 
 
-def _wide_header(rows: list[list[str]], above: bool, words: Words) -> bool:
+def _wide_header(rows: list[list[str]], above: bool, words: CellWords) -> bool:
     fits = is_value if above else is_cell
     cells = rows[0][1:] or rows[0]
     return 2 * sum(not fits(cell, words) for cell in cells) >= len(cells)
 
 
-def _long_header(rows: list[list[str]], at: tuple[int, ...], words: Words) -> bool:
+def _long_header(rows: list[list[str]], at: tuple[int, ...], words: CellWords) -> bool:
     """Whether the first line of triples or pairs, with fields at the positions `at`, has names."""
     first, body = rows[0], [row for row in rows[1:] if len(row) == len(rows[0])]
     if len(at) == 3 and not is_value(first[at[2]], words):
@@ -357,7 +357,7 @@ def is_heading(text: str) -> bool:
     return any(word in _HEADINGS or word.removesuffix("s") in _HEADINGS for word in (last, stem))
 
 
-def _guess_labels(rows: list[list[str]], header: bool, above: bool, words: Words) -> bool:
+def _guess_labels(rows: list[list[str]], header: bool, above: bool, words: CellWords) -> bool:
     body = rows[1:] if header else rows
     if len(rows[0]) < 2:
         return False

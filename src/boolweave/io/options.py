@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from boolweave.data.cells import USUAL, Above, Words
+from boolweave.data.cells import USUAL, Above, CellWords
 from boolweave.data.observations import Absent, Duplicates
 from boolweave.io.dialect import Dialect
 from boolweave.io.files import FileError
@@ -33,7 +33,7 @@ class Options:
     duplicates: Duplicates = "error"
     times: str | None = None
     zeros: Zeros = "exact"  # applies to every file: how zeros will be treated
-    words: Words = USUAL
+    words: CellWords = USUAL
     encode: str = "never"  # or "auto", "always" or rules: what to do with columns that are not 0/1
     keep: bool = False  # whether to keep the form of a wide table, to write it again
 

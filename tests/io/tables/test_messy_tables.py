@@ -13,7 +13,7 @@ from commands import run_here
 
 from boolweave import io
 from boolweave.cli.options import as_options
-from boolweave.data.cells import Words
+from boolweave.data.cells import CellWords
 from boolweave.io.dialect import MARK, Dialect
 from boolweave.io.files import FileError, chunks_of_lines
 from boolweave.io.tables.origin import Speller
@@ -98,23 +98,23 @@ def test_a_name_may_begin_with_a_hash(put):
 
 def test_words_in_files(put):
     content = "name,a,b\nAnn,ja,NEIN\nBo,-,Ja\nCy,nein,99\n"
-    words = Words.of(ones="ja", zeros="nein", missing=["-", 99])
+    words = CellWords.of(ones="ja", zeros="nein", missing=["-", 99])
     np.testing.assert_array_equal(table(put(content), words=words), [[1, 0], [NAN, 1], [0, NAN]])
     typed = put("", "t.parquet")
     pl.read_csv(stdio.StringIO(content)).write_parquet(typed)
     np.testing.assert_array_equal(table(typed, words=words), [[1, 0], [NAN, 1], [0, NAN]])
     triples = put("u,i,v\na,x,gut\nb,x,schlecht\n", "triples.csv")
     dialect = Dialect(layout="triples")
-    said = Words.of(ones="gut", zeros="schlecht")
+    said = CellWords.of(ones="gut", zeros="schlecht")
     np.testing.assert_array_equal(table(triples, words=said, dialect=dialect), [[1], [0]])
     assert "`missing` does not apply" in refused(
-        put("1 2 3\n1 2\n", "t.fimi"), words=Words.of(missing=9)
+        put("1 2 3\n1 2\n", "t.fimi"), words=CellWords.of(missing=9)
     )
 
 
 def test_ratings_with_codes_for_no_answer(put):
     path = put("u,a,b\nx,5,1\ny,99,3\n")
-    said, wide = Words.of(missing=99), Dialect(layout="wide")
+    said, wide = CellWords.of(missing=99), Dialect(layout="wide")
     seen = table(path, above=2, words=said, dialect=wide)
     np.testing.assert_array_equal(seen, [[1, 0], [NAN, 1]])
 
@@ -262,7 +262,7 @@ def test_complete_writes_the_file_that_went_in(put):
     again = (path.parent / "again.csv").read_bytes().decode().split("\r\n")
     assert again[1] == 'Name;Tee;"Rum; braun";Notiz;Gin' and again[4] == "Bo;nein;JA;x;Ja"
     (path.parent / "marked.csv").write_bytes(done.stdout)
-    seen = io.read(path.parent / "marked.csv", words=Words.of(ones="ja", zeros="nein"),
+    seen = io.read(path.parent / "marked.csv", words=CellWords.of(ones="ja", zeros="nein"),
                    dialect=Dialect(drop=("Notiz",)))  # fmt: skip
     assert seen.observations.shape == (4, 3) and seen.observations.is_complete
 

@@ -10,7 +10,7 @@ from boolweave.io.files import FileError
 if TYPE_CHECKING:
     import polars as pl
 
-    from boolweave.data.cells import Words
+    from boolweave.data.cells import CellWords
     from boolweave.encoding import TableEncoder
     from boolweave.io.cells import Seen
     from boolweave.io.tables.origin import Origin, TextForm
@@ -35,7 +35,7 @@ class Encoded:
         The columns that the encoder encoded or left out, in the order of the file.
     label : str, optional
         The column that holds the row labels.
-    words : Words
+    words : CellWords
         The words for ones, zeros and missing cells.
     form : TextForm, optional
         How the lines of a text table were written.
@@ -45,7 +45,7 @@ class Encoded:
     table: pl.DataFrame
     columns: list[str]
     label: str | None
-    words: Words
+    words: CellWords
     form: TextForm | None = None
 
     def in_words(self) -> tuple[str, str]:

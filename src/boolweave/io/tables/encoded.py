@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boolweave.data.cells import MISSING, WRONG, Words, no_answer_codes
+from boolweave.data.cells import MISSING, WRONG, CellWords, no_answer_codes
 from boolweave.data.convert import from_codes
 from boolweave.data.observations import Observations
 from boolweave.io.cells import RATINGS, naming_file
@@ -86,7 +86,7 @@ def encode_frame(
     return Contents(seen, description or dialect.in_words(), encoded=encoded)
 
 
-def _holds_names(column: pl.Series, dialect: Dialect, words: Words) -> bool:
+def _holds_names(column: pl.Series, dialect: Dialect, words: CellWords) -> bool:
     """Whether the first column holds row labels: all different, and not a measurement."""
     import polars as pl
 
@@ -104,7 +104,7 @@ def _holds_names(column: pl.Series, dialect: Dialect, words: Words) -> bool:
     return column.dtype == pl.String and all(words.code(cell) == WRONG for cell in cells)
 
 
-def _meant_as_boolean(column: pl.Series, words: Words) -> bool:
+def _meant_as_boolean(column: pl.Series, words: CellWords) -> bool:
     """Whether most cells of a clean column are ones and zeros, so that all should be."""
     from boolweave.encoding.choosing import boolean_codes
 
@@ -114,7 +114,7 @@ def _meant_as_boolean(column: pl.Series, words: Words) -> bool:
     return right >= MEANT * len(known)
 
 
-def remedy_for(cell: object, column: pl.Series, words: Words) -> str:
+def remedy_for(cell: object, column: pl.Series, words: CellWords) -> str:
     """The remedy for a cell that is neither 0 nor 1, which never turns a missing answer into 1."""
     number = _number(cell)
     if number is None:

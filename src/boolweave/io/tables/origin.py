@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from boolweave.data.cells import Words
+from boolweave.data.cells import CellWords
 from boolweave.io.dialect import MARK, Dialect, sampled
 from boolweave.io.tables.records import sep_line
 
@@ -63,7 +63,7 @@ class Spellings:
     numbers: NDArray[np.uint8]
     texts: tuple[str, ...]
 
-    def of_ones_and_zeros(self, words: Words) -> list[tuple[str, str]]:
+    def of_ones_and_zeros(self, words: CellWords) -> list[tuple[str, str]]:
         """The most frequent spellings of zero and one in each column, or else in the table."""
         codes = np.array([words.code(text) for text in self.texts], dtype=np.uint8)
         n = len(self.texts)
@@ -140,13 +140,13 @@ class Origin:
         The spellings of cells that are not written as 0 and 1.
     dtypes : list, optional
         The types of the cells in a typed table.
-    words : Words
+    words : CellWords
     """
 
     names: list[str]
     cells: list[int]
     others: pl.DataFrame
-    words: Words
+    words: CellWords
     form: TextForm | None = None
     spellings: Spellings | None = None
     dtypes: list[Any] | None = None
