@@ -33,7 +33,7 @@ Source = Annotated[
 Sources = Annotated[
     list[str],
     typer.Argument(
-        metavar="INPUT...", show_default=False,
+        metavar="INPUT", show_default=False,
         help="The input file, or - for standard input; or several Parquet files of triples.",
     ),
 ]  # fmt: skip

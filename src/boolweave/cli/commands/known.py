@@ -50,7 +50,10 @@ Specificity = Annotated[
 
 def pools(
     items: Annotated[
-        str, typer.Argument(help="The number of items, or a file with one item name per line.")
+        str,
+        typer.Argument(
+            metavar="ITEMS", help="The number of items, or a file with one item name per line."
+        ),
     ],
     *,
     prevalence: Annotated[
@@ -214,10 +217,16 @@ def _best_design(
 
 def group_test(
     design: Annotated[
-        str, typer.Argument(help="A table of pools x items, with 1 where an item is in a pool.")
+        str,
+        typer.Argument(
+            metavar="DESIGN", help="A table of pools x items, with 1 where an item is in a pool."
+        ),
     ],
     outcomes: Annotated[
-        str, typer.Argument(help="0, 1 or empty for each pool, by name or in the same order.")
+        str,
+        typer.Argument(
+            metavar="OUTCOMES", help="0, 1 or empty for each pool, by name or in the same order."
+        ),
     ],
     *,
     prevalence: Annotated[
@@ -348,7 +357,9 @@ def _in_order(seen: Observations, pools: Observations, file: str, design: str) -
 
 
 def decode(
-    code: Annotated[Path, typer.Argument(help="A parity-check matrix in alist format.")],
+    code: Annotated[
+        Path, typer.Argument(metavar="CODE", help="A parity-check matrix in alist format.")
+    ],
     llr: Annotated[
         str,
         typer.Argument(

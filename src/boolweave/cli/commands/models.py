@@ -56,7 +56,7 @@ def predict(
     pairs: Annotated[
         str | None,
         typer.Argument(
-            metavar="[PAIRS]", help="A table of rows and columns, or - for standard input."
+            metavar="PAIRS", help="A table of rows and columns, or - for standard input."
         ),
     ] = None,
     *,
@@ -169,7 +169,7 @@ def recommend(
     model: ModelFile,
     rows: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ROWS]...", help="Rows, by label; all rows by default."),
+        typer.Argument(metavar="ROWS", help="Rows, by label; all rows by default."),
     ] = None,
     *,
     n: Annotated[int, typer.Option("-n", min=1, help="Number of recommendations per row.")] = 10,
@@ -272,8 +272,8 @@ def _in_sentences(found: Recommendations) -> Iterator[str]:
 
 def explain(
     model: ModelFile,
-    row: Annotated[str, typer.Argument(help="A row, by label.")],
-    column: Annotated[str, typer.Argument(help="A column, by label.")],
+    row: Annotated[str, typer.Argument(metavar="ROW", help="A row, by label.")],
+    column: Annotated[str, typer.Argument(metavar="COLUMN", help="A column, by label.")],
     *,
     new: NewRows = None,
     verb: VerbOption = "has",
