@@ -179,6 +179,24 @@ def test_info(shop):
     assert found["memory_bytes"] == needed
     assert found["row_labels"] == ["Ann", "Bo", "Cy"] and not any(" " in key for key in found)
     assert memory.format_bytes(needed) in text
+    assert "Ann, Bo, Cy, ..." in text
+    (shop / "three.csv").write_text("name,a,b\nx,1,0\ny,0,1\nz,1,1\n")
+    assert "x, y, z\n" in answer("info", "three.csv", cwd=shop)
+
+
+def test_info_says_which_columns_are_encoded_or_left_out(tmp_path):
+    lines = [f"animal {i % 79},{i % 2},{i % 5 + 2}" for i in range(80)]
+    (tmp_path / "zoo.csv").write_text("\n".join(lines))
+    done = run("info", "zoo.csv", cwd=tmp_path)
+    assert done.returncode == 0 and b"left out: 1 (79 different values" in done.stderr
+
+
+def test_usage_shows_each_argument_once_and_in_capitals():
+    for command in COMMANDS:
+        lines = run(command, "--help").stdout.decode().splitlines()
+        usage = next(line for line in lines if "Usage: " in line).split("[OPTIONS]")[1]
+        assert not any(doubled in usage for doubled in ("[[", "...]", "...}")), usage
+        assert usage == usage.upper()
 
 
 def test_rank(shop, tmp_path):

@@ -1,8 +1,11 @@
 """Readers and writers: what they accept, what they say about what they do not."""
 
+import bz2
 import gzip
 import io as stdio
+import lzma
 import sys
+import zipfile
 
 import numpy as np
 import polars as pl
@@ -138,10 +141,20 @@ def test_many_chunks_give_the_same(put, monkeypatch):
         ('x,a,b\n"r,1,0\n', "quote"),
         ('x,a,b\nr"s",1,0\n', "quote"),
         (b"x,a,b\n\x00\x00,1,0\n", "binary"),
+        ("x,a,b\nr,1,0\n".encode("utf-16"), "iconv -f utf-16"),
+        (bz2.compress(b"x,a,b\nr,1,0\n"), "bunzip2"),
+        (lzma.compress(b"x,a,b\nr,1,0\n"), "unxz"),
     ],
 )
 def test_wrong_wide_tables(put, content, words):
     assert words in message(put(content))
+
+
+def test_a_zip_archive_of_tables_is_to_be_unpacked(tmp_path):
+    path = tmp_path / "download.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("votes.csv", "x,a,b\nr,1,0\n")
+    assert "a zip archive of votes.csv; unpack it" in message(path)
 
 
 # ---------------------------------------------------------------- triples and pairs

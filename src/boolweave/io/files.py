@@ -30,6 +30,13 @@ _MAGIC = {
     b"%%MatrixMarket": "mtx",
 }
 
+# The first bytes of files that are not read, with what they are and the remedy.
+_FOREIGN = {
+    b"BZh91AY": ("data compressed with bzip2", "decompress it with bunzip2, or use gzip or zstd"),
+    b"\xfd7zXZ": ("data compressed with xz", "decompress it with unxz, or use gzip or zstd"),
+    b"\xff\xfe": ("text in UTF-16", "convert it, for example with iconv -f utf-16 -t utf-8"),
+    b"\xfe\xff": ("text in UTF-16", "convert it, for example with iconv -f utf-16 -t utf-8"),
+}
 
 _BARE_RETURN = re.compile(rb"\r(?!\n)")
 
@@ -105,6 +112,7 @@ def local_copy(source: str | Path) -> Iterator[tuple[Path, str]]:
             path = _unpack_gzip(path, name, stack)
         elif kind == "zst":
             path = _unpack_zstd(path, name, stack)
+        _refuse_foreign(path, name)
         yield path, name
 
 
@@ -135,9 +143,21 @@ def expecting(name: str, what: str, *errors: type[Exception]) -> Iterator[None]:
 
 def magic(path: Path) -> str | None:
     """The format that the first bytes of a file indicate; None for text and unknown formats."""
-    with path.open("rb") as file:
-        start = file.read(16)
+    start = _start(path)
     return next((kind for mark, kind in _MAGIC.items() if start.startswith(mark)), None)
+
+
+def _start(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(16)
+
+
+def _refuse_foreign(path: Path, name: str) -> None:
+    """Refuse files whose first bytes show that they must be converted first."""
+    start = _start(path)
+    for mark, (found, remedy) in _FOREIGN.items():
+        if start.startswith(mark):
+            raise FileError(name, f"expected a table as text in UTF-8, got {found}; {remedy}")
 
 
 def decoded(line: bytes, name: str, number: int) -> str:

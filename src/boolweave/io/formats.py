@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -86,6 +87,15 @@ class _Arrays(dict[str, "Array"]):
         raise ValueError(f"it does not contain {name!r}")
 
 
+def _check_members(path: Path, name: str) -> None:
+    """Refuse a zip archive of other files than arrays, such as the tables of a download."""
+    with zipfile.ZipFile(path) as archive:
+        members = archive.namelist()
+    if members and not any(member.endswith(".npy") for member in members):
+        problem = f"expected one table, got a zip archive of {listed(members)}; unpack it"
+        raise FileError(name, problem)
+
+
 def read_numpy(path: Path, name: str, options: Options) -> tuple[Seen, str]:
     """Read a boolweave model, a SciPy sparse matrix, or a single array."""
     # Damage can show up anywhere: in zip, in zlib, in the headers of arrays.
@@ -93,6 +103,7 @@ def read_numpy(path: Path, name: str, options: Options) -> tuple[Seen, str]:
         if magic(path) == "npy":
             arrays = _Arrays(array=read_array(path))
         else:
+            _check_members(path, name)
             with Archive(path) as stored:
                 arrays = _Arrays({key: stored[key] for key in stored.names})
     if "observations/shape" in arrays:

@@ -29,7 +29,7 @@ from boolweave.cli.options import (
     Writing,
     option_of,
 )
-from boolweave.cli.output import check_output, in_words, put_answer, put_json
+from boolweave.cli.output import check_output, in_words, print_message, put_answer, put_json
 from boolweave.cli.words import factor_sentences, nouns_of
 
 if TYPE_CHECKING:
@@ -233,6 +233,8 @@ def info(
     from boolweave.runtime.free_memory import format_bytes
 
     contents = read_input(source, reading, True, zeros="auto")
+    for line in contents.encoded.in_words() if contents.encoded is not None else ():
+        print_message(line, False)
     seen = contents.observations
     per_row, per_column = seen.observed_per_line()
     share = seen.n_observed / max(seen.n_rows * seen.n_columns, 1)
@@ -259,6 +261,9 @@ def info(
         put_json(answer | {"n_components": n_components, "memory_bytes": memory})
         return
     answer[f"memory of a run with {n_components} factors"] = format_bytes(memory)
+    for kind, labels in (("row", seen.row_labels), ("column", seen.column_labels)):
+        if labels is not None and len(labels) > EXAMPLES:
+            answer[f"{kind}_labels"] = [*labels[:EXAMPLES].tolist(), "..."]
     named = {INFO_NAMES.get(name, name.replace("_", " ")): v for name, v in answer.items()}
     width = max(len(name) for name in named)
     for name, value in named.items():
@@ -275,5 +280,5 @@ def _plain(value: object) -> object:
     if isinstance(value, float):
         return f"{value:.2%}"
     if isinstance(value, list):
-        return ", ".join([*value, *(["..."] if len(value) == EXAMPLES else [])])
+        return ", ".join(value)
     return "none" if value is None else value
