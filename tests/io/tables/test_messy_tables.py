@@ -273,7 +273,7 @@ def test_of_equally_frequent_spellings_the_first_is_used():
     speller.add(pl.DataFrame({"a": ones + zeros, "b": zeros[::-1] + ones[::-1]}))
     spellings = speller.spellings()
     assert spellings.texts == (*ones, *zeros)
-    assert spellings.of_ones_and_zeros(Words()) == [("0", "1"), ("0", "1")]
+    assert spellings.of_ones_and_zeros(CellWords()) == [("0", "1"), ("0", "1")]
 
 
 def test_complete_without_header_and_from_parquet(put, tmp_path):
