@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import Integral, Interval, Real, StrOptions
 from boolweave.baselines import real_factors
 from boolweave.baselines.base import Baseline, entries_of, hold_out, platt, share_of_ones
 from boolweave.baselines.real_factors import Targets
+from boolweave.data.splits import entry_positions
 from boolweave.metrics import log_loss
 from boolweave.model.odds import log_odds, sigmoid
 
@@ -185,7 +186,7 @@ class GLRM(Baseline):
     ) -> tuple[int, float, tuple[float, float]]:
         """Rank and strength with the lowest log-loss on held-out entries, and the calibration."""
         kept, check = hold_out(seen, self._generator())
-        kept_targets = targets[_positions(seen, kept)]
+        kept_targets = targets[entry_positions(seen, kept.rows_of_entries(), kept.indices)]
         ranks = RANKS if self.n_components == "auto" else (self.n_components,)
         strengths = REGULARIZATIONS if self.regularization == "auto" else (self.regularization,)
         largest = max(1, min(seen.shape) - 1)
@@ -260,11 +261,3 @@ class Factors(NamedTuple):
         """The scores at pairs of positions."""
         inner = real_factors.scores_at(rows, columns, self.rows[:, :-1], self.columns[:, :-1])
         return self.intercept + inner + self.rows[rows, -1] + self.columns[columns, -1]
-
-
-def _positions(seen: Observations, kept: Observations) -> Integers:
-    """Positions of the entries of `kept` among those of `seen`."""
-    all_keys, keys = (
-        each.rows_of_entries() * each.n_columns + each.indices for each in (seen, kept)
-    )
-    return np.searchsorted(all_keys, keys)

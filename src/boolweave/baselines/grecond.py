@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import Integral, Interval, StrOptions
 from boolweave.baselines.base import Baseline
 from boolweave.baselines.boolean_factors import BooleanFactors, matrix_of
 from boolweave.engine.kernels.jit import njit
+from boolweave.search.kernels.bits import pack, popcount
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -138,22 +139,6 @@ def _grow(
         intent = np.all(allowed[extent], axis=0)
 
 
-def pack(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """Rows of bits (M, N) as words (M, ⌈N/64⌉), column j in word j // 64, bit j % 64."""
-    padded = np.pad(bits, ((0, 0), (0, -bits.shape[1] % 64)))
-    return np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64)
-
-
-@njit(nogil=True, cache=True)
-def count_bits(word):
-    """Number of ones in a word of 64 bits, added up in pairs, fours and bytes."""
-    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    low = word & np.uint64(0x3333333333333333)
-    word = low + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
-
-
 @njit(nogil=True, cache=True)
 def concept_gains(allowed, left, extent, intent):
     """The number of ones in `left` that a concept covers with column j, (N,); 0 if it has j.
@@ -178,6 +163,6 @@ def concept_gains(allowed, left, extent, intent):
         for m in range(n_rows):
             if extent[m] and allowed[m, word] & bit:
                 for w in range(n_words):
-                    total += count_bits(left[m, w] & closure[w])
+                    total += popcount(left[m, w] & closure[w])
         gains[j] = total
     return gains
