@@ -7,7 +7,7 @@ import pytest
 
 from boolweave import Channel
 from boolweave.baselines import Comparison, compare
-from boolweave.baselines.comparison import MEASURES
+from boolweave.baselines.comparison import MEASURES, METHODS, _parameters
 from boolweave.datasets import make_boolean
 
 SEEN = make_boolean(40, 30, 2, flip=0.02, observed=0.9, random_state=0).observations
@@ -55,6 +55,14 @@ def test_parameters_may_be_channels_and_arrays():
         assert found.mean("boolweave max-sum", "accuracy") > 0.8
 
 
+def test_each_of_our_estimators_gets_the_parameters_that_it_has():
+    given = {"max_time": 3.0, "damping": 0.5, "n_members": 4}
+    got = {name: _parameters(name, "auto", None, 0, given).keys() & given for name in METHODS}
+    assert got.pop("boolweave completion") == {"max_time", "n_members"}
+    assert got.pop("boolweave auto") == got.pop("boolweave max-sum") == {"max_time", "damping"}
+    assert not any(got.values())
+
+
 # Python runs it when it starts. A pipe holds 64 KiB.
 TALKATIVE = """
 import sys
@@ -94,6 +102,9 @@ def test_bad_calls():
         compare(SEEN, n_folds=1)
     with pytest.raises(ValueError, match="top must be a whole number >= 1, but got 0"):
         compare(SEEN, top=0)
+    for unknown in ("method", "n_member"):
+        with pytest.raises(TypeError, match=f"unexpected argument '{unknown}'; expected param"):
+            compare(SEEN, **{unknown: "auto"})
 
 
 def losses(**by_method):

@@ -14,14 +14,17 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from boolweave.completion import BooleanCompletion
 from boolweave.data.labels import pairs
 from boolweave.data.observations import Observations, Split
 from boolweave.data.splits import entry_positions
+from boolweave.estimator import BooleanMatrixFactorization
 from boolweave.io.files import shortened
 from boolweave.runtime.extras import need
 
@@ -65,6 +68,12 @@ METHODS: dict[str, Method] = {
     "GreConD": Method("GreConD", {}),
     "row and column bias": Method("BiasModel", {}, ("random_state",)),
     "majority": Method("Majority", {}, ()),
+}
+
+# The names of the parameters of our own estimators.
+_PARAMETERS = {
+    estimator.__name__: tuple(signature(estimator).parameters)
+    for estimator in (BooleanMatrixFactorization, BooleanCompletion)
 }
 
 # The measures, and whether more is better.
@@ -305,7 +314,8 @@ def compare(
     on_fold : callable, optional
         It is called with the method and the fold when a fold is done.
     **parameters
-        Parameters of boolweave's estimators.
+        Other parameters of `BooleanMatrixFactorization` and `BooleanCompletion`, except `method`;
+        each of these two gets those that it has.
 
     Returns
     -------
@@ -327,6 +337,13 @@ def compare(
         if name not in METHODS:
             raise ValueError(f"methods must be among {', '.join(METHODS)}, got {name!r}")
     seen = Observations.from_data(X, absent=parameters.pop("absent", "missing"))
+    known = set().union(*_PARAMETERS.values()) - {"method"}
+    for name in parameters:
+        if name not in known:
+            raise TypeError(
+                f"compare() got an unexpected argument {name!r}; expected parameters of "
+                "boolweave's estimators, except `method`, since all methods are compared"
+            )
     if isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 1:
         raise ValueError(f"top must be a whole number >= 1, but got {top!r}")
     if splits is None:
@@ -422,9 +439,7 @@ def _parameters(
     kind, own, takes = METHODS[name]
     common = {"n_components": n_components, "n_jobs": n_jobs, "random_state": seed}
     given = own | {key: common[key] for key in takes}
-    if kind == "BooleanMatrixFactorization":
-        given |= {key: value for key, value in ours.items() if key != "method"}
-    return given
+    return given | {key: ours[key] for key in _PARAMETERS.get(kind, ()) if key in ours}
 
 
 def _run(
