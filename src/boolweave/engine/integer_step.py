@@ -97,8 +97,8 @@ def step(
     else:  # one step may be due to rounding
         state.residual = damping * max(0.0, change - 1) / sum_product_kernels.LOG_ODDS_STEPS
     ones = sum((ones.sum(axis=0) for ones in sums.ones), np.zeros(2))
-    zero, one = (ones / sum_product_kernels.ONES_STEPS).tolist()
-    state.expected_ones = (zero, one)
+    seen_one, seen_zero = (ones / sum_product_kernels.ONES_STEPS).tolist()
+    state.expected_ones = (seen_one, seen_zero)
     sums.n_steps += 1
     state.field = field
     state.n_iter += 1
