@@ -61,7 +61,7 @@ class ClusterBackend:
     cluster : Cluster
     n_blocks : int
         Minimum number of blocks of rows.
-    room : dict
+    memory_options : dict
         Arguments of `memory.store_for` on each worker.
     n_jobs : int, optional
         Number of threads in this process.
@@ -74,29 +74,33 @@ class ClusterBackend:
         observations: ObservedEntries,
         cluster: Cluster,
         n_blocks: int,
-        room: dict[str, Any],
+        memory_options: dict[str, Any],
         n_jobs: int | None = None,
     ) -> None:
         self.observations, self.cluster, self.n_jobs = observations, cluster, n_jobs
-        self._room = room
+        self._memory_options = memory_options
         self.remote: type[RemoteMessages] = RemoteMessages
-        self._posed: weakref.WeakKeyDictionary[Problem, int] = weakref.WeakKeyDictionary()
+        self._keys_of_problems: weakref.WeakKeyDictionary[Problem, int] = (
+            weakref.WeakKeyDictionary()
+        )
         _distribute(observations, cluster, split_rows(observations.entries_by_row, n_blocks))
 
     def problem(self, model: Model) -> Any:
-        """Pose the problem of the observations and a model; its blocks are on the workers."""
+        """Make the problem of the observations and a model; its blocks are on the workers."""
         return integer_problem(self.observations, model)
 
     def _key(self, problem: Problem) -> int:
         """Send a problem to the workers, once, and return its number there."""
-        if problem not in self._posed:
+        if problem not in self._keys_of_problems:
             key = next(self.cluster.keys)
             shape = problem.shape
             models = [_of_rows(problem.model, run, shape) for run in self.cluster.runs]
-            self.cluster.call_each("pose", [(key, model, self._room) for model in models])
-            self._posed[problem] = key
+            self.cluster.call_each(
+                "add_problem", [(key, model, self._memory_options) for model in models]
+            )
+            self._keys_of_problems[problem] = key
             weakref.finalize(problem, self.cluster.unused.append, ("problem", key))
-        return self._posed[problem]
+        return self._keys_of_problems[problem]
 
     # ------------------------------------------------------------ messages
 

@@ -21,15 +21,17 @@ class ClusterMachine:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self._room: dict[str, Any] = {}
+        self._memory_options: dict[str, Any] = {}
 
     def choose_store(self, observations: ObservedEntries, n_components: int, **how: Any) -> Memory:
         """Choose the number of blocks of rows so that each worker stays within `max_memory`."""
-        self._room = {name: value for name, value in how.items() if name != "n_jobs"}
+        self._memory_options = {name: value for name, value in how.items() if name != "n_jobs"}
         max_memory = how["max_memory"]
         if max_memory is None:
             return Memory()
-        fixed = {name: value for name, value in self._room.items() if name != "max_memory"}
+        fixed = {
+            name: value for name, value in self._memory_options.items() if name != "max_memory"
+        }
         fixed["collective"] = isinstance(observations, SparseObservations)
         n_entries = observations.n_ones if fixed["collective"] else observations.n_observed
         size = memory.FitSize(observations.shape, n_entries, n_components, **fixed)
@@ -45,4 +47,4 @@ class ClusterMachine:
             )
         sparse = isinstance(observations, SparseObservations)
         kind = SparseClusterBackend if sparse else ClusterBackend
-        return kind(observations, self.cluster, store.n_blocks, self._room, n_jobs)
+        return kind(observations, self.cluster, store.n_blocks, self._memory_options, n_jobs)

@@ -111,12 +111,12 @@ class Rows:
         """Call a function with the entries and with the rows of an array that belong to them."""
         return function(self.observations, writable(part))
 
-    def pose(self, key: int, model: Model, room: dict[str, Any]) -> None:
-        """Pose a problem: these rows with another model."""
+    def add_problem(self, key: int, model: Model, memory_options: dict[str, Any]) -> None:
+        """Make a problem of these rows and a model, under a key."""
         K = model.n_components
         backend = self.backends.get(K)
         if backend is None:
-            store = memory.store_for(self.observations, K, n_jobs=self.n_threads, **room)
+            store = memory.store_for(self.observations, K, n_jobs=self.n_threads, **memory_options)
             if isinstance(self.observations, SparseObservations):
                 backend = SparseBackend(self.observations, True, self.n_threads, store, self.part)
             else:
@@ -124,20 +124,20 @@ class Rows:
             self.backends[K] = backend
         self.problems[key] = backend, backend.problem(model)
 
-    def start(self, key: int, problem: int, field: Field | None) -> None:
+    def start(self, key: int, problem_key: int, field: Field | None) -> None:
         """Make messages of zero."""
-        backend, posed = self.problems[problem]
-        self.states[key] = backend.start(posed, field)
+        backend, problem = self.problems[problem_key]
+        self.states[key] = backend.start(problem, field)
 
-    def to_sum_product(self, key: int, new_key: int, problem: int) -> None:
+    def to_sum_product(self, key: int, new_key: int, problem_key: int) -> None:
         """Convert messages, so that sum-product can continue from them."""
-        backend, posed = self.problems[problem]
-        self.states[new_key] = backend.to_sum_product(posed, self.states[key])
+        backend, problem = self.problems[problem_key]
+        self.states[new_key] = backend.to_sum_product(problem, self.states[key])
 
-    def put(self, key: int, problem: int, state: State) -> None:
+    def put(self, key: int, problem_key: int, state: State) -> None:
         """Store a state that comes from elsewhere, such as a checkpoint."""
-        backend, posed = self.problems[problem]
-        backend.check(posed, state)
+        backend, problem = self.problems[problem_key]
+        backend.check(problem, state)
         self.states[key] = replace(state, messages=writable(state.messages))
 
     def messages(self, key: int, name: str) -> Any:
@@ -159,21 +159,26 @@ class Rows:
     # ------------------------------------------------------------ work
 
     def step(
-        self, key: int, problem: int, damping: float, beliefs: int, unused: list[tuple[str, int]]
+        self,
+        key: int,
+        problem_key: int,
+        damping: float,
+        beliefs: int,
+        unused: list[tuple[str, int]],
     ) -> tuple[float, tuple[float, float], tuple[int, int], Score | SparseScore]:
         """Do one iteration; return residual, expected ones, changes and the score."""
         self.forget(unused)
-        backend, posed = self.problems[problem]
+        backend, problem = self.problems[problem_key]
         state = self.states[key]
-        backend.step(posed, state, damping)
-        score = self.record_beliefs(key, problem, beliefs)
+        backend.step(problem, state, damping)
+        score = self.record_beliefs(key, problem_key, beliefs)
         return state.residual, state.expected_ones, state.n_changed, score
 
-    def record_beliefs(self, key: int, problem: int, beliefs: int) -> Score | SparseScore:
+    def record_beliefs(self, key: int, problem_key: int, beliefs: int) -> Score | SparseScore:
         """Store the beliefs of a state in a problem; return the score."""
-        backend, posed = self.problems[problem]
-        self.kept[beliefs] = backend.keep_beliefs(posed, self.states[key], None)
-        return backend.score(posed, self.states[key])
+        backend, problem = self.problems[problem_key]
+        self.kept[beliefs] = backend.keep_beliefs(problem, self.states[key], None)
+        return backend.score(problem, self.states[key])
 
     def row_beliefs(self, key: int) -> Array:
         """The beliefs of the rows of this worker."""

@@ -49,7 +49,7 @@ class SparseClusterBackend(ClusterBackend):
         return self.observations.ones.by_columns(self.observations.n_columns)
 
     def problem(self, model: Model) -> SparseProblem:
-        """Pose the problem of the observations and a model; its blocks are on the workers."""
+        """Make the problem of the observations and a model; its blocks are on the workers."""
         return sparse_problem(
             self.observations, model, lambda model: integer_problem(self._ones, model)
         )
