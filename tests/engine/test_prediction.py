@@ -64,7 +64,7 @@ def test_pairs(product, n, monkeypatch):
     assert decoded.tolist() == expected
     certain = prediction.latent_at(rows_odds, columns_odds, m, j, product, marginal=False)
     assert certain.tolist() == expected
-    monkeypatch.setattr(prediction, "PIECE", 10)
+    monkeypatch.setattr(prediction, "VALUES_AT_A_TIME", 10)
     monkeypatch.setattr(products, "PAIRS_AT_ONCE", 10)
     same = prediction.latent_at(rows_odds, columns_odds, m, j, product)
     np.testing.assert_array_equal(same, latent)
@@ -77,8 +77,8 @@ def test_whole_rows_are_as_their_pairs(product, monkeypatch):
     rows_odds, columns_odds = factors(9, 7, 4, seed=3)
     m, j = (index.ravel() for index in np.indices((9, 7)))
     expected = prediction.latent_at(rows_odds, columns_odds, m, j, product).reshape(9, 7)
-    for piece in (prediction.PIECE, 15, 1):
-        monkeypatch.setattr(prediction, "PIECE", piece)
+    for piece in (prediction.VALUES_AT_A_TIME, 15, 1):
+        monkeypatch.setattr(prediction, "VALUES_AT_A_TIME", piece)
         found = np.full((9, 7), np.nan)
         for rows, chance in prediction.latent_rows(rows_odds, columns_odds, product):
             found[rows] = chance
@@ -104,7 +104,7 @@ def test_counts_are_those_of_the_pairs(product, share, K, monkeypatch):
             [int(np.sum((seen.values == o) & (predicted == z))) for z in (0, 1)] for o in (0, 1)
         ]
         for piece in (1 << 18, 3):
-            monkeypatch.setattr(prediction, "PIECE", piece)
+            monkeypatch.setattr(prediction, "VALUES_AT_A_TIME", piece)
             monkeypatch.setattr("boolweave.data.observations.ENTRIES_PER_CHUNK", piece)
             found = prediction.counts(rows_odds, columns_odds, seen, product, marginal)
             assert found.tolist() == expected

@@ -51,7 +51,7 @@ def test_rows_in_blocks(model, monkeypatch):
         np.concatenate([piece for _, piece in pieces])
         for pieces in (model.result_.predict_proba_rows(), model.result_.predict_rows())
     )
-    monkeypatch.setattr("boolweave.engine.prediction.PIECE", 1)
+    monkeypatch.setattr("boolweave.engine.prediction.VALUES_AT_A_TIME", 1)
     pieces = list(model.result_.predict_proba_rows(np.arange(5)))
     assert [rows.start for rows, _ in pieces] == [0, 1, 2, 3, 4]
     np.testing.assert_array_equal(np.concatenate([piece for _, piece in pieces]), whole)

@@ -95,9 +95,9 @@ class FactorFit(Fit):
             "log_posterior": float(model.log_posterior_),
             **observed.figures(),
         }
-        aside = self.on_held_out()
-        if aside is not None:
-            summary |= {"held_out": aside.n_entries, **aside.figures("held_out_")}
+        tested = self.on_held_out()
+        if tested is not None:
+            summary |= {"held_out": tested.n_entries, **tested.figures("held_out_")}
         return summary
 
     def print_summary(self) -> None:
@@ -110,9 +110,9 @@ class FactorFit(Fit):
             print_message(self._errors_in_words(), False)
             if self.model.factor_stability_ is not None:
                 print_message(_stability_in_words(self.model.factor_stability_), False)
-        aside = self.on_held_out()
-        if aside is not None:
-            print_message(f"held out: {aside.sentence()}", False)
+        tested = self.on_held_out()
+        if tested is not None:
+            print_message(f"held out: {tested.sentence()}", False)
 
     def _errors_in_words(self) -> str:
         """Describe the wrong entries, and what is known about the smallest possible number."""
@@ -152,22 +152,20 @@ class CompletionFit(Fit):
             "selection": self.model.selection_,
             "interrupted": bool(self.model.interrupted_),
         }
-        aside = self.on_held_out()
-        if aside is not None:
-            summary |= {"held_out": aside.n_entries, **aside.figures("held_out_")}
+        tested = self.on_held_out()
+        if tested is not None:
+            summary |= {"held_out": tested.n_entries, **tested.figures("held_out_")}
             summary |= {f"held_out_{name}": value for name, value in self._scores().items()}
         return summary
 
     def print_summary(self) -> None:
         """Print the figures of `summary` in words."""
         print_message(f"chosen: {self.model.ensemble_.name}; {self.judged()}", False)
-        aside = self.on_held_out()
-        if aside is not None:
+        tested = self.on_held_out()
+        if tested is not None:
             loss, error = self._scores().values()
-            print_message(
-                f"held out: {aside.sentence()}; log-loss {loss:.3f}, calibration error {error:.3f}",
-                False,
-            )
+            scores = f"log-loss {loss:.3f}, calibration error {error:.3f}"
+            print_message(f"held out: {tested.sentence()}; {scores}", False)
 
     def judged(self) -> str:
         """Describe the losses by which the model was chosen."""

@@ -50,21 +50,21 @@ def factor_sentences(model: BooleanMatrixFactorization, nouns: Nouns) -> Iterato
             yield f"Factor {k + 1} is empty."
             continue
         words = f"Factor {k + 1}: {_count(rows, nouns.rows)} × {_count(columns, nouns.columns)}"
-        yield words + _again(model, k) + _without(model, k)
+        yield words + _stability(model, k) + _redundancy(model, k)
         yield f"  {nouns.rows}: {some_names(rows)}"
         yield f"  {nouns.columns}: {some_names(columns)}"
     if K > FACTORS_SHOWN:
         yield f"{K - FACTORS_SHOWN:,} more factors are not shown; -o writes all of them to a file."
-    alone = int((model.row_factors_.sum(axis=1) == 0).sum())
-    apart = int((model.components_.sum(axis=0) == 0).sum())
-    if alone or apart:
+    rows_outside = int((model.row_factors_.sum(axis=1) == 0).sum())
+    columns_outside = int((model.components_.sum(axis=0) == 0).sum())
+    if rows_outside or columns_outside:
         M, N = len(model.row_factors_), model.components_.shape[1]
-        sides = ((alone, M, nouns.rows), (apart, N, nouns.columns))
+        sides = ((rows_outside, M, nouns.rows), (columns_outside, N, nouns.columns))
         outside = [f"{n:,} of {size:,} {name}" for n, size, name in sides if n]
         yield f"In no factor: {' and '.join(outside)}."
 
 
-def _again(model: BooleanMatrixFactorization, k: int) -> str:
+def _stability(model: BooleanMatrixFactorization, k: int) -> str:
     stability = model.factor_stability_
     if stability is None:
         return ""
@@ -73,7 +73,7 @@ def _again(model: BooleanMatrixFactorization, k: int) -> str:
     return f"; found in {how}"
 
 
-def _without(model: BooleanMatrixFactorization, k: int) -> str:
+def _redundancy(model: BooleanMatrixFactorization, k: int) -> str:
     if model.redundancy_ is None or model.false_one_weight != 1:
         return ""
     n = round(float(model.redundancy_[k]))

@@ -24,7 +24,7 @@ STEPS = 32
 LARGEST = 127
 
 # Number of random numbers that are drawn at once.
-PIECE = 1 << 20
+DRAWN_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +85,9 @@ class Field:
 def _gaussian(shape: tuple[int, int], random: np.random.Generator) -> NDArray[np.int8]:
     """Standard normal numbers in steps; they do not depend on the size of the pieces."""
     values = np.empty(shape[0] * shape[1], dtype=np.int8)
-    for first in range(0, len(values), PIECE):
-        drawn = random.standard_normal(min(PIECE, len(values) - first), dtype=np.float32)
+    for first in range(0, len(values), DRAWN_AT_ONCE):
+        drawn = random.standard_normal(min(DRAWN_AT_ONCE, len(values) - first), dtype=np.float32)
         drawn *= STEPS
-        values[first : first + PIECE] = np.rint(np.clip(drawn, -LARGEST, LARGEST, out=drawn))
+        np.clip(drawn, -LARGEST, LARGEST, out=drawn)
+        values[first : first + DRAWN_AT_ONCE] = np.rint(drawn)
     return values.reshape(shape)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from boolweave.runtime.types import Array, Floats, Integers
 
 # Number of values that are computed at a time, each with a few times 8 bytes of scratch memory.
-PIECE = 1 << 16
+VALUES_AT_A_TIME = 1 << 16
 
 
 def latent_at(
@@ -108,7 +108,7 @@ def counts(
 
 def _cuts(n: int, size: int, first: int = 0) -> Iterator[tuple[int, int]]:
     """Runs of n items from `first` on; each item has `size` numbers, and each run is a piece."""
-    step = max(1, PIECE // max(1, size))
+    step = max(1, VALUES_AT_A_TIME // max(1, size))
     for start in range(first, first + n, step):
         yield start, min(start + step, first + n)
 

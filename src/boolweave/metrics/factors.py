@@ -12,7 +12,7 @@ from boolweave.model.products import as_bits
 from boolweave.runtime.types import Array
 
 # Number of rows that are converted to floats at once.
-PIECE = 1 << 16
+ROWS_AT_A_TIME = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +85,8 @@ def match_factors(X_a: ArrayLike, Y_a: ArrayLike, X_b: ArrayLike, Y_b: ArrayLike
 def _in_common(a: Array, b: Array) -> NDArray[np.float64]:
     """How often a column of a and one of b are both 1, for bits (n, K_a) and (n, K_b)."""
     total = np.zeros((a.shape[1], b.shape[1]))
-    for first in range(0, len(a), PIECE):
-        run = slice(first, first + PIECE)
+    for first in range(0, len(a), ROWS_AT_A_TIME):
+        run = slice(first, first + ROWS_AT_A_TIME)
         total += a[run].T.astype(np.float64) @ b[run].astype(np.float64)
     return total
 

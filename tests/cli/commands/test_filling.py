@@ -26,8 +26,8 @@ def fitted():
 
 @pytest.fixture(params=[1 << 20, 30, 1])
 def piece(request, monkeypatch):
-    monkeypatch.setattr(filling, "PIECE", request.param)
-    monkeypatch.setattr("boolweave.engine.prediction.PIECE", request.param)
+    monkeypatch.setattr(filling, "ENTRIES_AT_A_TIME", request.param)
+    monkeypatch.setattr("boolweave.engine.prediction.VALUES_AT_A_TIME", request.param)
 
 
 @pytest.mark.usefixtures("piece")
@@ -88,8 +88,8 @@ def test_no_holes():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_text_takes_the_memory_of_a_piece(fitted, monkeypatch):
     """Before: the whole matrix twice, or some hundred bytes for each missing entry."""
-    monkeypatch.setattr(filling, "PIECE", 20_000)
-    monkeypatch.setattr("boolweave.engine.prediction.PIECE", 20_000)
+    monkeypatch.setattr(filling, "ENTRIES_AT_A_TIME", 20_000)
+    monkeypatch.setattr("boolweave.engine.prediction.VALUES_AT_A_TIME", 20_000)
     n_rows = 20_000
     model = BooleanMatrixFactorization(2, method="max-sum", max_iter=1).fit(fitted.observations_)
     nothing = np.zeros(0, dtype=np.int64)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from boolweave.estimator import BooleanMatrixFactorization
 
 # Time limit of a fit in seconds, unless --max-time sets another.
-PATIENCE = 20.0
+DEFAULT_MAX_TIME = 20.0
 
 
 def explore(
@@ -47,7 +47,8 @@ def explore(
     check_report_packages()
     if fitting.checkpoint is not None:
         raise ValueError("explore fits repeatedly: leave out --checkpoint")
-    fitting = replace(fitting, max_time=PATIENCE if fitting.max_time is None else fitting.max_time)
+    max_time = DEFAULT_MAX_TIME if fitting.max_time is None else fitting.max_time
+    fitting = replace(fitting, max_time=max_time)
     contents = read_input(
         source, reading, quiet, max_memory=fitting.max_memory,
         zeros=zeros_of(fitting, None, "errors"),
@@ -63,8 +64,8 @@ def explore(
 
     from boolweave.report.serving import Explorer, Server
 
-    limit, title = float(fitting.max_time or PATIENCE), Path(contents.name).name
-    server = Server(Explorer(first, fit, limit, title), port)
+    title = Path(contents.name).name
+    server = Server(Explorer(first, fit, max_time, title), port)
     typer.echo(server.url)
     print_message("press Ctrl-C to stop the server", quiet)
     if browser:

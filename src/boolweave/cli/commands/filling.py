@@ -28,7 +28,7 @@ Number = TypeVar("Number", bound=np.generic)
 
 # Number of entries that are written at a time. Every block costs time for each of its columns, and
 # the blocks of a prediction are smaller.
-PIECE = 1 << 20
+ENTRIES_AT_A_TIME = 1 << 20
 
 # Number of bytes of a line about one missing entry.
 LINE = 48
@@ -133,11 +133,11 @@ def _both(fitted: Model) -> Iterator[tuple[slice, Bits, Chances]]:
 
 
 def _joined(pieces: Iterable[NDArray[Number]]) -> Iterator[NDArray[Number]]:
-    """Join blocks of rows into larger ones, of about PIECE entries."""
+    """Join blocks of rows into larger ones, of about `ENTRIES_AT_A_TIME` entries."""
     waiting: list[NDArray[Number]] = []
     for piece in pieces:
         waiting.append(piece)
-        if sum(part.size for part in waiting) >= PIECE:
+        if sum(part.size for part in waiting) >= ENTRIES_AT_A_TIME:
             yield np.concatenate(waiting)
             waiting = []
     if waiting:

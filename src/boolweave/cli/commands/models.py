@@ -373,10 +373,10 @@ def report(
     """
     check_report(output, "--output")
     fitted = load_model(model)
-    aside = None if held_out is None else _read_held_out(fitted, held_out, reading)
+    entries = None if held_out is None else _read_held_out(fitted, held_out, reading)
     from boolweave.report import write_report
 
-    write_report(fitted, output, title=title or model.name, held_out=aside)
+    write_report(fitted, output, title=title or model.name, held_out=entries)
     print_message(f"report: {output}", quiet)
 
 
