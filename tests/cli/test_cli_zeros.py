@@ -99,6 +99,19 @@ def test_words_for_zeros_and_their_treatment_are_two_options(tmp_path):
     assert (answer["observed"], answer["zeros"], answer["objective"]) == (4, "exact", "posterior")
 
 
+def test_a_word_that_does_not_occur_is_named(tmp_path):
+    """`--zeros exact` is a word for 0; it was the treatment of zeros in an earlier version."""
+    (tmp_path / "votes.csv").write_text("who,tea,rum\nAnn,ja,0\nBo,0,ja\n")
+    words = ("--ones", "ja", "--zeros", "exact", "--missing", "99")
+    for command in (("factorize", "-k", 2, "--max-iter", 5), ("cover",)):
+        found = run_here(command[0], tmp_path / "votes.csv", *command[1:], *words, text=True)
+        assert found.returncode == 0, found.stderr
+        assert "--zeros: no cell is 'exact'; --zero-treatment sets" in found.stderr
+        assert "--missing: no cell is '99'\n" in found.stderr and "--ones" not in found.stderr
+    quiet = run_here("cover", tmp_path / "votes.csv", *words, "--quiet", text=True)
+    assert quiet.stderr == ""
+
+
 def test_the_error_of_a_completion_names_the_option(baskets):
     words = ("--zero-treatment", "collective", "--layers", 1)
     found = run_here("complete", baskets[0] / "baskets.fimi", *words, text=True)

@@ -33,13 +33,16 @@ if TYPE_CHECKING:
 # Seconds. The model of a fit that took this long is kept even if the answer cannot be written.
 WORTH_KEEPING = 60.0
 # Seconds within which a scheduler must answer.
-PATIENCE = 10.0
+SCHEDULER_TIMEOUT = 10.0
 
 # How a user can change the way in which columns were encoded.
 ENCODING = (
     "change this with --encode 'COLUMN=RULE', pick columns with --use and --drop, list the codes "
     "for missing values with --missing, or refuse such tables with --encode never"
 )
+
+# Values of --zero-treatment, which may have been given to --zeros by mistake.
+TREATMENTS = ("auto", "exact", "collective")
 
 DELIMITERS = {"\\t": "\t", "tab": "\t", "space": " ", "comma": ","}
 
@@ -62,7 +65,6 @@ def read_input(
     from boolweave.fit.memory import in_bytes
     from boolweave.io.dialect import Dialect
 
-    words = how.words()
     _check_rules(how.encode)
     with without_panic_reports():
         contents = io.read(
@@ -85,15 +87,23 @@ def read_input(
             times=times,
             max_memory=None if max_memory is None else in_bytes(max_memory),
             zeros=zeros,
-            words=words,
+            words=how.words(),
             encode=how.encode,
             keep=keep,
         )
-    print_message(f"{contents.name}: {contents.guess}", quiet)
+    print_contents(contents, contents.guess, quiet)
+    return contents
+
+
+def print_contents(contents: Reading, guess: str, quiet: bool) -> None:
+    """Report how a file was understood, how it was encoded, and which words do not occur in it."""
+    print_message(f"{contents.name}: {guess}", quiet)
     if contents.encoded is not None:
         for line in (*contents.encoded.in_words(), ENCODING):
             print_message(line, quiet)
-    return contents
+    for option, word in contents.unused_words:
+        hint = "; --zero-treatment sets how zeros are treated" if word in TREATMENTS else ""
+        print_message(f"warning: --{option}: no cell is {word!r}{hint}", quiet)
 
 
 def _names(text: str | None) -> tuple[str, ...]:
@@ -175,7 +185,7 @@ def client_of(where: Cluster, quiet: bool) -> Iterator[Client | None]:
     with ExitStack() as stack:
         if where.scheduler is not None:
             try:
-                client = stack.enter_context(Client(where.scheduler, timeout=PATIENCE))
+                client = stack.enter_context(Client(where.scheduler, timeout=SCHEDULER_TIMEOUT))
             except (OSError, TimeoutError, ValueError) as error:
                 reason = (str(error).splitlines() or [type(error).__name__])[0]
                 raise ValueError(

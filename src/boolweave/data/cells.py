@@ -6,7 +6,7 @@ Spellings of ones, zeros and missing values, and ratings, are read alike in file
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from numbers import Complex, Real
@@ -83,11 +83,14 @@ class CellWords:
     ----------
     ones, zeros, missing : tuple of str
         Keys, as `key_of` makes them; use `CellWords.of` for cells as they are written in a table.
+    found : set of str
+        The keys among them that occurred in the cells that were coded so far.
     """
 
     ones: tuple[str, ...] = ()
     zeros: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    found: set[str] = field(default_factory=set, compare=False, repr=False)
 
     @classmethod
     def of(
@@ -120,8 +123,19 @@ class CellWords:
         if is_missing(cell):
             return MISSING
         text = cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)
-        usual = _USUAL.get(text.strip().lower(), WRONG)
-        return self.codes.get(key_of(text), usual) if self.codes else usual
+        if self.codes and (key := key_of(text)) in self.codes:
+            self.found.add(key)
+            return self.codes[key]
+        return _USUAL.get(text.strip().lower(), WRONG)
+
+    def unused(self) -> list[tuple[str, str]]:
+        """The words that did not occur: "ones", "zeros" or "missing", and the key."""
+        return [
+            (name, key)
+            for name in ("ones", "zeros", "missing")
+            for key in getattr(self, name)
+            if key not in self.found
+        ]
 
     def is_blank(self, cell: object) -> bool:
         """Whether a cell stands for a missing value."""
@@ -132,9 +146,12 @@ class CellWords:
         codes = np.full(numbers.shape, WRONG, dtype=np.uint8)
         for key, code in ({"0": 0, "1": 1} | self.codes).items():
             try:
-                codes[numbers == float(key)] = code
+                equal = numbers == float(key)
             except ValueError:  # a word
                 continue
+            codes[equal] = code
+            if key in self.codes and equal.any():
+                self.found.add(key)
         if numbers.dtype.kind == "f":
             codes[np.isnan(numbers)] = MISSING
         return codes

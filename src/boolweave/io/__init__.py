@@ -58,6 +58,10 @@ class Reading:
         The table whose columns were turned into zeros and ones, and the encoder.
     origin : Origin, optional
         The form of a wide table of zeros and ones, if `keep` asked for it.
+    lists_entries : bool
+        Whether the file lists only some entries: pairs, triples, transactions, a sparse matrix.
+    unused_words : list of (str, str)
+        The given words that occur in no cell: "ones", "zeros" or "missing", and the word.
     """
 
     observations: Seen
@@ -67,19 +71,13 @@ class Reading:
     times: Array | None = None
     encoded: Encoded | None = None
     origin: Origin | None = None
+    lists_entries: bool = False
+    unused_words: Sequence[tuple[str, str]] = ()
 
     @property
     def is_wide_table(self) -> bool:
         """Whether the file was a wide table whose form was kept, to be written again."""
         return self.origin is not None or self.encoded is not None
-
-    @property
-    def lists_entries(self) -> bool:
-        """Whether the file lists only some entries: pairs, triples, transactions, sparse."""
-        words = self.guess.split(", ")
-        return any(
-            word in ("pairs", "triples") or word.startswith("absent entries are") for word in words
-        )
 
 
 def read(
@@ -172,7 +170,7 @@ def read(
         (source,) = source
     if str(source) != "-" and Path(source).is_dir() and format in (None, "movielens"):
         found = _movielens(Path(source), str(source), options)
-        return Reading(found.observations, str(source), "movielens", found.guess, found.times)
+        return _reading(found, str(source), "movielens", options)
     with files.local_copy(source) as (path, name), files.without_panic(name):
         kind = format or _format_of(path, Path(name), asked)
         own_name = Path(name).name in _MOVIELENS and path == Path(name)
@@ -184,9 +182,14 @@ def read(
         if times is not None and kind in ("csv", "parquet", "arrow", "xlsx"):
             options = _with_times(options, name)
         found = _read_one(path, name, kind, options)
-        return Reading(
-            found.observations, name, kind, found.guess, found.times, found.encoded, found.origin
-        )
+        return _reading(found, name, kind, options)
+
+
+def _reading(found: Contents, name: str, kind: str, options: Options) -> Reading:
+    return Reading(
+        found.observations, name, kind, found.guess, found.times, found.encoded, found.origin,
+        found.lists_entries, options.words.unused(),
+    )  # fmt: skip
 
 
 def _with_times(options: Options, name: str) -> Options:
@@ -220,9 +223,7 @@ def _read_one(path: Path, name: str, kind: str, options: Options) -> Contents:
         "mtx": formats.read_matrix_market,
         "npz": formats.read_numpy,
     }
-    from boolweave.io.tables.contents import Contents
-
-    return Contents(*readers[kind](path, name, options))
+    return readers[kind](path, name, options)
 
 
 def _parts(
@@ -240,7 +241,7 @@ def _parts(
                 raise FileError(called, needed)
     with files.without_panic(name):
         observations = read_parts([Path(source) for source in sources], options, max_memory)
-    return Reading(observations, name, "parquet", "parquet, triples")
+    return Reading(observations, name, "parquet", "parquet, triples", lists_entries=True)
 
 
 def _format_of(path: Path, name: Path, asked: Dialect) -> str:
@@ -301,4 +302,5 @@ def _movielens(path: Path, name: str, options: Options) -> Contents:
     when = None
     if options.times is not None:
         when = in_entry_order(seen.to_local(), found.rows, found.columns, found.times)
-    return Contents(seen, f"MovieLens, ones are ratings above {limit}", when)
+    words = f"MovieLens, ones are ratings above {limit}"
+    return Contents(seen, words, when, lists_entries=True)

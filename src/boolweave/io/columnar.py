@@ -115,7 +115,7 @@ def _long(frame: pl.DataFrame, name: str, kind: str, layout: Layout, options: Op
     if options.times is not None:
         times = frame.to_series(asked.position(options.times, name, "times"))
         when = observe_times(observations.to_local(), row, column, [times], name)
-    return Contents(observations, f"{kind}, {layout}", when)
+    return Contents(observations, f"{kind}, {layout}", when, lists_entries=True)
 
 
 def _wide(frame: pl.DataFrame, name: str, kind: str, layout: Layout, options: Options) -> Contents:

@@ -19,6 +19,7 @@ from boolweave.io.cells import Seen, check_size, naming_file, observe
 from boolweave.io.files import FileError, by_value, expecting, listed, magic, text_chunks
 from boolweave.io.market import read_market
 from boolweave.io.options import Options
+from boolweave.io.tables.contents import Contents
 from boolweave.runtime.archives import Archive, read_array
 from boolweave.runtime.extras import need
 
@@ -33,14 +34,14 @@ MIDDLE_GREY = 127.5
 _CELLS = ("indptr", "columns")
 
 
-def read_matrix_market(path: Path, name: str, options: Options) -> tuple[Seen, str]:
+def read_matrix_market(path: Path, name: str, options: Options) -> Contents:
     """Read a Matrix Market file, in coordinate or array format."""
     with expecting(name, "a Matrix Market file", ValueError):
         matrix = read_market(path)
     return from_matrix(matrix, name, "Matrix Market", options)
 
 
-def from_matrix(matrix: Any, name: str, kind: str, options: Options) -> tuple[Seen, str]:
+def from_matrix(matrix: Any, name: str, kind: str, options: Options) -> Contents:
     """Convert a matrix in memory, with messages that name the file, and describe it."""
     sparse = hasattr(matrix, "nnz")
     how: dict[str, Any] = {"absent": options.unlisted, "duplicates": options.duplicates}
@@ -56,19 +57,20 @@ def from_matrix(matrix: Any, name: str, kind: str, options: Options) -> tuple[Se
             words = f"{kind}, an array"
         if options.above is None and sparse and _lists_only_ones(matrix, options):
             found = SparseObservations.from_sparse(matrix, duplicates=options.duplicates)
-            return found, words
+            return Contents(found, words, lists_entries=True)
         if options.above is None:
-            return Observations.from_data(matrix, **how), words
+            return Contents(Observations.from_data(matrix, **how), words, lists_entries=sparse)
         matrix = matrix.tocoo() if sparse else matrix
         ratings = np.asarray(matrix.data if sparse else matrix)
         if ratings.dtype.kind not in "buif":
             raise ValueError(f"expected numbers, got {ratings.dtype}")
         codes = codes_above(ratings.astype(np.float64), options.above)
         if not sparse:
-            return Observations(*from_codes(codes)), words
+            return Contents(Observations(*from_codes(codes)), words)
         at = matrix.row, matrix.col
         how["zeros"] = options.zeros
-        return observe(*at, codes, None, None, name, shape=matrix.shape, **how), words
+        seen = observe(*at, codes, None, None, name, shape=matrix.shape, **how)
+        return Contents(seen, words, lists_entries=True)
 
 
 def _lists_only_ones(matrix: Any, options: Options) -> bool:
@@ -96,7 +98,7 @@ def _check_members(path: Path, name: str) -> None:
         raise FileError(name, problem)
 
 
-def read_numpy(path: Path, name: str, options: Options) -> tuple[Seen, str]:
+def read_numpy(path: Path, name: str, options: Options) -> Contents:
     """Read a boolweave model, a SciPy sparse matrix, or a single array."""
     # Damage can show up anywhere: in zip, in zlib, in the headers of arrays.
     with expecting(name, "NumPy arrays without Python objects", Exception):
@@ -109,7 +111,7 @@ def read_numpy(path: Path, name: str, options: Options) -> tuple[Seen, str]:
     if "observations/shape" in arrays:
         options.check_matrix(name, "a boolweave model")
         with expecting(name, "a boolweave model", ValueError, TypeError):
-            return _of_model(arrays), "the observations of a boolweave model"
+            return Contents(_of_model(arrays), "the observations of a boolweave model")
     if "format" in arrays:
         with expecting(name, "a SciPy sparse matrix", ValueError, TypeError):
             matrix = from_arrays(arrays)
@@ -189,7 +191,7 @@ def _expect(holds: bool, otherwise: str) -> None:
 # ---------------------------------------------------------------- transactions
 
 
-def read_fimi(path: Path, name: str, options: Options) -> tuple[Seen, str]:
+def read_fimi(path: Path, name: str, options: Options) -> Contents:
     """Read one transaction per line: its items, separated by blanks; items keep their names."""
     options.check(name, "transactions", "delimiter", "absent")
     delimiter = None if options.dialect.delimiter in (None, " ") else options.dialect.delimiter
@@ -223,13 +225,13 @@ def read_fimi(path: Path, name: str, options: Options) -> tuple[Seen, str]:
         row, column, np.ones(len(row), np.uint8), None, np.array(names, dtype=np.str_), name,
         shape=(n_rows, len(names)), absent=absent, zeros=options.zeros,
     )  # fmt: skip
-    return seen, f"transactions, absent entries are {absent}"
+    return Contents(seen, f"transactions, absent entries are {absent}", lists_entries=True)
 
 
 # ---------------------------------------------------------------- pictures
 
 
-def read_picture(path: Path, name: str, options: Options) -> tuple[Seen, str]:
+def read_picture(path: Path, name: str, options: Options) -> Contents:
     """Read a 1-bit or grey picture: dark pixels are ones, transparent pixels are missing."""
     options.check_matrix(name, "a picture", "above")
     need("PIL", f"{name}: reading a picture")
@@ -257,7 +259,7 @@ def read_picture(path: Path, name: str, options: Options) -> tuple[Seen, str]:
     else:
         codes = codes_above(seen, options.above)
         words = f"picture, ones are pixels brighter than {options.above}"
-    return Observations(*from_codes(codes)), words
+    return Contents(Observations(*from_codes(codes)), words)
 
 
 def _grey_palette(picture: Any) -> bool:

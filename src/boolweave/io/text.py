@@ -151,7 +151,7 @@ def _read_long(path: Path, name: str, dialect: Dialect, options: Options, plain:
     when = None
     if times:
         when = observe_times(observations.to_local(), row, column, times, name)
-    return Contents(observations, dialect.in_words(), when)
+    return Contents(observations, dialect.in_words(), when, lists_entries=True)
 
 
 class _Others:

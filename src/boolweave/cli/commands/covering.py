@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from boolweave.cli.common import command_line, read_input
+from boolweave.cli.common import command_line, print_contents, read_input
 from boolweave.cli.options import ReadingOptions, Source, Writing
 from boolweave.cli.output import (
     check_folder,
@@ -148,7 +148,7 @@ def _read(source: str, how: ReadingOptions, quiet: bool) -> Matrix:
     if not contents.lists_entries:
         are_zeros = False
     guess = contents.guess.replace("absent entries are missing", "absent entries are zero")
-    print_message(f"{contents.name}: {guess if are_zeros else contents.guess}", quiet)
+    print_contents(contents, guess if are_zeros else contents.guess, quiet)
     seen = contents.observations.to_local()
     return Matrix.of_observations(seen, "zero" if are_zeros else "missing")
 

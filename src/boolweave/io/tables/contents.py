@@ -92,3 +92,4 @@ class Contents:
     times: Array | None = None
     encoded: Encoded | None = None
     origin: Origin | None = None
+    lists_entries: bool = False  # whether the file lists some entries, and not all of a matrix

@@ -63,7 +63,8 @@ def encode_frame(
     table = frame.select(pl.nth(cells))
     words = options.words
     clean = [without_blanks(column, words) for column in table.iter_columns()]
-    if refused is not None and all(_meant_as_boolean(column, words) for column in clean):
+    meant = [_meant_as_boolean(column, words) for column in clean]
+    if refused is not None and all(meant):
         raise refused
     encoder = TableEncoder(
         **rules.parameters, ones=words.ones, zeros=words.zeros, missing=words.missing
