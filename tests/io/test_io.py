@@ -12,8 +12,10 @@ import polars as pl
 import pytest
 import scipy.io
 import scipy.sparse
+from good_files import markets, tables
 from hypothesis import given
 from hypothesis import strategies as st
+from read_files import message, table
 
 from boolweave import io
 from boolweave.io.dialect import Dialect
@@ -25,27 +27,15 @@ VOTES = "name,tax,war\nAnn,yes,\nBo,No,y\nCy,0,NA\n"
 VOTES_TABLE = [[1, NAN], [0, 1], [0, NAN]]
 
 
-@pytest.fixture
-def put(tmp_path):
-    def write(content, name="data.csv"):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write
-
-
-def table(path, **options):
-    return io.read(path, **options).observations.to_dense()
-
-
-def message(path, **options):
-    with pytest.raises(FileError) as caught:
-        io.read(path, **options)
-    text = str(caught.value)
-    assert "\n" not in text
-    assert path.name in text
-    return text
+def test_which_files_list_entries(tmp_path):
+    """All that hold less than a whole matrix; `cover` takes what these leave out as zeros."""
+    kinds = {name: content for part in (tables, markets) for name, content in part()}
+    names = ("wide.csv", "triples.csv", "pairs.txt", "u.data", "baskets.fimi", "a.mtx", "c.mtx")
+    found = {}
+    for name in names:
+        (tmp_path / name).write_bytes(kinds[name])
+        found[name] = io.read(tmp_path / name).lists_entries
+    assert [name for name in names if not found[name]] == ["wide.csv", "c.mtx"]
 
 
 # ---------------------------------------------------------------- wide

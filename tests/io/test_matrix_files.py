@@ -4,33 +4,10 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse
+from read_files import message, table
 
-from boolweave import Observations, io
-from boolweave.io import FileError, market
-
-
-@pytest.fixture
-def put(tmp_path):
-    def write(content, name):
-        path = tmp_path / name
-        path.write_text(content)
-        return path
-
-    return write
-
-
-def table(path, **options):
-    return io.read(path, **options).observations.to_dense()
-
-
-def message(path, **options):
-    with pytest.raises(FileError) as caught:
-        io.read(path, **options)
-    text = str(caught.value)
-    assert "\n" not in text
-    assert text.startswith(f"{path}: ")
-    return text
-
+from boolweave import Observations
+from boolweave.io import market
 
 # ---------------------------------------------------------------- sparse matrices
 

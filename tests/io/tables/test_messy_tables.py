@@ -10,12 +10,13 @@ import numpy as np
 import polars as pl
 import pytest
 from commands import run_here
+from read_files import message, table
 
 from boolweave import io
 from boolweave.cli.options import as_options
 from boolweave.data.cells import CellWords
 from boolweave.io.dialect import MARK, Dialect
-from boolweave.io.files import FileError, chunks_of_lines
+from boolweave.io.files import chunks_of_lines
 from boolweave.io.tables.origin import Speller
 
 NAN = np.nan
@@ -26,26 +27,6 @@ def run(*arguments, cwd, code=0):
     done = run_here(*arguments, cwd=cwd)
     assert done.returncode == code, done.stderr.decode()
     return done
-
-
-@pytest.fixture
-def put(tmp_path):
-    def write(content, name="data.csv"):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write
-
-
-def table(path, **options):
-    return io.read(path, **options).observations.to_dense()
-
-
-def refused(path, **options):
-    with pytest.raises(FileError) as caught:
-        io.read(path, **options)
-    return str(caught.value)
 
 
 # ---------------------------------------------------------------- lines
@@ -85,7 +66,7 @@ def test_messy_lines(put, kind, size, monkeypatch):
     ],
 )
 def test_lines_are_named_rightly(put, content, words):
-    assert words in refused(put(content))
+    assert words in message(put(content))
 
 
 def test_a_name_may_begin_with_a_hash(put):
@@ -107,9 +88,30 @@ def test_words_in_files(put):
     dialect = Dialect(layout="triples")
     said = CellWords.of(ones="gut", zeros="schlecht")
     np.testing.assert_array_equal(table(triples, words=said, dialect=dialect), [[1], [0]])
-    assert "`missing` does not apply" in refused(
+    assert "`missing` does not apply" in message(
         put("1 2 3\n1 2\n", "t.fimi"), words=CellWords.of(missing=9)
     )
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "encoded", "ratings", "triples"])
+def test_words_that_do_not_occur(put, kind):
+    """Whatever the kind of table, and whether its cells are texts, numbers or encoded."""
+    content, how = "a,b\n1,5\n5,99\n", {}
+    if kind == "encoded":
+        content, how = "a,b,c\n1,5,x\n5,99,y\n1,1,z\n1,5,x\n", {"encode": "always"}
+    if kind == "triples":
+        content, how = "u,i,v\na,x,5\na,y,99\n", {"dialect": Dialect(layout="triples")}
+    given = {} if kind == "ratings" else {"ones": [5, 6], "zeros": "exact"}
+    words, path = CellWords.of(missing=[99, "-"], **given), put(content)
+    if kind == "ratings":
+        how = {"above": 3}
+    if kind == "parquet":
+        path = put("", "t.parquet")
+        pl.read_csv(stdio.StringIO(content)).write_parquet(path)
+    unused = [("missing", "-")]
+    if given:
+        unused = [("ones", "6"), ("zeros", "exact"), *unused]
+    assert io.read(path, words=words, **how).unused_words == unused
 
 
 def test_ratings_with_codes_for_no_answer(put):
@@ -128,8 +130,8 @@ def test_columns_are_picked(put, tmp_path):
         assert seen.column_labels.tolist() == ["a", "c"]
         assert seen.row_labels.tolist() == ["7", "9"]
         np.testing.assert_array_equal(seen.to_dense(), [[1, 1], [0, 0]])
-        assert "there is no column 'd'" in refused(path, dialect=Dialect(use=("d",)))
-        assert "no column is left" in refused(path, dialect=Dialect(use=("a",), drop=("2",)))
+        assert "there is no column 'd'" in message(path, dialect=Dialect(use=("d",)))
+        assert "no column is left" in message(path, dialect=Dialect(use=("a",), drop=("2",)))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +145,7 @@ def test_columns_are_picked(put, tmp_path):
 )
 def test_a_hint_never_makes_a_one_of_no_answer(put, content, hint):
     path = put(content)
-    text = refused(path, dialect=Dialect(layout="wide"))
+    text = message(path, dialect=Dialect(layout="wide"))
     assert hint in text and "above" not in text
     assert hint.replace("pass `missing=", "use --missing ").strip("`") in as_options(text)
 
@@ -205,7 +207,7 @@ def test_encode_rules(put):
         ("never", "expected 0/1"), ("agee=40", "no column 'agee'"),
         ("colour=3,4", "does not hold only numbers"), ("age", "expected column=RULE"),
     ]:  # fmt: skip
-        assert words in refused(path, encode=rule)
+        assert words in message(path, encode=rule)
 
 
 @pytest.mark.parametrize(
@@ -219,14 +221,14 @@ def test_encode_rules(put):
     ],
 )
 def test_mistakes_in_zeros_and_ones_are_not_encoded(put, content, words):
-    assert words in refused(put(content), encode="auto")
+    assert words in message(put(content), encode="auto")
 
 
 def test_tables_that_look_like_others(put):
     triples = put("colour,size,age\nred,small,31\nblue,large,64\nred,large,52\nblue,small,33\n")
     assert "colour = red" in io.read(triples, encode="auto").observations.column_labels
     ratings = put("user,item,rating\n1,10,5\n1,20,1\n2,10,3\n")
-    assert "`above`" in refused(ratings, encode="auto")
+    assert "`above`" in message(ratings, encode="auto")
     groups = put("sex,tea,rum\n" + "m,1,0\nf,0,1\n" * 4)
     names = io.read(groups, encode="auto").observations.column_labels.tolist()
     assert names == ["sex = f", "sex = m", "tea", "rum"]
@@ -324,7 +326,7 @@ def test_workbooks_in_and_out(put, tmp_path):
     run("factorize", "out.xlsx", *QUICK, "-o", "factors.xlsx", cwd=tmp_path)
     assert pl.read_excel(tmp_path / "factors.xlsx").columns[:2] == ["factor", "axis"]
     (tmp_path / "bad.xlsx").write_bytes((tmp_path / "out.xlsx").read_bytes()[:900])
-    assert "bad.xlsx" in refused(tmp_path / "bad.xlsx")
+    assert "bad.xlsx" in message(tmp_path / "bad.xlsx")
 
 
 def test_workbooks_need_their_packages(tmp_path, monkeypatch):
