@@ -256,7 +256,7 @@ def test_entries_that_never_pass_through_the_client(
         there.predict_proba(rows, columns), here.predict_proba(rows, columns)
     )
     assert fetched == []
-    assert there.observations_.cluster.call_all("held") == [0, 0]
+    assert there.observations_.cluster.call_all("n_states") == [0, 0]
     there.save(tmp_path / "model.npz")
     assert fetched
     loaded = load(tmp_path / "model.npz")

@@ -144,7 +144,7 @@ class Rows:
         """An attribute of the messages of a state; a dot separates nested attributes."""
         return attrgetter(name)(self.states[key].messages)
 
-    def held(self) -> int:
+    def n_states(self) -> int:
         """Number of states whose messages are kept."""
         return len(self.states)
 
