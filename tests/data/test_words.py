@@ -114,14 +114,25 @@ def test_ids_as_positions_and_other_values():
         (("u", "i"), {"above": 3}, "name their column"),
         (("n", "i", "v"), {"above": 3}, "line 1 is missing"),
         (("u", "i", "v"), {"ids": "rows"}, '"names" or "positions"'),
-        (("u", "i", "v"), {"ids": "positions", "above": 3}, "expected positions, counted from 0"),
+        (("u", "i", "v"), {"ids": "positions", "above": 3}, "positions, counted .* but got 'a'"),
+        (("v", "m", "v"), {"ids": "positions", "above": 3}, "triple 1 has column -1"),
     ],
 )
 def test_bad_long_tables(columns, options, words):
     table = pl.DataFrame(
-        {"u": ["a", "b"], "i": ["x", "y"], "v": [1, 4], "t": ["1", "many"], "n": ["a", None]}
-    )
+        {
+            "u": ["a", "b"], "i": ["x", "y"], "v": [1, 4], "t": ["1", "many"], "n": ["a", None],
+            "m": [0, -1],
+        }
+    )  # fmt: skip
     with pytest.raises(ValueError, match=words):
         Observations.from_long(table, *columns, **options)
     with pytest.raises(TypeError, match="expected a table in memory"):
         Observations.from_long(np.eye(2), "u", "i")
+
+
+@pytest.mark.parametrize("ids", ["names", "positions"])
+def test_a_long_table_without_lines(ids):
+    """Its columns may be texts, since nothing shows what they would hold."""
+    table = pl.DataFrame(schema={"u": pl.String, "i": pl.String, "v": pl.Int64})
+    assert Observations.from_long(table, "u", "i", "v", ids=ids).shape == (0, 0)

@@ -72,6 +72,17 @@ def test_every_spelling(put):
     np.testing.assert_array_equal(table(put(content)), expected)
 
 
+@pytest.mark.parametrize("name", ["many.csv", "many.parquet"])
+def test_a_cell_that_is_right_is_not_refused(put, name):
+    """Among thousands of different cells, most of them wrong, the first wrong one is named."""
+    cells = [*["0", "1", "yes", "NA"] * 50, "x", *map(str, range(2, 6000))]
+    path = put("a,b\n" + "".join(f"1,{cell}\n" for cell in cells), "many.csv")
+    if name.endswith("parquet"):
+        path = path.with_name(name)
+        pl.read_csv(path.with_name("many.csv"), infer_schema=False).write_parquet(path)
+    assert "got 'x'" in message(path, dialect=Dialect(layout="wide", labels="no"))
+
+
 def test_index_of_pandas_is_labels(put):
     seen = io.read(put(",a,b\n0,1,0\n1,0,1\n")).observations
     assert seen.row_labels.tolist() == ["0", "1"]

@@ -32,6 +32,7 @@ ONES = ("1", "true", "yes", "y", "1.0")
 ZEROS = ("0", "false", "no", "n", "0.0")
 BLANKS = ("", "na", "n/a", "nan", "null", "none", "?")
 _USUAL = {**dict.fromkeys(ONES, 1), **dict.fromkeys(ZEROS, 0), **dict.fromkeys(BLANKS, MISSING)}
+USUAL_SPELLINGS = tuple(_USUAL)
 
 # Numbers that questionnaires use for "no answer", "does not apply" or "refused"; the largest number
 # of a column must be among the first of them.

@@ -208,7 +208,7 @@ def positions_of(
 
 
 def _whole_numbers(array: Array, axis: str) -> Array:
-    """Return indices as they are, objects as integers; raise if one is not a whole number."""
+    """Return numbers as they are, others as integers; raise if one is not a whole number."""
     if array.dtype.kind in "iu":
         return array
     if array.dtype.kind == "f":
@@ -216,7 +216,7 @@ def _whole_numbers(array: Array, axis: str) -> Array:
     else:
         whole = np.array([isinstance(item, Integral) for item in array], dtype=bool)
     if whole.all():
-        return array.astype(np.int64) if array.dtype.kind == "O" else array
+        return array if array.dtype.kind == "f" else array.astype(np.int64)
     others = ~whole
     if array.dtype.kind == "O":  # a text is fine among texts
         others &= [not isinstance(item, str) for item in array]

@@ -333,8 +333,8 @@ def _from_long(
     """Take the entries of a long table whose columns for row, column and value have these names."""
     row, column, value = (None if name is None else _column_of(table, name) for name in names)
     assert row is not None and column is not None
-    m, row_labels, n_rows = _axis(row, names[0], named)
-    n, column_labels, n_columns = _axis(column, names[1], named)
+    m, row_labels, n_rows = _axis(row, names[0], named, "row")
+    n, column_labels, n_columns = _axis(column, names[1], named, "column")
     codes = np.ones(len(m), dtype=np.uint8)
     if value is not None:
         codes = _codes(value, str(names[2]), above, words, (m, n), (row_labels, column_labels))
@@ -370,15 +370,15 @@ def _column_of(table: Any, name: str) -> Array:
     return frame.get_column(name).to_numpy()
 
 
-def _axis(keys: Array, name: str, named: bool) -> tuple[Integers, Labels | None, int]:
+def _axis(keys: Array, name: str, named: bool, axis: str) -> tuple[Integers, Labels | None, int]:
     """The position of each key, and the labels and the length of the axis."""
     if not named:
-        if keys.dtype.kind not in "iuf":
+        if keys.dtype.kind not in "iuf" and len(keys):
             raise ValueError(
-                f"expected positions, counted from 0, in {name!r}, but got {keys[0]!r}; "
+                f"expected positions, counted from 0, in {name!r}, but got {keys.tolist()[0]!r}; "
                 'leave out `ids`, or pass `ids="names"`'
             )
-        return convert.positions_of(keys, None, None, "row")
+        return convert.positions_of(keys, None, None, axis)
     if keys.dtype.kind == "f":
         empty = np.isnan(keys)
         # Whole numbers become floats in a column that has, or had, nulls.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boolweave.data.cells import MISSING, USUAL, WRONG, CellWords
+from boolweave.data.cells import MISSING, USUAL, USUAL_SPELLINGS, WRONG, CellWords
 from boolweave.data.convert import from_coded_triples
 from boolweave.data.observations import Absent, Duplicates, Observations
 from boolweave.data.ones import SparseObservations, is_large_and_sparse
@@ -35,8 +35,15 @@ def is_cell(text: str, words: CellWords = USUAL) -> bool:
 
 def codes_of_column(column: pl.Series, words: CellWords) -> NDArray[np.uint8]:
     """Code the cells of a column, text or typed, as 0, 1, MISSING or WRONG."""
+    import polars as pl
+
+    if column.dtype.is_numeric():
+        return words.number_codes(column.cast(pl.Float64).fill_null(np.nan).to_numpy())
     codes = np.where(column.is_null().to_numpy(), MISSING, WRONG).astype(np.uint8)
-    for cell in column.drop_nulls().unique(maintain_order=True).to_list()[:1000]:
+    cells = column.drop_nulls().unique()
+    if column.dtype == pl.String and not words.codes:  # there may be millions of other texts
+        cells = cells.filter(cells.str.strip_chars().str.to_lowercase().is_in(USUAL_SPELLINGS))
+    for cell in cells.to_list():
         code = words.code(cell)
         if code != WRONG:
             codes[(column == cell).fill_null(False).to_numpy()] = code
