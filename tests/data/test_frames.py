@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from boolweave import Observations
 from boolweave.data.frames import Frame, html_table, is_matrix, like, names_of, only_row
 from boolweave.data.labels import pairs, positions, suggestion, whole_numbers
+from boolweave.io.write import write_matrix
 
 CELLS = np.array([[1, 0, 1], [0, 1, 1]])
 NAMES, THINGS = ["Ann", "Bo"], ["tea", "rum", "gin"]
@@ -58,9 +59,15 @@ def test_a_polars_table_and_an_arrow_table():
     assert isinstance(back, pa.Table) and pl.from_arrow(back).equals(frame)
 
 
-def test_a_column_of_names_does_not_hide_another_one():
-    seen = labelled(columns=["row", "x"])
-    assert Frame("polars").matrix(np.zeros((2, 2)), seen).columns == ["row label", "row", "x"]
+@pytest.mark.parametrize(
+    ("names", "first"), [(["row", "x"], "row label"), (["row", "row label"], "row label 2")]
+)
+def test_a_column_of_names_does_not_hide_another_one(names, first, tmp_path):
+    """Neither in a table in memory nor in a file."""
+    seen, wanted = labelled(columns=names), [first, *names]
+    assert Frame("polars").matrix(np.zeros((2, 2)), seen).columns == wanted
+    write_matrix([np.zeros((2, 2))], seen, tmp_path / "m.csv", "csv")
+    assert pl.read_csv(tmp_path / "m.csv").columns == wanted
 
 
 @pytest.mark.parametrize("data", [CELLS, CELLS.tolist(), scipy.sparse.csr_array(CELLS), labelled()])

@@ -295,3 +295,12 @@ def test_new_tables_must_fit():
         encoder.transform(pl.DataFrame({"n": ["1"], "c": ["y"]}))
     with pytest.raises(ValueError, match=r"expected .* columns of get_feature_names_out"):
         encoder.inverse_transform([[1]])
+
+
+def test_names_of_encoded_columns_differ():
+    """Also from names that already look like those of repeated columns."""
+    table = {"x": ["a", "b", "b"], "x = b": [1, 0, 1], "x = b (2)": [0, 0, 1]}
+    encoder = TableEncoder().fit(pl.DataFrame(table))
+    assert encoder.get_feature_names_out().tolist() == [
+        "x = a", "x = b", "x = b (2)", "x = b (2) (2)"
+    ]  # fmt: skip

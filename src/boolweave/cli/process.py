@@ -19,7 +19,6 @@ from typing import Any, NoReturn
 FAILED = 1
 BAD_INPUT = 2
 INTERRUPTED = 130
-TERMINATED = 143
 # Seconds. Programs that pass signals on, such as timeout, send the same signal twice.
 SAME_INTERRUPTION = 1.0
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from boolweave.data.convert import is_table, is_text
-from boolweave.data.labels import whole_numbers
+from boolweave.data.labels import name_for_labels, whole_numbers
 from boolweave.data.observations import Observations
 from boolweave.data.ones import SparseObservations
 from boolweave.data.sparse import is_sparse
@@ -132,8 +132,8 @@ class Frame:
         cells: dict[str, ArrayLike] = {}
         texts = [str(name) for name in names]
         if seen.row_labels is not None:
-            label = self.label or "row"
-            cells[label if label not in texts else "row label"] = seen.row_labels.tolist()
+            label = name_for_labels(texts, self.label or "row")
+            cells[label] = seen.row_labels.tolist()
         for j, name in enumerate(texts):
             cells[name] = values[:, j]
         return self._of_polars(polars_table(cells))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -36,6 +37,19 @@ def name_of(seen: ObservedEntries, position: int, axis: str) -> str:
     """The label of a row or column, or its number from 1."""
     labels = seen.row_labels if axis == "row" else seen.column_labels
     return f"{axis} {position + 1}" if labels is None else str(labels[position])
+
+
+def name_for_labels(taken: Collection[str], wanted: str = "row") -> str:
+    """A name for a column of row labels that no other column of a table has.
+
+    Examples
+    --------
+    >>> from boolweave.data.labels import name_for_labels
+    >>> name_for_labels(["tea", "rum"]), name_for_labels(["row", "row label"])
+    ('row', 'row label 2')
+    """
+    names = chain([wanted, "row label"], (f"row label {n}" for n in count(2)))
+    return next(name for name in names if name not in taken)
 
 
 def check_labels(labels: Iterable[object] | None, length: int, axis: str) -> Labels | None:

@@ -337,9 +337,11 @@ def _renamed(out: str, old: str, new: str) -> str:
 
 def _distinct(names: list[str]) -> list[str]:
     """The names, with a number after each name that already occurred."""
-    seen: dict[str, int] = {}
-    distinct = []
+    distinct: dict[str, None] = {}  # a set in order
     for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        distinct.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return distinct
+        number, new = 1, name
+        while new in distinct:
+            number += 1
+            new = f"{name} ({number})"
+        distinct[new] = None
+    return list(distinct)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from boolweave.data.labels import name_for_labels
 from boolweave.runtime.atomic import into_stream, replacing
 from boolweave.runtime.extras import need
 
@@ -92,8 +93,7 @@ def _frames(pieces: Iterable[NDArray[Any]], seen: Observations) -> Iterator[pl.D
     import polars as pl
 
     names = column_names(seen)
-    first = "row" if "row" not in names else "row label"
-    start = 0
+    first, start = name_for_labels(names), 0
     for piece in pieces:
         columns: dict[str, Any] = {}
         if seen.row_labels is not None:
