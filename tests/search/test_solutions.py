@@ -1,10 +1,15 @@
 """Solutions: which are kept, which tiles they have; and where a search begins."""
 
+import threading
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from search_reference import Dense, bits, cost_of, product_of, random_table
 
 from boolweave.datasets import make_boolean
+from boolweave.fit import learn
 from boolweave.search import solutions, starts
 from boolweave.search.solutions import Solution, add, distinct_tiles
 from boolweave.search.table import bits_of, factors_of
@@ -99,3 +104,25 @@ def test_the_tiles_that_are_pruned_are_needless_ones():
     X, Y = np.vstack([tiles, tiles]).T, np.vstack([tiles, tiles])
     dense = Dense((tiles.T @ tiles).astype(float))
     assert cost_of(dense, *bits_of(starts.pruned(dense.pack(), X, Y, 3))) == 0
+
+
+def test_starts_in_threads_leave_the_warnings_of_the_process_alone(monkeypatch):
+    """The filters of warnings belong to the process: a thread that changes them for a while, and
+    another one meanwhile, may leave them changed for good.
+    """
+    both, first_ended, fit = threading.Barrier(2), threading.Event(), learn.fit
+
+    def overlapping(seen, settings, random):
+        if both.wait(timeout=60):  # the number of the thread, in the order of arrival
+            first_ended.wait(timeout=60)
+        return fit(seen, settings, random)
+
+    def start(seed):
+        starts.max_sum(TABLE.observations, TABLE.pack(), 2, 0.1, seed=seed)
+        first_ended.set()
+
+    monkeypatch.setattr(learn, "fit", overlapping)
+    before = list(warnings.filters)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(start, range(2)))
+    assert list(warnings.filters) == before

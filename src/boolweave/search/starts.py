@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,9 +44,7 @@ def max_sum(
         alone=False,
     )
     part = observations if rows is None else observations.take_rows(rows)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        result = learn.fit(part, settings, random)
+    result = learn.fit(part, settings, random)
     X = np.zeros((observations.shape[0], n_components), dtype=np.uint8)
     X[slice(None) if rows is None else rows] = result.X
     return _with_best_rows(table, X, result.Y, from_nothing=rows is not None)
