@@ -62,8 +62,15 @@ def test_dense_blocks_have_messages_for_all_cells():
     assert nearly == complete + 1_000_000  # and the cells are copied, with their holes
 
 
-def test_one_start():
-    assert memory.FitSize((10, 10), 10**6, 4, n_init=1).n_bytes > 0
+def test_only_finalists_keep_their_messages():
+    n_messages = 4 * 10**6  # of one factor and entry, in one direction
+
+    def size(n_init):
+        entries = ((1000, 1000), 10**6, 4)
+        return memory.FitSize(*entries, n_init=n_init, finish=False).n_bytes
+
+    assert size(2) - size(1) > n_messages < size(3) - size(2)
+    assert size(4) - size(3) < n_messages / 10
 
 
 @pytest.mark.parametrize("method", ["max-sum", "auto"])
