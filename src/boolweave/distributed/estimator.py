@@ -7,7 +7,7 @@ import os
 import warnings
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -23,10 +23,17 @@ from boolweave.estimator.fitted import with_local_entries
 from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import ArrayLike
+
     from boolweave.data.observed import ObservedEntries
-    from boolweave.engine.result import Result
+    from boolweave.engine.result import Kind, Result
     from boolweave.fit.machine import Machine
     from boolweave.fit.rank import RankSelection
+    from boolweave.model.channel import Channel
+    from boolweave.runtime.checkpoint import Checkpoint
+    from distributed import Client
 
 
 class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
@@ -73,14 +80,32 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
     """
 
     def __init__(
-        self, n_components: Any = "auto", *, client: Any = None, product: Any = "or",
-        method: Any = "auto", noise: Any = None, row_prior: Any = None, column_prior: Any = None,
-        absent: Any = "zero", damping: float = 0.4, max_iter: int = 200, tol: float = 1e-3,
-        n_init: Any = "auto", messages: Any = "auto", n_jobs: int | None = None,
-        random_state: Any = None, verbose: int = 0, checkpoint: Any = None, max_memory: Any = None,
-        decimation: float | None = None, max_time: float | None = None,
-        objective: Any = "posterior", false_one_weight: float = 1.0, zeros: Any = "auto",
-    ) -> None:  # fmt: skip
+        self,
+        n_components: int | Literal["auto"] = "auto",
+        *,
+        client: Client | None = None,
+        product: Literal["or", "xor"] = "or",
+        method: Literal["auto", "max-sum", "sum-product"] = "auto",
+        noise: float | Channel | Literal["learn"] | None = None,
+        row_prior: ArrayLike | Literal["learn"] | None = None,
+        column_prior: ArrayLike | Literal["learn"] | None = None,
+        absent: Literal["zero", "missing"] = "zero",
+        damping: float = 0.4,
+        max_iter: int = 200,
+        tol: float = 1e-3,
+        n_init: int | Literal["auto"] = "auto",
+        messages: Literal["auto", "uint8", "float32"] = "auto",
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+        checkpoint: str | Path | Checkpoint | None = None,
+        max_memory: int | str | None = None,
+        decimation: float | None = None,
+        max_time: float | None = None,
+        objective: Literal["posterior", "errors"] = "posterior",
+        false_one_weight: float = 1.0,
+        zeros: Literal["auto", "exact", "collective"] = "auto",
+    ) -> None:
         super().__init__(
             n_components, product=product, method=method, noise=noise, row_prior=row_prior,
             column_prior=column_prior, absent=absent, damping=damping, max_iter=max_iter, tol=tol,
@@ -123,7 +148,7 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
         made.client = self.client
         return made
 
-    def _client(self) -> Any:
+    def _client(self) -> Client:
         if self.client is not None:
             return self.client
         need("distributed", "DaskBooleanMatrixFactorization")
@@ -162,7 +187,7 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
             return super().predict(rows, cols)
         return self._map(self._slim().predict, rows, cols, np.uint8)
 
-    def predict_proba(self, rows: Any, cols: Any = None, kind: Any = "observed") -> Any:
+    def predict_proba(self, rows: Any, cols: Any = None, kind: Kind = "observed") -> Any:
         """Probability of a one; for Dask arrays, a lazy Dask array."""
         if not is_dask_array(rows):
             return super().predict_proba(rows, cols, kind)
