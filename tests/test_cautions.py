@@ -18,10 +18,12 @@ from boolweave import (
     cautions,
     complete,
 )
-from boolweave.cautions import DegenerateDataWarning, share_changing
+from boolweave.cautions import DegenerateDataWarning
 from boolweave.datasets import load_senate, make_boolean
 from boolweave.engine import loop
 from boolweave.engine.result import Ending, Result
+from boolweave.fit import judging
+from boolweave.fit.judging import share_changing
 from boolweave.functions import factorize
 from boolweave.model.model import Model
 
@@ -84,7 +86,7 @@ def test_a_few_flickering_entries_are_no_news():
 
 def test_factors_on_their_way_warn(monkeypatch):
     """And what the warning advises helps."""
-    monkeypatch.setattr(cautions, "FLICKER", 0.001)
+    monkeypatch.setattr(judging, "FLICKER", 0.001)
     votes = load_senate(107).observations
     with pytest.warns(ConvergenceWarning, match=r"after 200 iterations.*raise n_init") as caught:
         one = BooleanMatrixFactorization(8, method="max-sum", random_state=1).fit(votes)

@@ -8,22 +8,16 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from boolweave.data.labels import level_of_caller
 from boolweave.engine.result import Ending
+from boolweave.fit.judging import has_settled, share_changing
 
 if TYPE_CHECKING:
     from boolweave.data.observed import ObservedEntries
     from boolweave.engine.result import Result
 
-# Messages often oscillate around a solution without meeting the tolerance, and a few entries of the
-# factors flicker with them: on roll calls of the Senate up to 1.3% of the ones in an iteration,
-# while the product changes by less than 0.5% in ten. Up to this share, there is no warning.
-FLICKER = 0.02
-# Number of iterations over which this is averaged.
-LATE = 10
 # Fewer iterations than this, the default of max_iter, may simply have been too few.
 USUAL_ITERATIONS = 200
 
@@ -32,22 +26,11 @@ class DegenerateDataWarning(UserWarning):
     """Nothing or only one value was observed, so that missing entries cannot be inferred."""
 
 
-def share_changing(result: Result) -> float:
-    """The number of changes in X and Y per late iteration, divided by the number of ones."""
-    changes = result.history.get("changes", np.zeros(0))[-LATE:]  # old model files do not have it
-    n_ones = np.count_nonzero(result.row_log_odds > 0) + np.count_nonzero(
-        result.column_log_odds > 0
-    )
-    return float(changes.mean() / max(1, n_ones)) if len(changes) else 0.0
-
-
 def about_changes(result: Result, parameters: Any) -> None:
     """Warn if the decoded factors still changed when the run ended."""
-    if result.converged or result.interrupted:
+    if result.interrupted or has_settled(result):
         return
     share = share_changing(result)
-    if share <= FLICKER:
-        return
     if result.ending is Ending.OUT_OF_TIME:
         remedy = f"Raise max_time, which is {parameters.max_time:g} seconds."
     elif parameters.max_iter < USUAL_ITERATIONS:

@@ -356,7 +356,7 @@ class _Fit(Steps):
 
         Marginals explain rare ones away as noise. That is right for predictions, but a complete
         table should be explained by the factors with the fewest wrong entries. The result is None
-        if max-sum does not have fewer of them.
+        if max-sum does not have fewer of them, or if its factors never settle: then they fit noise.
         """
         answer = at.sum_product
         assert answer is not None
@@ -374,16 +374,14 @@ class _Fit(Steps):
         while at.n_finished < len(numbers):
             begin = partial(self._start, seeds[numbers[at.n_finished]])
             result = self._last_run(self.first_problem, self._candidate(at, begin))
-            if at.max_sum is None or self._wrong(result) < self._wrong(at.max_sum):
-                at.max_sum = result
+            fewest = wrong / judging.MORE_WRONG if at.max_sum is None else self._wrong(at.max_sum)
+            if judging.has_settled(result) and self._wrong(result) < fewest:
+                at.best = at.max_sum = result
             at.current = None
             at.n_finished += 1
-            if judging.MORE_WRONG * self._wrong(at.max_sum) < wrong:
-                at.best = at.max_sum
             if result.interrupted:
                 raise KeyboardInterrupt
-        assert at.max_sum is not None
-        if judging.MORE_WRONG * self._wrong(at.max_sum) >= wrong:
+        if at.max_sum is None:
             return None
         return replace(at.max_sum, model=self._model_of(at.max_sum))
 

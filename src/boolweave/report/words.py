@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boolweave.cautions import FLICKER, share_changing
 from boolweave.engine.result import Ending
+from boolweave.fit.judging import has_settled, share_changing
 from boolweave.metrics import Agreement, agreement
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def _factor_troubles(model: BooleanMatrixFactorization, right: Agreement) -> lis
         trouble.append("The run was interrupted: this is the best answer found before that.")
     elif result.ending is Ending.OUT_OF_TIME:
         trouble.append("The time ran out: this is the best answer found before that.")
-    elif model.error_ is None and not result.converged and share_changing(result) > FLICKER:
+    elif model.error_ is None and not has_settled(result):
         trouble.append(
             f"The messages did not converge: {share_changing(result):.1%} of the ones of the "
             "factors still changed in each iteration. More iterations or fewer factors may help."
