@@ -66,7 +66,7 @@ def one(task: dict) -> dict:
 
 
 def main() -> None:
-    run = start(__file__, __doc__)
+    run = start(__file__, __doc__, by_method=False)
     size = run.pick(40, 200, 1000)
     panels = PANELS[1:2] if run.scale == "tiny" else PANELS
     tasks = [

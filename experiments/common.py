@@ -64,9 +64,13 @@ class Run:
 
 
 def start(
-    file: str, doc: str, more: Callable[[argparse.ArgumentParser], None] | None = None
+    file: str,
+    doc: str,
+    more: Callable[[argparse.ArgumentParser], None] | None = None,
+    *,
+    by_method: bool = True,
 ) -> Run:
-    """Read the command line of a script."""
+    """Read the command line of a script; --only exists if it runs several methods."""
     parser = argparse.ArgumentParser(description=doc.strip().splitlines()[0])
     for scale, words in zip(
         SCALES,
@@ -82,7 +86,9 @@ def start(
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="number of processes")
     parser.add_argument("--fresh", action="store_true", help="ignore the results of earlier runs")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="time limit in minutes")
-    parser.add_argument("--only", nargs="+", metavar="METHOD", help="run only these methods")
+    parser.set_defaults(only=None)
+    if by_method:
+        parser.add_argument("--only", nargs="+", metavar="METHOD", help="run only these methods")
     if more is not None:
         more(parser)
     options = parser.parse_args()

@@ -7,6 +7,7 @@ the thresholds that give the best result.
 
     python experiments/flips.py            # 300 × 300, minutes
     python experiments/flips.py --full     # 1000 × 1000, 10 repeats
+    python experiments/flips.py --full --only auto
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from common import (
     standard_error,
     start,
     timed,
+    with_earlier,
     write_csv,
 )
 
@@ -76,11 +78,12 @@ def main() -> None:
     run = start(__file__, __doc__)
     size, repeats = run.pick(40, 300, 1000), run.pick(1, 3, 10)
     flips = run.pick((0.1,), (0.0, 0.1, 0.2, 0.3, 0.4), [round(0.05 * i, 2) for i in range(10)])
-    methods = list(METHODS)
-    missing = "tests do not install it" if run.scale == "tiny" else make_nimfa_environment()
-    if missing:
-        methods.remove("NIMFA")
-        print(f"NIMFA is left out: {missing}")
+    methods = run.chosen(METHODS)
+    if "NIMFA" in methods:
+        missing = "tests do not install it" if run.scale == "tiny" else make_nimfa_environment()
+        if missing:
+            methods.remove("NIMFA")
+            print(f"NIMFA is left out: {missing}")
     tasks = [
         {"size": size, "flip": flip, "repeat": repeat, "method": method}
         for repeat in range(repeats) for method in methods for flip in flips
@@ -99,6 +102,7 @@ def main() -> None:
         }
         for (method, flip), group in grouped(rows, "method", "flip").items()
     ]  # fmt: skip
+    table = with_earlier(run, table, METHODS)
     write_csv(run, table)
     drawn, axes = figure(7, 4)
     for (method,), group in grouped(table, "method").items():

@@ -43,7 +43,7 @@ def one(task: dict) -> dict:
 
 
 def main() -> None:
-    run = start(__file__, __doc__)
+    run = start(__file__, __doc__, by_method=False)
     size = run.pick(30, 300, 1000)
     (answer,) = run_all(run, one, [{"size": size, "seed": 0}])
     centres = (np.arange(BINS) + 0.5) * 2 / BINS - 1

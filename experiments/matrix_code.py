@@ -122,7 +122,7 @@ def draw(run, report: dict, ranks: tuple[int, ...]) -> None:
 
 
 def main() -> None:
-    run = start(__file__, __doc__)
+    run = start(__file__, __doc__, by_method=False)
     trials = run.pick(1, 3, 20)
     ranks, rates = run.pick((1,), RANKS, RANKS), run.pick((0.08,), RATES, RATES)
     tasks = [{"rank": 0, "rate_wanted": 0.5, "trials": run.pick(2, 20, 200)}]

@@ -86,6 +86,13 @@ def test_only_some_methods_keep_the_lines_of_the_others(tmp_path):
     assert sum(line["method"].startswith("GLRM hinge, strength") for line in lines) == 4
 
 
+def test_only_is_an_option_where_it_has_an_effect(tmp_path):
+    refused = run("flips", tmp_path, "--only", "magic")
+    assert refused.returncode == 1 and "no method is named magic" in refused.stderr
+    refused = run("circles", tmp_path, "--only", "auto")
+    assert refused.returncode == 2 and "unrecognized arguments: --only" in refused.stderr
+
+
 def test_lines_at_multiples_of_the_bound_are_run_anew_without_the_grid(tmp_path):
     assert run("phase", tmp_path, "--only", "max-sum").returncode == 0
     path = tmp_path / "phase.csv"
