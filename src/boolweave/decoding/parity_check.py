@@ -57,7 +57,9 @@ class DecodingResult:
     Examples
     --------
     >>> from boolweave.decoding import ParityCheckCode, bsc_llr
-    >>> code = ParityCheckCode([[1, 1, 0, 1, 1, 0, 0], [1, 0, 1, 1, 0, 1, 0], [0, 1, 1, 1, 0, 0, 1]])
+    >>> code = ParityCheckCode(
+    ...     [[1, 1, 0, 1, 1, 0, 0], [1, 0, 1, 1, 0, 1, 0], [0, 1, 1, 1, 0, 0, 1]]
+    ... )
     >>> found = code.decode(bsc_llr([1, 0, 0, 0, 0, 0, 0], flip=0.05))
     >>> found.bits
     array([0, 0, 0, 0, 0, 0, 0], dtype=uint8)

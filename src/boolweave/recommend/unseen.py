@@ -75,7 +75,8 @@ class Recommendations:
     >>> from boolweave import BooleanMatrixFactorization, Observations
     >>> likes = Observations.from_dense(
     ...     [[1, 1, 0], [1, None, 0], [0, 0, 1]],
-    ...     row_labels=["Ann", "Bo", "Cy"], column_labels=["tea", "milk", "rum"],
+    ...     row_labels=["Ann", "Bo", "Cy"],
+    ...     column_labels=["tea", "milk", "rum"],
     ... )
     >>> model = BooleanMatrixFactorization(2, objective="errors", random_state=0).fit(likes)
     >>> found = model.recommend(["Bo"], n=1, why=True)
