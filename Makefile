@@ -72,7 +72,7 @@ figures: .venv/bench.stamp  ## the paper's figures and tables: minutes; QUICK=0 
 	$(BIN)/python scripts/paper_tables.py
 
 docs: .venv/docs.stamp  ## the documentation, into site/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 dist: .venv/dev.stamp  ## wheel and sdist, built twice and compared, into dist/
 	$(BIN)/python scripts/build_dist.py

@@ -407,3 +407,4 @@ def test_time_ends_a_search():
     model = fitted(table(shape=(60, 50), flip=0.2), 8, max_time=1e-6)
     assert model.result_.ending is Ending.OUT_OF_TIME and not model.interrupted_
     assert model.error_ < np.nansum(table(shape=(60, 50), flip=0.2))
+    assert model.factor_stability_ is None  # no other search could find the factors again

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
-    """The built site. Building it must give no warning."""
+    """The built site. Building it must give no warning; with --quiet, --strict would see none."""
     pytest.importorskip("mkdocs")
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
@@ -24,7 +24,7 @@ def site(tmp_path_factory):
         if not built.exists():
             unfinished = shared / "unfinished-site"
             done = subprocess.run(
-                [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet",
+                [sys.executable, "-m", "mkdocs", "build", "--strict",
                  "--site-dir", unfinished],
                 cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
                 capture_output=True, text=True,

@@ -63,8 +63,6 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
         Number of factors.
     client : distributed.Client, optional
         The Dask client; by default, the current one.
-    **parameters
-        Parameters of `BooleanMatrixFactorization`.
 
     Examples
     --------

@@ -9,6 +9,7 @@ from scipy import sparse
 
 from boolweave.data.ones import Cells, SparseObservations
 from boolweave.report.entries import listed
+from boolweave.report.words import percent
 
 if TYPE_CHECKING:
     from boolweave.covering.result import Cover
@@ -41,10 +42,11 @@ def _cells(pattern: sparse.csr_array) -> Cells:
 def facts(found: Cover) -> Facts:
     """The number of factors, and what they cover."""
     K, bound = int(found.cost or 0), int(found.bound or 0)
+    least = f"{bound:,} (proven)" if bound == K else f"at least {bound:,}" if bound > 1 else ""
     return [
         ("factors", f"{K:,}"),
-        ("fewest possible", f"{bound:,} (proven)" if bound == K else f"at least {bound:,}"),
-        ("ones covered", f"{found.coverage:.1%}"),
+        *([("fewest possible", least)] if least else []),
+        ("ones covered", percent(found.coverage)),
         ("ones missed", f"{len(found.missed):,}"),
         ("false ones", f"{len(found.false_ones):,}"),
     ]

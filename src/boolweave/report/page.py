@@ -323,8 +323,8 @@ def _seen(seen: ObservedEntries) -> Facts:
     n_entries = max(1, seen.n_rows * seen.n_columns)
     return [
         ("rows × columns", f"{seen.n_rows:,} × {seen.n_columns:,}"),
-        ("entries observed", f"{seen.n_observed:,} ({seen.n_observed / n_entries:.1%})"),
-        ("ones among them", f"{seen.n_ones:,} ({seen.share_of_ones:.1%})"),
+        ("entries observed", f"{seen.n_observed:,} ({words.percent(seen.n_observed / n_entries)})"),
+        ("ones among them", f"{seen.n_ones:,} ({words.percent(seen.share_of_ones)})"),
     ]
 
 
@@ -342,18 +342,24 @@ def _errors(model: BooleanMatrixFactorization) -> Facts:
     facts = [("wrong entries", f"{missed + false:,} = {missed:,} missed + {false:,} false")]
     if model.error_ != missed + false:
         facts.append(("weighted error", f"{model.error_:,.10g}"))
-    optimal = " (optimal)" if model.error_bound_ == model.error_ else ""
-    return [*facts, ("least possible error", f"at least {model.error_bound_:,.10g}{optimal}")]
+    bound = f"{model.error_bound_:,.10g}"
+    if model.error_bound_ == model.error_:
+        facts.append(("least possible error", f"{bound} (reached)"))
+    elif model.error_bound_:
+        facts.append(("least possible error", f"at least {bound}"))
+    return facts
 
 
 def _agreement(found: Agreement, which: str) -> Facts:
     """The accuracy of the factors, compared with a constant."""
     if not found.n_entries:
         return [(f"{which} entries right", f"no {which} entries")]
-    covered = "no ones" if found.ones_covered is None else f"{found.ones_covered:.1%}"
-    constant = f"all {'ones' if found.constant else 'zeros'}: {found.constant_accuracy:.1%}"
+    covered = "no ones" if found.ones_covered is None else words.percent(found.ones_covered)
+    constant = (
+        f"all {'ones' if found.constant else 'zeros'}: {words.percent(found.constant_accuracy)}"
+    )
     return [
         (f"{which} ones covered", covered),
         (f"{which} zeros predicted as ones", f"{found.false_ones:,}"),
-        (f"{which} entries right", f"{found.accuracy:.1%} ({constant})"),
+        (f"{which} entries right", f"{words.percent(found.accuracy)} ({constant})"),
     ]

@@ -80,13 +80,22 @@ def count(n: int, what: str, many: str | None = None) -> str:
     return f"{n:,} {what if n == 1 else many or what + 's'}"
 
 
+def percent(share: float | None) -> str:
+    """A share in percent, with one digit; 0.0% and 100.0% are exact. None means of nothing."""
+    if share is None:
+        return "–"
+    if 0.9995 <= share < 1:
+        return "over 99.9%"
+    return "under 0.1%" if 0 < share < 0.0005 else f"{share:.1%}"
+
+
 def table_in_words(seen: ObservedEntries) -> str:
     """The size of a table, and how much of it was observed."""
     size = f"{count(seen.n_rows, 'row')} and {count(seen.n_columns, 'column')}"
     if seen.is_complete:
         return f"a table of {size} without missing entries"
     share = seen.n_observed / (seen.n_rows * seen.n_columns)
-    return f"a table of {size}, in which {share:.1%} of the entries were observed"
+    return f"a table of {size}, in which {percent(share)} of the entries were observed"
 
 
 # ---------------------------------------------------------------- factors
@@ -115,13 +124,13 @@ def _explained(right: Agreement, K: int) -> str:
         ones = "There were no ones to cover"
     else:
         whom = "It covers" if K == 1 else "Together they cover"
-        ones = f"{whom} {right.ones_covered:.1%} of the observed ones"
+        ones = f"{whom} {percent(right.ones_covered)} of the observed ones"
     constant = "1" if right.constant else "0"
     false = count(right.false_ones, "false one") if right.false_ones else "no false ones"
     return (
         f"{ones}, with {false} where a zero was observed; "
-        f"{right.accuracy:.1%} of the observed entries are right, compared with "
-        f"{right.constant_accuracy:.1%} if every entry were {constant}."
+        f"{percent(right.accuracy)} of the observed entries are right, compared with "
+        f"{percent(right.constant_accuracy)} if every entry were {constant}."
     )
 
 
@@ -257,7 +266,7 @@ def of_cover(found: Cover) -> InShort:
     K, bound, n_false = int(found.cost or 0), int(found.bound or 0), len(found.false_ones)
     M, N = found.observations.shape
     covered = [
-        f"{count_first(K, 'factor')} cover{'s' if K == 1 else ''} {found.coverage:.1%} of "
+        f"{count_first(K, 'factor')} cover{'s' if K == 1 else ''} {percent(found.coverage)} of "
         f"the {count(found.n_ones, 'one')} of a table of {count(M, 'row')} and "
         f"{count(N, 'column')}, and {count(n_false, 'zero') if n_false else 'no zeros'}."
     ]

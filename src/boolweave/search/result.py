@@ -70,10 +70,13 @@ def result_of(
     in_time : bool
         Whether the search ended before the time limit.
     """
-    X, Y, stability, redundancy = answer.X, answer.Y, answer.stability, answer.redundancy
+    X, Y, redundancy = answer.X, answer.Y, answer.redundancy
+    stability: NDArray[np.float64] | None = answer.stability
     if not len(Y):
         X, Y = (np.zeros(shape, dtype=np.uint8) for shape in ((len(X), 1), (1, Y.shape[1])))
         stability, redundancy = np.ones(1), np.zeros(1)
+    if answer.n_searches == 1 and (answer.interrupted or not in_time):
+        stability = None  # no other search could find the factors again
     own = observations.values if weights is None else weights * observations.values
     cost_of_false_one = finite_weight(false_one_weight, float(own.sum()))
     gains = gains_of(

@@ -45,14 +45,31 @@ function paint() {
 const stacked = window.matchMedia("(max-width: 760px)");
 const longest = (runs) => (runs.length <= PIECES ? runs : [...runs].sort((a, b) => b[1] - b[0] - a[1] + a[0]).slice(0, PIECES));
 
-// The area of the entries on a canvas, without the space for names.
+// The area of the entries on a canvas, without the space for names. Only the first panel has names of rows, but
+// all panels have the same height. The names of rows leave the columns enough space for theirs, if possible.
 function areaOf(canvas, isFirst) {
   const width = canvas.clientWidth, height = canvas.clientHeight, rows = view.bottom - view.top, columns = view.right - view.left;
   const letters = (name, from, to) => Math.max(...Array.from({ length: Math.max(1, Math.ceil(to) - Math.floor(from)) }, (_, i) => name(clamp(Math.floor(from) + i, 0, Infinity))?.length || 0));
   let left = 0, below = 0;
-  if ((isFirst || stacked.matches) && height / rows >= LABEL) left = Math.min(0.4 * width, 12 + 6.8 * letters(rowName, view.top, Math.min(view.bottom, HEIGHT)));
-  if ((width - left) / columns >= LABEL) below = Math.min(0.35 * height, 12 + 6.8 * letters(columnName, view.left, Math.min(view.right, WIDTH)));
+  const named = width / columns >= LABEL, most = named ? clamp(width - LABEL * columns, 0.25 * width, 0.4 * width) : 0.4 * width;
+  if ((isFirst || stacked.matches) && height / rows >= LABEL) left = Math.min(most, 12 + 6.8 * letters(rowName, view.top, Math.min(view.bottom, HEIGHT)));
+  if (named) below = Math.min(0.35 * height, 12 + 6.8 * letters(columnName, view.left, Math.min(view.right, WIDTH)));
   return { left, top: 0, width: width - left, height: height - below };
+}
+
+// Entries that are smaller than a pixel are averaged. If they are so in one direction only, the image is first
+// shrunk in that direction, since averaging would blur the borders of entries in the other one.
+function drawEntries(context, image, area, ratio) {
+  const part = [view.left, view.top, view.right - view.left, view.bottom - view.top];
+  const wide = area.width * ratio < part[2], high = area.height * ratio < part[3];
+  if (wide !== high) {
+    const size = wide ? [Math.ceil(area.width * ratio), HEIGHT] : [WIDTH, Math.ceil(area.height * ratio)];
+    const shrunk = make("canvas", { width: size[0], height: size[1] });
+    shrunk.getContext("2d").drawImage(image, ...(wide ? [part[0], 0, part[2], HEIGHT] : [0, part[1], WIDTH, part[3]]), 0, 0, ...size);
+    [image, part[wide ? 0 : 1], part[wide ? 2 : 3]] = [shrunk, 0, size[wide ? 0 : 1]];
+  }
+  context.imageSmoothingEnabled = wide && high;
+  context.drawImage(image, ...part, area.left, area.top, area.width, area.height);
 }
 
 function drawPanel(panel, p) {
@@ -65,8 +82,7 @@ function drawPanel(panel, p) {
   context.scale(ratio, ratio);
   const x = (j) => area.left + ((j - view.left) / (view.right - view.left)) * area.width;
   const y = (i) => area.top + ((i - view.top) / (view.bottom - view.top)) * area.height;
-  context.imageSmoothingEnabled = area.width * ratio < view.right - view.left || area.height * ratio < view.bottom - view.top;
-  context.drawImage(image, view.left, view.top, view.right - view.left, view.bottom - view.top, area.left, area.top, area.width, area.height);
+  drawEntries(context, image, area, ratio);
   context.save();
   context.beginPath();
   context.rect(area.left, area.top, area.width, area.height);
@@ -91,16 +107,18 @@ function drawPanel(panel, p) {
 
 function writeNames(context, canvas, area, x, y) {
   context.fillStyle = colour("ink");
-  context.font = "11px system-ui, sans-serif";
+  const write = (size) => { context.font = `${size}px system-ui, sans-serif`; };
+  write(Math.min(LABEL, y(1) - y(0)));
   const fits = (text, room) => { let own = text; while (own.length > 1 && context.measureText(own).width > room) own = own.slice(0, -2) + "…"; return own; };
   if (area.left) for (let i = Math.floor(view.top); i < Math.min(view.bottom, HEIGHT); i++) {
     context.textAlign = "right";
-    context.fillText(fits(rowName(i), area.left - 6), area.left - 5, (y(i) + y(i + 1)) / 2 + 4);
+    context.fillText(fits(rowName(i), area.left - 6), area.left - 5, (y(i) + y(i + 1)) / 2 + 3.5);
   }
-  const room = canvas.clientHeight - area.height;
+  const room = canvas.clientHeight - area.height, size = Math.min(LABEL, x(1) - x(0));
+  write(size);
   if (room > 1) for (let j = Math.floor(view.left); j < Math.min(view.right, WIDTH); j++) {
     context.save();
-    context.translate((x(j) + x(j + 1)) / 2 + 4, area.height + 5);
+    context.translate((x(j) + x(j + 1)) / 2 + 0.36 * size, area.height + 5);
     context.rotate(-Math.PI / 2);
     context.textAlign = "right";
     context.fillText(fits(columnName(j), room - 6), 0, 0);
