@@ -86,6 +86,8 @@ def result_of(
     ending = Ending.CONVERGED if in_time else Ending.OUT_OF_TIME
     if answer.interrupted:
         ending = Ending.INTERRUPTED
+    # A search that was cut short has nothing to be compared with.
+    is_compared = ending is Ending.CONVERGED or answer.n_searches > 1
     return Result(
         model=Model(K, channel, PRIOR, PRIOR, product),
         observations=observations,
@@ -95,7 +97,7 @@ def result_of(
         ending=ending,
         n_iter=answer.n_rounds,
         history={"error": answer.history},
-        stability=stability,
+        stability=stability if is_compared else None,
         cost=float(answer.cost),
         bound=min(float(answer.bound), float(answer.cost)),
         redundancy=redundancy,
