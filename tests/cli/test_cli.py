@@ -329,7 +329,7 @@ def test_compare(shop):
     )
     assert {"precision", "recall", "ndcg", "map", "map_error"} <= set(found["methods"][0])
     assert found["top"] == 10
-    shown = ("--folds", 2, "--picture", "c.svg", "--ranking", "--top", 3, "-q")
+    shown = ("--folds", 2, "--plot", "c.svg", "--ranking", "--top", 3, "-q")
     done = run("compare", "likes.csv", *some, *shown, cwd=shop)
     assert done.returncode == 0 and b"\xc2\xb1" in done.stdout and done.stderr == b""
     lines = done.stdout.decode().splitlines()
@@ -349,7 +349,7 @@ def test_compare(shop):
         (["--only", "majorty"], "majorty"),
         (["--folds", "1"], "folds"),
         (["--folds", "100"], "n_folds"),
-        (["--picture", "c.txt"], "--picture"),
+        (["--plot", "c.txt"], "--plot"),
         (["--method", "max-sum"], "--method"),
     ],
 )
