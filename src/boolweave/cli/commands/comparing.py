@@ -125,6 +125,8 @@ def compare(
         check_picture(plot, "--plot")
         need("matplotlib", "--plot")
     methods = list(METHODS) if only is None else [name.strip() for name in only.split(",")]
+    if unknown := [name for name in methods if name not in METHODS]:
+        raise ValueError(f"--only: expected names among {', '.join(METHODS)}, got {unknown[0]!r}")
     given = fitting.parameters()
     if {"method", "checkpoint"} & set(given):
         raise ValueError("compare runs every method: leave out --method and --checkpoint")
@@ -132,6 +134,11 @@ def compare(
     contents = read_input(source, reading, writing.quiet, absent="missing", times=times)
     splits, what = _splits(contents, split, folds or N_FOLDS, per_row or 1)
     n_splits = 1 if split == "last" else folds or N_FOLDS
+    if splits is None and n_splits > contents.observations.n_observed:
+        raise ValueError(
+            f"--folds: expected at most the number of observed entries, "
+            f"{contents.observations.n_observed}, got {n_splits}"
+        )
     with _progress(len(methods) * n_splits, writing.quiet or writing.json) as on_fold:
         found = compare_all(
             contents.observations,
