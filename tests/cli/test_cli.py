@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from terminals import interrupt_when_shown
 
 import boolweave
+from boolweave.cli.commands import filling
 from boolweave.datasets import make_boolean
 from boolweave.fit import learn, memory
 
@@ -329,7 +330,7 @@ def test_compare(shop):
     )
     assert {"precision", "recall", "ndcg", "map", "map_error"} <= set(found["methods"][0])
     assert found["top"] == 10
-    shown = ("--folds", 2, "--picture", "c.svg", "--ranking", "--top", 3, "-q")
+    shown = ("--folds", 2, "--plot", "c.svg", "--ranking", "--top", 3, "-q")
     done = run("compare", "likes.csv", *some, *shown, cwd=shop)
     assert done.returncode == 0 and b"\xc2\xb1" in done.stdout and done.stderr == b""
     lines = done.stdout.decode().splitlines()
@@ -342,14 +343,26 @@ def test_compare(shop):
     (shop / "c.svg").unlink()
 
 
+def test_complete_without_a_table(shop, tmp_path, monkeypatch):
+    asked = "complete", shop / "likes.csv", *QUICK, "--fill", "none"
+    assert answer(*asked, "--model", "m.npz", cwd=tmp_path) == ""
+    assert answer("predict", "m.npz", "--row", "Ann", "--column", "rum", cwd=tmp_path)
+    assert json.loads(answer(*asked, "--json", cwd=tmp_path))["filled"] == []
+    assert "add --model or --report" in refused(*asked, cwd=tmp_path)
+    assert "--output" in refused(*asked, "--model", "x.npz", "-o", "t.csv", cwd=tmp_path)
+    monkeypatch.setattr(filling, "MANY", 4)
+    done = run(*asked[:-1], "both", cwd=tmp_path)
+    assert b"writing 4 entries; if you only need the model, use --fill none" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (["--top", "0"], "--top"),
-        (["--only", "majorty"], "majorty"),
+        (["--only", "majorty"], "--only: expected names among boolweave completion"),
         (["--folds", "1"], "folds"),
-        (["--folds", "100"], "n_folds"),
-        (["--picture", "c.txt"], "--picture"),
+        (["--folds", "100"], "--folds: expected at most"),
+        (["--plot", "c.txt"], "--plot"),
         (["--method", "max-sum"], "--method"),
     ],
 )

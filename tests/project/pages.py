@@ -113,7 +113,7 @@ class Run:
                     self.command(line)
             else:
                 self.script("\n".join(group))
-        for name in re.findall(r"(?:-o|--model|--report|--picture) (\S+)", "\n".join(lines)):
+        for name in re.findall(r"(?:-o|--model|--report|--plot) (\S+)", "\n".join(lines)):
             assert (self.folder / name).exists(), f"{name} was not written"
 
     def command(self, line: str) -> None:

@@ -72,7 +72,7 @@ def test_on_the_command_line_before_the_work(without_extras, tmp_path):
     (tmp_path / "t.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     for arguments, words in (
         (("rank", "t.csv", "--plot", "c.png"), "--plot needs matplotlib"),
-        (("compare", "t.csv", "--picture", "c.png"), "--picture needs matplotlib"),
+        (("compare", "t.csv", "--plot", "c.png"), "--plot needs matplotlib"),
         (("factorize", "t.csv", "--report", "r.html"), "a report needs jinja2"),
         (("explore", "t.csv"), "a report needs jinja2"),
         (("factorize", "t.csv", "--local-cluster", "2"), "--local-cluster needs Dask"),

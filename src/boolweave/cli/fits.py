@@ -192,7 +192,7 @@ def _stability_in_words(stability: NDArray[np.float64]) -> str:
     """Describe which factors every search found, and how often the others were found."""
     changing = [k for k, share in enumerate(stability) if share < 1]
     words = f"stability: {len(stability) - len(changing)} of {_count(len(stability), 'factor')} "
-    words += "were found in every search"
+    words += f"{'was' if len(stability) == 1 else 'were'} found in every search"
     if changing:
         named = [f"factor {k + 1} in {stability[k]:.0%}" for k in changing[:NAMED]]
         words += f"; {', '.join(named)}"

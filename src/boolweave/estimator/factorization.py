@@ -156,8 +156,8 @@ class BooleanMatrixFactorization(FittedFactorization):
     log_posterior_ : float
         log p(X, Y, O) of the decoded factors.
     factor_stability_ : (K,) array or None
-        Fraction of the starts in which each factor was found again; None if the run was ended
-        before a second one.
+        Fraction of the starts in which each factor was found again; None if the time limit or
+        Ctrl-C ended the only search.
     error_ : float or None
         With objective="errors": the number of missed ones plus `false_one_weight` times the number
         of false ones of the product, each multiplied by the weight of its entry.

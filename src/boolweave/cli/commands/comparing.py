@@ -93,7 +93,7 @@ def compare(
     top: Annotated[
         int, typer.Option(min=1, metavar="N", help="Number of entries of each row in a ranking.")
     ] = 10,
-    picture: Annotated[
+    plot: Annotated[
         Path | None,
         typer.Option(
             help="Draw the comparison to this file: .png, .svg or .pdf.", rich_help_panel="Output"
@@ -113,7 +113,7 @@ def compare(
     row with the highest probabilities; files and --json always contain them. With --split last,
     standard errors are computed by leaving out groups of rows.
 
-    Example: boolweave compare votes.csv --folds 5 --picture votes.png
+    Example: boolweave compare votes.csv --folds 5 --plot votes.png
     """
     import polars as pl
 
@@ -121,10 +121,12 @@ def compare(
     from boolweave.baselines.comparison import METHODS, N_FOLDS
 
     kind = check_output(writing)
-    if picture is not None:
-        check_picture(picture, "--picture")
-        need("matplotlib", "--picture")
+    if plot is not None:
+        check_picture(plot, "--plot")
+        need("matplotlib", "--plot")
     methods = list(METHODS) if only is None else [name.strip() for name in only.split(",")]
+    if unknown := [name for name in methods if name not in METHODS]:
+        raise ValueError(f"--only: expected names among {', '.join(METHODS)}, got {unknown[0]!r}")
     given = fitting.parameters()
     if {"method", "checkpoint"} & set(given):
         raise ValueError("compare runs every method: leave out --method and --checkpoint")
@@ -132,6 +134,11 @@ def compare(
     contents = read_input(source, reading, writing.quiet, absent="missing", times=times)
     splits, what = _splits(contents, split, folds or N_FOLDS, per_row or 1)
     n_splits = 1 if split == "last" else folds or N_FOLDS
+    if splits is None and n_splits > contents.observations.n_observed:
+        raise ValueError(
+            f"--folds: expected at most the number of observed entries, "
+            f"{contents.observations.n_observed}, got {n_splits}"
+        )
     with _progress(len(methods) * n_splits, writing.quiet or writing.json) as on_fold:
         found = compare_all(
             contents.observations,
@@ -161,10 +168,10 @@ def compare(
             _print_table(rows, headed, "\nranking of the held-out entries of each row")
         for number, verdict in enumerate(verdicts):
             typer.echo(f"{'' if number else chr(10)}{verdict}.")
-    if picture is not None:
+    if plot is not None:
         title = f"{contents.name}: {what}, best first by log-loss"
-        save_picture(found.plot(title), picture)
-        print_message(f"picture: {picture}", writing.quiet)
+        save_picture(found.plot(title), plot)
+        print_message(f"picture: {plot}", writing.quiet)
     if not found.folds:
         raise ValueError("no method finished; the reasons are above")
 
