@@ -198,7 +198,7 @@ def _separator(texts: pl.Series, settings: Settings) -> str:
 
 
 def _choices(column: pl.Series, separator: str, settings: Settings) -> Feature:
-    parts = split_choices(column, separator).list.unique()
+    parts = split_choices(column, separator).list.unique(maintain_order=True)
     counts = Counter(parts.explode().drop_nulls().to_list())
     if not counts:
         return Dropped(column.name, "no value is known")

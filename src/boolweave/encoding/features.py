@@ -122,7 +122,7 @@ class Boolean:
     def encode(self, column: pl.Series) -> Bits:
         """Ones and zeros by their spelling."""
         bits = np.full((len(column), 1), np.nan, dtype=np.float32)
-        for cell in column.drop_nulls().unique().to_list():
+        for cell in column.drop_nulls().unique(maintain_order=True).to_list():
             code = self.words.code(int(cell) if isinstance(cell, bool) else cell)
             if code == WRONG:
                 raise ValueError(

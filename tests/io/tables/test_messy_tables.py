@@ -16,6 +16,7 @@ from boolweave.cli.options import as_options
 from boolweave.data.cells import Words
 from boolweave.io.dialect import MARK, Dialect
 from boolweave.io.files import FileError, chunks_of_lines
+from boolweave.io.tables.origin import Speller
 
 NAN = np.nan
 QUICK = ("-k", "2", "--method", "max-sum", "--jobs", "1", "-q")
@@ -326,3 +327,12 @@ def test_workbooks_need_their_packages(tmp_path, monkeypatch):
         excel.read_sheet(tmp_path / "x.xlsx", "x.xlsx", None)
     with pytest.raises(ImportError, match=r"pip install 'boolweave\[excel\]'"):
         excel.check_writer()
+
+
+def test_of_two_equally_frequent_spellings_the_first_is_written():
+    """The order in which polars lists distinct cells differs from call to call."""
+    table = pl.DataFrame({"a": ["n", "0", "0", "n"], "b": ["0", "n", "y", "1"]})
+    for _ in range(20):
+        speller = Speller()
+        speller.add(table)
+        assert speller.spellings().of_ones_and_zeros(Words()) == [("n", "y"), ("n", "y")]

@@ -109,7 +109,7 @@ class Speller:
         part = np.zeros(values.shape, dtype=np.uint8)
         for j, column in enumerate(values.iter_columns()):
             texts = column.fill_null("")
-            for text in texts.unique().to_list():
+            for text in texts.unique(maintain_order=True).to_list():
                 self._number.setdefault(text, len(self._number))
             if len(self._number) <= MOST_SPELLINGS:
                 part[:, j] = texts.replace_strict(self._number, return_dtype=pl.UInt8).to_numpy()
