@@ -111,10 +111,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture
 def quick_search(monkeypatch):
     """A search for the fewest errors with little work, which is enough for small tables."""
-    from boolweave.search import searching
+    from short import shorten_searches
 
-    monkeypatch.setattr(searching, "TASK_WORK", 10**5)
-    monkeypatch.setattr(searching, "PATIENCE", 2)
+    shorten_searches(monkeypatch)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from boolweave.baselines import BiasModel
 from boolweave.datasets import load_zoo, make_boolean
 from boolweave.metrics import accuracy, log_loss, roc_auc
 from boolweave.model_selection import Entries, EntryKFold, entry_scorer
+from short import shorten_chains
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +105,8 @@ def zoo_entries(zoo, step):
     return zoo.split(hidden)[0]
 
 
-def test_completions_and_several_scores():
+def test_completions_and_several_scores(monkeypatch):
+    shorten_chains(monkeypatch)
     zoo = load_zoo().observations.take_rows(slice(40))
     estimator = BooleanCompletion(2, n_layers=0, n_directions=1, n_members=1, random_state=0)
     scorers = {name: entry_scorer(name) for name in ("accuracy", "neg_calibration_error")}

@@ -1,7 +1,9 @@
 """Saved models: what is written comes back, and nothing else is read."""
 
 import json
+import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -416,8 +418,9 @@ def test_a_failing_save_leaves_the_old_file(saved, monkeypatch):
     assert list(saved.parent.iterdir()) == [saved]
 
 
+# Lets a process of its own save, for every line that it reads.
 SAVER = """
-import sys
+import os, sys
 import numpy as np
 from boolweave import BooleanMatrixFactorization
 
@@ -427,27 +430,34 @@ models = [
     for noise in (0.1, 0.2)
 ]
 print("ready", flush=True)
-while True:
-    for model in models:
-        model.save(sys.argv[1])
+for _ in sys.stdin:
+    child = os.fork()
+    while child == 0:
+        for model in models:
+            model.save(sys.argv[1])
+    print(child, flush=True)
+    os.waitpid(child, 0)
 """
 
 
 def test_kills_during_saves(path):
     """Whenever the saving process is killed, the file is one of those that it wrote, whole."""
     dice = random.Random(0)
-    for _ in range(3):
-        command = [sys.executable, "-c", SAVER, str(path)]
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert child.stdout.readline().strip() == "ready"
-        deadline = time.monotonic() + 60
-        while not path.exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
-        time.sleep(dice.uniform(0.0, 0.1))
-        child.kill()
-        child.communicate()
-        model = boolweave.load(path)
-        assert float(model.noise_.one_given_zero) == model.noise
-        assert model.noise in (0.1, 0.2)
+    command = [sys.executable, "-c", SAVER, str(path)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout.readline().strip() == "ready"
+        for _ in range(5):
+            print(file=parent.stdin, flush=True)
+            saving = int(parent.stdout.readline())
+            deadline = time.monotonic() + 60
+            while not path.exists() and time.monotonic() < deadline:
+                time.sleep(0.01)
+            time.sleep(dice.uniform(0.0, 0.1))
+            os.kill(saving, signal.SIGKILL)
+            model = boolweave.load(path)
+            assert float(model.noise_.one_given_zero) == model.noise
+            assert model.noise in (0.1, 0.2)
     fit().save(path)
     assert list(path.parent.iterdir()) == [path]

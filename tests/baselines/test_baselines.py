@@ -483,7 +483,7 @@ def test_orthonormal():
 
 def test_defaults_on_votes():
     """What a tenth of the votes held out chooses is not worse than the paper's settings."""
-    kept, rows, columns, values = load_senate(107).observations.hide(0.8, 0)
+    kept, rows, columns, values = load_senate(107).observations.take_rows(slice(250)).hide(0.8, 0)
 
     def error(model):
         return 1 - accuracy(values, model.fit(kept).predict(rows, columns))

@@ -165,18 +165,16 @@ def test_a_scheduler(frame, tmp_path):
         )
 
 
-def test_no_scheduler(frame, tmp_path):
+def test_no_scheduler(frame, tmp_path, monkeypatch):
+    monkeypatch.setattr("boolweave.cli.common.PATIENCE", 1.0)
     frame.write_parquet(tmp_path / "all.parquet")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
 
-    def refused_there(*options):
-        return refused("complete", "all.parquet", *options, cwd=tmp_path, how=run_process)
-
-    text = refused_there("--scheduler", address)
+    text = refused("complete", "all.parquet", "--scheduler", address, cwd=tmp_path)
     assert f"--scheduler: no answer from {address}" in text
-    text = refused_there("--scheduler", "nonsense://x")
+    text = refused("complete", "all.parquet", "--scheduler", "nonsense://x", cwd=tmp_path)
     assert "--scheduler: no answer from nonsense://x" in text
     both = ("--scheduler", address, "--local-cluster", "2")
     assert "cannot be combined" in refused("complete", "all.parquet", *both, cwd=tmp_path)

@@ -11,6 +11,7 @@ import pytest
 from commands import run_here
 
 from boolweave.datasets import load_zoo
+from short import shorten_chains
 
 
 def boolweave(*arguments, cwd=None, **environment):
@@ -74,33 +75,42 @@ def test_the_zoo_in_factors_and_in_groups_without_a_false_one(shown):
     assert int(groups.split()[0]) == len(re.findall(line, groups, re.M))
 
 
+@pytest.fixture
+def small(quick_search, monkeypatch):
+    """A demo of small models."""
+    shorten_chains(monkeypatch)
+    size = {"n_directions": 0, "n_layers": 0, "n_components": 2, "n_members": 1}
+    monkeypatch.setattr("boolweave.cli.commands.demo.SIZE", size)
+
+
 @pytest.mark.slow
-def test_for_machines_and_the_same_for_any_number_of_threads(shown, tmp_path):
+@pytest.mark.usefixtures("small")
+def test_machines_are_told_the_same(tmp_path):
+    told = run_here("demo", "--jobs", "1", "--output", "senate.png", cwd=tmp_path, text=True)
+    assert told.returncode == 0 and (tmp_path / "senate.png").exists()
+    (tmp_path / "senate.png").unlink()
     done = run_here("demo", "--json", "--jobs", "1", cwd=tmp_path, text=True)
     assert done.returncode == 0 and done.stderr == ""
     found = json.loads(done.stdout)
-    of_two_threads = shares(shown[0].stdout)[:8]
+    shown = shares(told.stdout)[:8]
     for n, name in enumerate(found["accuracy"]):
         here = (100 * found["accuracy"][name], 100 * found["ones_covered"][name])
-        assert here == pytest.approx(of_two_threads[2 * n : 2 * n + 2], abs=0.051)
-        assert f" {found['false_ones'][name]:,} " in shown[0].stdout
-        assert f" {found['log_loss'][name]:.3f} " in shown[0].stdout
-    assert found["hidden"] == 49347 and found["accuracy"]["boolweave completion"] > 0.9
-    assert min(found["log_loss"], key=found["log_loss"].get) == "boolweave completion"
+        assert here == pytest.approx(shown[2 * n : 2 * n + 2], abs=0.051)
+        assert f" {found['false_ones'][name]:,} " in told.stdout
+        assert f" {found['log_loss'][name]:.3f} " in told.stdout
+    assert found["hidden"] == 49347 and found["accuracy"]["boolweave completion"] > 0.8
     assert found["ones_covered"]["always the majority"] == 1
     assert found["false_ones"]["always the majority"] == found["hidden"] - found["hidden_ones"]
-    assert f"{found['zoo']['wrong']:.0f} wrong entries" in shown[0].stdout
-    assert f"{found['zoo']['groups']} groups" in shown[0].stdout
+    assert f"{found['zoo']['wrong']:.0f} wrong entries" in told.stdout
+    assert f"{found['zoo']['groups']} groups" in told.stdout
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("quick_search")
+@pytest.mark.usefixtures("small")
 def test_another_seed_without_matplotlib(tmp_path, monkeypatch):
     """Other votes are hidden; without matplotlib the figures of a small model are still printed."""
     monkeypatch.setattr("boolweave.cli.commands.demo.find_spec", lambda name: None)
-    small = {"n_directions": 0, "n_layers": 0, "n_components": 2, "n_members": 1}
-    monkeypatch.setattr("boolweave.cli.commands.demo.SIZE", small)
     done = run_here("demo", "--seed", "5", "--jobs", "1", cwd=tmp_path, text=True)
     assert done.returncode == 0, done.stderr
     assert len(shares(done.stdout)) == 8 and "15,081" not in done.stdout

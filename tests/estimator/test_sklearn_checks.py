@@ -22,7 +22,6 @@ EXCUSED = {
 @estimator_checks.parametrize_with_checks(
     [
         BooleanMatrixFactorization(2),
-        BooleanMatrixFactorization(2, method="max-sum"),
         BooleanMatrixFactorization(2, objective="errors"),
     ],
     expected_failed_checks=lambda estimator: EXCUSED,

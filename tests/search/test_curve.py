@@ -2,6 +2,7 @@
 
 import itertools
 import sys
+from functools import cache
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ def short(monkeypatch):
     monkeypatch.setattr(tracing, "POOL_WORK", 3e6)
     monkeypatch.setattr(tracing, "RANK_WORK", 2e6)
     monkeypatch.setattr(searching, "MOST_WORK", 1e9)
+    monkeypatch.setattr(searching, "TASK_WORK", 5e6)
     monkeypatch.setattr(answer, "is_cheap", lambda *arguments: False)
 
 
@@ -208,11 +210,17 @@ class Crash(Exception):
     """What stands for a kill."""
 
 
+@cache
+def undisturbed():
+    """A table, and what a search finds in it that nothing stops."""
+    seen = planted((40, 30), 3, 0.05).observations
+    return seen, *search_rank(seen)
+
+
 @pytest.mark.parametrize(("module", "number"), [(searching, 4), (tracing, 3), (tracing, 12)])
 def test_it_goes_on_after_a_crash(tmp_path, module, number):
-    seen = planted((40, 30), 3, 0.05).observations
+    seen, whole, answered = undisturbed()
     place = Checkpoint(tmp_path, interval=0, share=1)
-    whole, answered = search_rank(seen)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Crash):
         patch.setattr(Recorder, "save_if_due", Recorder.save)
         fail_at(patch, module, number, Crash)

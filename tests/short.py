@@ -1,0 +1,43 @@
+"""Searches, chains and covers with little work, for tests in which the answer does not matter."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def shorten_searches(patch: pytest.MonkeyPatch) -> None:
+    """A search for the fewest errors with little work, which is enough for small tables."""
+    from boolweave.search import searching
+
+    patch.setattr(searching, "TASK_WORK", 10**5)
+    patch.setattr(searching, "PATIENCE", 2)
+
+
+def shorten_chains(patch: pytest.MonkeyPatch) -> None:
+    """Chains of completions with few sweeps, and trials on few folds: enough for small tables."""
+    from boolweave.completion import runs
+    from boolweave.completion.choice import selection
+
+    patch.setattr(runs, "FROM_RANDOM", 15)
+    patch.setattr(runs, "TRIAL_STRETCHES", 1)
+    patch.setattr(runs, "MOST_STRETCHES", 3)
+    patch.setattr(selection, "FEW_FOLDS", 3)
+    patch.setattr(selection, "VERY_FEW_FOLDS", 3)
+    patch.setattr(selection, "MOST_STRENGTHS", 2)
+
+
+def shorten_covers(patch: pytest.MonkeyPatch) -> None:
+    """Covers that are not improved for long."""
+    from boolweave.covering import exact, partial
+
+    patch.setattr(exact, "PATIENCE", 100)
+    patch.setattr(exact, "IDLE_WORK", 1e8)
+    patch.setattr(partial, "MOST_WORK", 1e9)
+    patch.setattr(partial, "TRIAL_WORK", 2e8)
+
+
+def shorten_bounds(patch: pytest.MonkeyPatch) -> None:
+    """No proof of how few errors there can be."""
+    from boolweave.search import answer
+
+    patch.setattr(answer, "is_cheap", lambda *arguments: False)
