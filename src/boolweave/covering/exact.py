@@ -26,7 +26,7 @@ from boolweave.search.kernels.bits import n_words
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from boolweave.covering.kernels.reducing import Indices
+    from boolweave.covering.kernels.reducing import Indices, Reduction
     from boolweave.covering.matrix import Merged
     from boolweave.search.kernels.bits import Words
 
@@ -84,14 +84,8 @@ def exact_cover(
     ones = merged.list_ones(active)
     if not len(ones.rows):
         return Tiles(np.zeros((0, n_words(merged.shape[0])), dtype=np.uint64), merged.fixed[:0], 0)
-    found = empty_reduction(len(ones.rows))
-    left = active.copy()
-    # Ones with few neighbours dominate others, and they take less time to examine.
-    in_row, in_column = (sizes(side) for side in merged.allowed)
-    order = np.argsort(in_row[ones.rows] * in_column[ones.columns], kind="stable")
-    reduce(merged.allowed, left, ones, order, empty_span(merged.allowed), found, REDUCING_WORK)
+    found, remaining = reduced(merged, active, ones)
     n_forced = int(found.n[0])
-    remaining = np.flatnonzero((found.clique < 0) & (found.dominator < 0))
     clique, n_left, bound = search.cover(_subset(ones, remaining))
     found.clique[remaining] = n_forced + clique
     assign_dominated(found)
@@ -107,6 +101,17 @@ def exact_cover(
         rows, columns = _lines_of_cliques(merged, ones, clique, n_cliques)
         bound = max(bound, *_bounds_of_limits(merged, ones, limits))
     return Tiles(rows, columns, bound, search.interrupted)
+
+
+def reduced(merged: Merged, active: Words, ones: Ones) -> tuple[Reduction, Indices]:
+    """Apply the reductions to the active ones; also return those that remain."""
+    found = empty_reduction(len(ones.rows))
+    # Ones with few neighbours dominate others, and they take less time to examine.
+    in_row, in_column = (sizes(side) for side in merged.allowed)
+    order = np.argsort(in_row[ones.rows] * in_column[ones.columns], kind="stable")
+    span = empty_span(merged.allowed)
+    reduce(merged.allowed, active.copy(), ones, order, span, found, REDUCING_WORK)
+    return found, np.flatnonzero((found.clique < 0) & (found.dominator < 0))
 
 
 class _Search:
@@ -220,7 +225,7 @@ class _Search:
 
 
 def _work_of_round(part: Part, n_cliques: int) -> float:
-    lines = sum(n_words(n) for n in part.shape)
+    lines = float(sum(n_words(n) for n in part.shape))
     lines += 4 * float(part.in_row.mean() + part.in_column.mean())
     return len(part.ones.rows) * (4 + n_cliques / 64) + n_cliques * lines
 
