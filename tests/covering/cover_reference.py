@@ -12,6 +12,15 @@ def are_neighbours(allowed, e, f):
     return bool(allowed[e[0], f[1]] and allowed[f[0], e[1]])
 
 
+def largest_independent(near):
+    """The size of a largest set of which no two are neighbours, by all sets; `near` is (E, E)."""
+    if not len(near):
+        return 0
+    without_first = largest_independent(near[1:, 1:])
+    far = np.flatnonzero(~near[0])
+    return max(without_first, 1 + largest_independent(near[np.ix_(far, far)]))
+
+
 def largest_rectangles(allowed):
     """All largest rectangles (rows, columns) of allowed entries, by all sets of columns."""
     found = set()

@@ -11,6 +11,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 from boolweave import Observations, cover
+from boolweave.covering import cliques
 from boolweave.engine.result import Result
 
 SETTINGS = settings(deadline=None, max_examples=20)
@@ -101,6 +102,19 @@ def test_the_same_seed_gives_the_same_answer():
     first, second = (cover(matrix, random_state=3) for _ in range(2))
     np.testing.assert_array_equal(first.X, second.X)
     np.testing.assert_array_equal(first.Y, second.Y)
+
+
+@settings(deadline=None, max_examples=40)
+@given(arrays(np.uint8, (5, 6), elements=st.sampled_from([0, 1, 1])))
+def test_the_search_of_large_parts_on_small_ones(matrix):
+    """Without lists of all cliques, the bound is still one, and the cover is nearly the least."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cliques, "MOST_ONES", 0)
+        found = cover(matrix, random_state=0)
+    check(matrix, found)
+    assert np.array_equal(found.Z, matrix)
+    least = least_cover(matrix)
+    assert found.bound <= least <= found.cost <= least + 1
 
 
 def test_a_matrix_that_the_reductions_do_not_solve():

@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from boolweave.covering import cliques
-from boolweave.covering.kernels.counting import count_neighbours, independent, needed
+from boolweave.covering.kernels.counting import needed
 from boolweave.covering.kernels.first_fit import Limits, empty_cliques, first_fit, iterate
 from boolweave.covering.kernels.reducing import (
     Ones,
@@ -20,15 +20,13 @@ from boolweave.covering.kernels.reducing import (
     intersect,
     reduce,
 )
-from boolweave.covering.matrix import CELLS_AT_ONCE
-from boolweave.search.kernels.bits import n_words, unpack
+from boolweave.covering.parts import Part, bit, independent_ones, sizes
+from boolweave.search.kernels.bits import n_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
-    from boolweave.covering.kernels.reducing import Indices
+    from boolweave.covering.kernels.reducing import Indices, Reduction
     from boolweave.covering.matrix import Merged
     from boolweave.search.kernels.bits import Words
 
@@ -45,15 +43,8 @@ WORK_AT_ONCE = 5e7
 PATIENCE = 10000
 IDLE_WORK = 2e9
 
-# Maximum number of words that are read by the reductions, and to count neighbours; each takes a
-# nanosecond or less.
+# Maximum number of words that are read by the reductions; each takes a nanosecond or less.
 REDUCING_WORK = 4 * 10**10
-COUNTING_WORK = 1e10
-
-# Number of orders in which ones are tried to find many of which no two can share a factor, and the
-# maximum work for that.
-N_ORDERS = 64
-ORDERS_WORK = 1e9
 
 NO_LIMITS = Limits(1 << 60, 1 << 60)
 
@@ -93,21 +84,16 @@ def exact_cover(
     ones = merged.list_ones(active)
     if not len(ones.rows):
         return Tiles(np.zeros((0, n_words(merged.shape[0])), dtype=np.uint64), merged.fixed[:0], 0)
-    found = empty_reduction(len(ones.rows))
-    left = active.copy()
-    # Ones with few neighbours dominate others, and they take less time to examine.
-    order = np.argsort(search.most_neighbours(ones), kind="stable")
-    reduce(merged.allowed, left, ones, order, empty_span(merged.allowed), found, REDUCING_WORK)
+    found, remaining = reduced(merged, active, ones)
     n_forced = int(found.n[0])
-    remaining = np.flatnonzero((found.clique < 0) & (found.dominator < 0))
-    clique, n_left, bound = search.cover(_subset(ones, remaining), left)
+    clique, n_left, bound = search.cover(_subset(ones, remaining))
     found.clique[remaining] = n_forced + clique
     assign_dominated(found)
     n_cliques, bound = n_forced + n_left, n_forced + bound
     if limits == NO_LIMITS:
         rows, columns = _lines_of_cliques(merged, ones, found.clique, n_cliques)
         _enlarge(merged, rows, columns)
-        order = np.argsort(_sizes(rows) * _sizes(columns), kind="stable")
+        order = np.argsort(sizes(rows) * sizes(columns), kind="stable")
         stays = needed(ones, active, rows, columns, order) == 1
         rows, columns = rows[stays], columns[stays]
     else:
@@ -117,8 +103,19 @@ def exact_cover(
     return Tiles(rows, columns, bound, search.interrupted)
 
 
+def reduced(merged: Merged, active: Words, ones: Ones) -> tuple[Reduction, Indices]:
+    """Apply the reductions to the active ones; also return those that remain."""
+    found = empty_reduction(len(ones.rows))
+    # Ones with few neighbours dominate others, and they take less time to examine.
+    in_row, in_column = (sizes(side) for side in merged.allowed)
+    order = np.argsort(in_row[ones.rows] * in_column[ones.columns], kind="stable")
+    span = empty_span(merged.allowed)
+    reduce(merged.allowed, active.copy(), ones, order, span, found, REDUCING_WORK)
+    return found, np.flatnonzero((found.clique < 0) & (found.dominator < 0))
+
+
 class _Search:
-    """Iterated first fit of some ones of a merged matrix, with a limited amount of work."""
+    """Covers of some ones of a merged matrix, with a limited amount of work."""
 
     def __init__(self, merged: Merged, seed: int, most_work: float) -> None:
         self.merged = merged
@@ -126,85 +123,57 @@ class _Search:
         self.random = np.random.default_rng(seed)
         self.work = 0.0
         self.interrupted = False
-        self.in_row, self.in_column = (_sizes(side) for side in merged.allowed)
-
-    def most_neighbours(self, ones: Ones) -> Indices:
-        """An upper bound of the number of neighbours of each one, (E,)."""
-        return self.in_row[ones.rows] * self.in_column[ones.columns]
 
     # ------------------------------------------------------------ without limits
 
-    def cover(self, ones: Ones, active: Words) -> tuple[Indices, int, int]:
+    def cover(self, ones: Ones) -> tuple[Indices, int, int]:
         """The clique of each one (E,), the number of cliques, and a lower bound of that number."""
         clique, n_cliques, bound = np.zeros(len(ones.rows), dtype=np.int64), 0, 0
-        for part in self._parts(ones):
-            own, n_own, least = self._cover_part(_subset(ones, part), active)
-            clique[part] = n_cliques + own
+        for chosen in self._divided(ones):
+            own, n_own, least = self._cover_part(Part.of(self.merged, _subset(ones, chosen)))
+            clique[chosen] = n_cliques + own
             n_cliques, bound = n_cliques + n_own, bound + least
         return clique, n_cliques, bound
 
-    def _parts(self, ones: Ones) -> Iterator[Indices]:
+    def _divided(self, ones: Ones) -> Iterator[Indices]:
         """Divide the ones into parts without neighbours in other parts, unless there are many."""
         n_ones = len(ones.rows)
         if not 0 < n_ones <= MOST_DIVIDED:
             yield from [np.arange(n_ones)] if n_ones else []
             return
-        near = sparse.csr_array(self._neighbours(ones))
+        near = sparse.csr_array(Part.of(self.merged, ones).neighbours())
         n_parts, part_of = connected_components(near, directed=False)
         for part in range(n_parts):
             yield np.flatnonzero(part_of == part)
 
-    def _neighbours(self, ones: Ones) -> NDArray[np.bool_]:
-        rows, at_row = np.unique(ones.rows, return_inverse=True)
-        allowed = unpack(self.merged.allowed.rows[rows], self.merged.shape[1]).astype(bool)
-        return cliques.neighbours_of(allowed, at_row, ones.columns)
-
-    def _cover_part(self, ones: Ones, active: Words) -> tuple[Indices, int, int]:
-        n_ones, bound = len(ones.rows), 0
+    def _cover_part(self, part: Part) -> tuple[Indices, int, int]:
+        n_ones, bound = len(part.ones.rows), 0
         if n_ones <= cliques.MOST_ONES:
-            listed = cliques.maximal_cliques(self._neighbours(ones))
+            listed = cliques.maximal_cliques(part.neighbours())
             if listed is not None:
                 clique, bound = cliques.fewest(listed, n_ones)
                 if clique is not None and clique.max() + 1 == bound:
                     return clique, bound, bound
-        own = np.zeros_like(active)
-        np.bitwise_or.at(own, (ones.rows, ones.columns >> 6), _bit(ones.columns))
-        count = self._count(ones, own)
-        if self.most_work:
-            bound = max(bound, self._independent(ones, own, count))
-        best, n_cliques = self._improved(ones, *self._first(ones, count), NO_LIMITS, bound)
+        count = part.count()
+        order, clique, n_cliques = self._first(part, count)
+        try:
+            if self.most_work and bound < n_cliques:
+                bound = max(bound, independent_ones(part, count, n_cliques, self.random))
+        except KeyboardInterrupt:
+            self.interrupted, self.most_work = True, 0.0
+        best, n_cliques = self._improved(part, order, clique, n_cliques, NO_LIMITS, bound)
         return best, n_cliques, bound
 
-    def _count(self, ones: Ones, own: Words) -> Indices:
-        """The number of neighbours of each one, or an upper bound if counting takes too long."""
-        count = self.most_neighbours(ones)
-        n_words = np.minimum(self.in_row[ones.rows], own.shape[1])
-        if (self.in_column[ones.columns] * n_words).sum() < COUNTING_WORK:
-            count_neighbours(self.merged.allowed, own, ones, count)
-        return count
-
-    def _independent(self, ones: Ones, own: Words, count: Indices) -> int:
-        """Find many ones of which no two can share a factor, and return their number."""
-        most, work = 0, 0.0
-        for i in range(N_ORDERS):
-            noise = self.random.random(len(count)) * (i > 0)
-            order = np.argsort(count * (1 + noise), kind="stable")
-            most = max(most, independent(self.merged.allowed, own.copy(), ones, order))
-            work += own.size * (1 + most * float(self.in_column.mean()) / len(own))
-            if work > ORDERS_WORK:
-                break
-        return most
-
-    def _first(self, ones: Ones, count: Indices) -> tuple[Indices, Indices, int]:
+    def _first(self, part: Part, count: Indices) -> tuple[Indices, Indices, int]:
         """The best of some first orders, the cliques that result from it, and their number."""
-        M, N = self.merged.shape
+        ones = part.ones
         orders = [np.lexsort((ones.columns, ones.rows)), np.lexsort((ones.rows, ones.columns))]
         orders.append(np.argsort(count, kind="stable"))
-        memory = empty_cliques((M, N), min(M, N))
+        memory = empty_cliques(part.shape, min(part.shape))
         found = []
         for order in orders:
             clique = np.zeros(len(order), dtype=np.int64)
-            n = first_fit(self.merged.allowed, ones, order, NO_LIMITS, memory, clique)
+            n = first_fit(part.allowed, ones, order, NO_LIMITS, memory, clique)
             if n >= 0:
                 found.append((order, clique, n))
         return min(found, key=lambda one: one[2])
@@ -212,20 +181,20 @@ class _Search:
     # ------------------------------------------------------------ rounds
 
     def _improved(
-        self, ones: Ones, order: Indices, clique: Indices, n_cliques: int, limits: Limits,
+        self, part: Part, order: Indices, clique: Indices, n_cliques: int, limits: Limits,
         bound: int,
     ) -> tuple[Indices, int]:  # fmt: skip
         """Run rounds of first fit until the bound is reached, or until they do not improve."""
-        memory = empty_cliques(self.merged.shape, n_cliques)
+        memory = empty_cliques(part.shape, n_cliques)
         state = self.random.integers(1, 2**63, size=1, dtype=np.uint64)
-        per_round = self._work_of_round(len(order), n_cliques)
+        per_round = _work_of_round(part, n_cliques)
         done, last, last_work = 0, 0, self.work
         best = clique.copy()
         try:
             while n_cliques > bound and self.work < self.most_work:
                 n_rounds = int(np.clip(WORK_AT_ONCE / per_round, 1, PATIENCE // 4))
                 now = iterate(
-                    self.merged.allowed, ones, order, limits, memory, clique, state, n_rounds
+                    part.allowed, part.ones, order, limits, memory, clique, state, n_rounds
                 )
                 self.work += n_rounds * per_round
                 done += n_rounds
@@ -238,25 +207,27 @@ class _Search:
             self.interrupted, self.most_work = True, 0.0
         return best, n_cliques
 
-    def _work_of_round(self, n_ones: int, n_cliques: int) -> float:
-        M, N = self.merged.shape
-        lines = n_words(M) + n_words(N) + 4 * (self.in_row.mean() + self.in_column.mean())
-        return n_ones * (4 + n_cliques / 64) + n_cliques * lines
-
     # ------------------------------------------------------------ with limits
 
     def split(self, ones: Ones, clique: Indices, limits: Limits) -> tuple[Indices, int]:
         """Find cliques within the limits, starting from blocks of the given cliques (E,)."""
+        part = Part.of(self.merged, ones)
         of_rows = _block(clique, ones.rows, limits.rows)
         of_columns = _block(clique, ones.columns, limits.columns)
         block = np.stack([clique, of_rows, of_columns])
         _, small = np.unique(block, axis=1, return_inverse=True)
         small = small.reshape(-1).astype(np.int64)
         order = np.argsort(small, kind="stable")
-        memory = empty_cliques(self.merged.shape, int(small.max()) + 1)
-        n = first_fit(self.merged.allowed, ones, order, limits, memory, small)
+        memory = empty_cliques(part.shape, int(small.max()) + 1)
+        n = first_fit(part.allowed, part.ones, order, limits, memory, small)
         self.work = 0.0
-        return self._improved(ones, order, small, n, limits, 0)
+        return self._improved(part, order, small, n, limits, 0)
+
+
+def _work_of_round(part: Part, n_cliques: int) -> float:
+    lines = float(sum(n_words(n) for n in part.shape))
+    lines += 4 * float(part.in_row.mean() + part.in_column.mean())
+    return len(part.ones.rows) * (4 + n_cliques / 64) + n_cliques * lines
 
 
 def _block(clique: Indices, line: Indices, most: int) -> Indices:
@@ -264,11 +235,6 @@ def _block(clique: Indices, line: Indices, most: int) -> Indices:
     pairs, at = np.unique(np.stack([clique, line]), axis=1, return_inverse=True)
     first = np.searchsorted(pairs[0], pairs[0])
     return ((np.arange(pairs.shape[1]) - first) // most)[at.reshape(-1)]
-
-
-def _bit(line: Indices) -> Words:
-    """The bit of each line within its word."""
-    return np.uint64(1) << (line & 63).astype(np.uint64)
 
 
 def _subset(ones: Ones, chosen: Indices) -> Ones:
@@ -283,7 +249,7 @@ def _lines_of_cliques(merged: Merged, ones: Ones, clique: Indices, n: int) -> tu
     sides = []
     for line, size in ((ones.rows, merged.shape[0]), (ones.columns, merged.shape[1])):
         words = np.zeros((n, n_words(size)), dtype=np.uint64)
-        np.bitwise_or.at(words, (clique, line >> 6), _bit(line))
+        np.bitwise_or.at(words, (clique, line >> 6), bit(line))
         sides.append(words)
     return sides[0], sides[1]
 
@@ -294,16 +260,6 @@ def _enlarge(merged: Merged, rows: Words, columns: Words) -> None:
     for t in range(len(rows)):
         intersect(merged.allowed.columns, columns[t], rows[t], nonzero)
         intersect(merged.allowed.rows, rows[t], columns[t], nonzero)
-
-
-def _sizes(words: Words) -> Indices:
-    """The number of ones in each line of words."""
-    step = max(1, CELLS_AT_ONCE // (64 * words.shape[1]))
-    parts = [
-        unpack(words[start : start + step], 64 * words.shape[1]).sum(axis=1, dtype=np.int64)
-        for start in range(0, len(words), step)
-    ]
-    return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
 
 
 def _bounds_of_limits(merged: Merged, ones: Ones, limits: Limits) -> tuple[int, int]:

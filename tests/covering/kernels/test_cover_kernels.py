@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cover_reference import are_neighbours, least_cover
+from cover_reference import are_neighbours, largest_independent, least_cover
 from scipy import sparse
 
 from boolweave.covering.exact import NO_LIMITS
 from boolweave.covering.kernels.counting import (
     count_neighbours,
-    independent,
     needed,
     remove_within,
     weight_within,
 )
 from boolweave.covering.kernels.first_fit import Limits, empty_cliques, first_fit, iterate
+from boolweave.covering.kernels.independence import nothing_chosen, search_independent, take
 from boolweave.covering.kernels.limited import best_lines
 from boolweave.covering.kernels.product import differences
 from boolweave.covering.kernels.reducing import (
@@ -61,15 +61,39 @@ def test_neighbours_are_counted(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_independent_ones_are_no_neighbours(seed):
+def test_ones_are_taken_if_they_have_no_neighbours(seed):
     ones, allowed, packed, listed = problem(seed, (6, 12))
     order = np.random.default_rng(seed).permutation(len(listed.rows))
     pairs = list(zip(listed.rows, listed.columns, strict=True))
     taken = []
     for e in order:
-        if not any(are_neighbours(allowed, pairs[e], f) for f in taken):
-            taken.append(pairs[e])
-    assert independent(packed, pack(ones), listed, order) == len(taken)
+        if not any(are_neighbours(allowed, pairs[e], pairs[f]) for f in taken):
+            taken.append(e)
+    chosen = nothing_chosen(len(order))
+    take(packed, pack(ones), listed, chosen, order)
+    assert np.flatnonzero(chosen.inside).tolist() == sorted(taken)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_search_for_independent_ones(seed):
+    """It keeps its counts and lists right, and it finds a largest set of a small matrix."""
+    ones, allowed, packed, listed = problem(seed, (4, 5), 0.6)
+    pairs = list(zip(listed.rows, listed.columns, strict=True))
+    E = len(pairs)
+    near = np.array([[are_neighbours(allowed, e, f) for f in pairs] for e in pairs])
+    chosen, most = nothing_chosen(E), 0
+    random = np.array([seed + 1], dtype=np.uint64)
+    for _ in range(60):
+        now = search_independent(packed, pack(ones), listed, chosen, random, 3)
+        inside = chosen.inside.astype(bool)
+        assert near[np.ix_(inside, inside)].sum() == inside.sum() == chosen.n[0] <= now
+        np.testing.assert_array_equal(chosen.near, near[:, inside].sum(axis=1))
+        for n in range(2):
+            members = chosen.list[n, : chosen.n[1 + n]]
+            assert sorted(members) == np.flatnonzero(chosen.near == n).tolist()
+            np.testing.assert_array_equal(chosen.place[members], np.arange(len(members)))
+        most = max(most, now)
+    assert most == largest_independent(near)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -248,7 +248,8 @@ def _in_sentences(found: Cover) -> list[str]:
     factors = _factors(found)
     for k, (rows, columns) in enumerate(factors[:FACTORS_SHOWN]):
         which = f"Factor {k + 1}{' (fixed)' if k < found.n_fixed else ''}"
-        lines.append(f"{which}: {_some(rows, 'row')} have {_some(columns, 'column')}.")
+        have = "has" if len(rows) == 1 else "have"
+        lines.append(f"{which}: {_some(rows, 'row')} {have} {_some(columns, 'column')}.")
         who = "It covers" if k == 0 else f"The first {k + 1} factors cover"
         lines.append(f"  {who} {found.curve[k]:.1%} of the ones.")
     if len(factors) > FACTORS_SHOWN:
@@ -265,18 +266,22 @@ def _in_sentences(found: Cover) -> list[str]:
 
 def _some(names: list[str], what: str) -> str:
     """Write how many names there are, and list the first of them."""
-    from boolweave.io.files import listed
+    from boolweave.io.files import shortened
 
     if not names:
         return f"no {what}s"
-    return f"{len(names):,} {what}{'' if len(names) == 1 else 's'} ({listed(names, NAMES_SHOWN)})"
+    shown = ", ".join(shortened(name, 40) for name in names[:NAMES_SHOWN])
+    more = ", ..." if len(names) > NAMES_SHOWN else ""
+    return f"{len(names):,} {what}{'' if len(names) == 1 else 's'} ({shown}{more})"
 
 
 def _summary(found: Cover) -> str:
     n_factors, bound, n_false = int(found.cost or 0), int(found.bound or 0), len(found.false_ones)
+    # Not "100.0%" if a one is missed.
+    coverage = min(found.coverage, 0.999) if len(found.missed) else 1.0
     words = (
         f"{n_factors:,} {'factor covers' if n_factors == 1 else 'factors cover'} "
-        f"{found.coverage:.1%} of "
+        f"{coverage:.1%} of "
         f"{found.n_ones:,} ones, {n_false:,} false {'one' if n_false == 1 else 'ones'}"
     )
     if n_factors == bound:

@@ -1,4 +1,4 @@
-"""Counts of neighbours, ones without neighbours among each other, and the entries of tiles."""
+"""Counts of neighbours, and the entries of tiles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from boolweave.covering.kernels.reducing import nonzero_words, position_of
 from boolweave.engine.kernels.jit import njit
-from boolweave.search.kernels.bits import ONE, ZERO, contains, lowest, popcount
+from boolweave.search.kernels.bits import ONE, ZERO, lowest, popcount
 
 if TYPE_CHECKING:
     from boolweave.covering.kernels.reducing import Allowed, Indices, Ones
@@ -31,32 +31,6 @@ def count_neighbours(allowed: Allowed, active: Words, ones: Ones, count: Indices
                 for i in range(n_nonzero):
                     n += popcount(active[line, nonzero[i]] & own[nonzero[i]])
         count[e] = n
-
-
-@njit(cache=True, nogil=True)
-def independent(allowed: Allowed, active: Words, ones: Ones, order: Indices) -> int:
-    """Take ones in an order (E,), but no neighbours of those already taken; return their number.
-
-    No two of them can share a factor. `active` (M, words of N) holds the ones before the call, and
-    nothing afterwards.
-    """
-    n = 0
-    nonzero = np.zeros(active.shape[1], dtype=np.int64)
-    for i in range(len(order)):
-        row, column = ones.rows[order[i]], ones.columns[order[i]]
-        if not contains(active[row], column):
-            continue
-        n += 1
-        own = allowed.rows[row]
-        n_nonzero = nonzero_words(own, nonzero)
-        for j in range(allowed.columns.shape[1]):
-            left = allowed.columns[column, j]
-            while left != ZERO:
-                line = 64 * j + lowest(left)
-                left &= left - ONE
-                for k in range(n_nonzero):
-                    active[line, nonzero[k]] &= ~own[nonzero[k]]
-    return n
 
 
 @njit(cache=True, nogil=True)
