@@ -68,8 +68,8 @@ def organisation(
 
     A department uses a stretch of the permissions, which overlaps with those of others. A tenth of
     the K roles are for everybody, the others for one department, and more than half of them contain
-    three quarters of another role. Users get roles until there are enough grants. These fractions of the
-    users have one to three additional grants, and lack one to three.
+    three quarters of another role. Users get roles until there are enough grants. These shares of
+    the users have one to three additional grants, and lack one to three.
     """
     random = np.random.default_rng(seed)
     M, N = shape
