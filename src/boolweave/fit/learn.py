@@ -356,7 +356,7 @@ class _Fit(Steps):
 
         Marginals explain rare ones away as noise. That is right for predictions, but a complete
         table should be explained by the factors with the fewest wrong entries. The result is None
-        if max-sum does not have fewer of them, or if its factors never settle: then they fit noise.
+        if max-sum does not have fewer of them, or if its factors only fit noise.
         """
         answer = at.sum_product
         assert answer is not None
@@ -375,7 +375,7 @@ class _Fit(Steps):
             begin = partial(self._start, seeds[numbers[at.n_finished]])
             result = self._last_run(self.first_problem, self._candidate(at, begin))
             fewest = wrong / judging.MORE_WRONG if at.max_sum is None else self._wrong(at.max_sum)
-            if judging.has_settled(result) and self._wrong(result) < fewest:
+            if self._wrong(result) < fewest and judging.explains(result):
                 at.best = at.max_sum = result
             at.current = None
             at.n_finished += 1
