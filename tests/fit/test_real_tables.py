@@ -101,6 +101,16 @@ def test_factors_that_fit_noise_explain_nothing(seed):
     assert np.mean(model.result_.Z != planted.Z) < np.mean(max_sum.result_.Z != planted.Z)
 
 
+def test_factors_that_fit_noise_do_not_replace_uninformative_marginals():
+    """Nearly all of the product is 1, and the noise is too strong to find where it is 0."""
+    planted = make_boolean(
+        120, 120, 8, row_density=0.5, column_density=0.5, flip=0.4, random_state=0
+    )
+    with pytest.warns(UninformativeWarning, match="no start found factors"):
+        model = BooleanMatrixFactorization(8, n_init=2, random_state=0).fit(planted.observations)
+    assert model.marginal_ and np.mean(model.result_.Z != planted.Z) < 0.15
+
+
 def test_settled_or_short_factors_are_explanations():
     """Those of an identity take more bits than it has, but they are not due to chance."""
     settled = BooleanMatrixFactorization(6, method="max-sum", random_state=0).fit(np.eye(6))

@@ -386,8 +386,10 @@ class _Fit(Steps):
         return replace(at.max_sum, model=self._model_of(at.max_sum))
 
     def _checked(self, result: Result, start: Result) -> Result:
-        """Return the answer of sum-product, or of max-sum if only that is informative."""
-        if judging.is_informative(result, start, self.observations):
+        """Return the answer of sum-product, or of max-sum if only that explains something."""
+        # With few entries, even true factors take more bits than they save.
+        fits_noise = judging.has_few_holes(self.observations) and not judging.explains(start)
+        if fits_noise or judging.is_informative(result, start, self.observations):
             return result
         right, right_before, constant = judging.shares_explained(self.observations, result, start)
         warnings.warn(
