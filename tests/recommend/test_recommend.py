@@ -4,6 +4,7 @@ import pytest
 from boolweave import BooleanMatrixFactorization, Observations
 from boolweave.datasets import make_boolean
 from boolweave.recommend import Words, explain, largest, members, recommend
+from boolweave.recommend.members import members_of
 from boolweave.recommend.words import evidence_in_words
 
 NAN = np.nan
@@ -70,6 +71,20 @@ def test_reasons_by_name(model):
         "because factor 1: Bo has both of its other observed columns: tea, milk"
     )
     assert members(model, reason.factor - 1, "row") == reason.rows
+
+
+def test_members_of_a_factor_are_named_once_for_all_reasons(model, monkeypatch):
+    """A factor may have a hundred thousand rows, and a table of recommendations as many reasons."""
+    named = []
+
+    def counted(result, k, axis):
+        named.append((k, axis))
+        return members_of(result, k, axis)
+
+    monkeypatch.setattr("boolweave.recommend.reasons.members_of", counted)
+    found = model.recommend(["Bo", "Ed", "Bo", "Cy"], n=2)
+    assert sum(map(bool, sum(found.reasons, ()))) == 4
+    assert len(named) == len(set(named)) == 4
 
 
 def test_no_reason_for_a_zero(model):

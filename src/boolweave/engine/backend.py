@@ -3,7 +3,8 @@
 A `Problem` is fixed and a `State` holds messages. Beliefs follow from both: the priors of the
 problem plus the sums of the messages. No state holds beliefs, so none can hold the priors of
 another problem. A `Backend` holds the messages and does the work: with floats (`floats`), with
-small integers (`integers`), or with the workers of a cluster (`boolweave.distributed`).
+small integers (`integers`), with all zeros of a row at once (`zeros.backend`), or with the workers
+of a cluster (`boolweave.distributed`).
 """
 
 from __future__ import annotations

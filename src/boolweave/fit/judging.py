@@ -84,6 +84,19 @@ def has_settled(result: Result) -> bool:
     return result.converged or share_changing(result) <= FLICKER
 
 
+def explains(result: Result) -> bool:
+    """Whether factors are more than a fit of noise.
+
+    They have settled, or they describe the table in fewer bits than it takes without factors.
+    """
+    if has_settled(result):
+        return True
+    (M, N), n_ones = result.observations.shape, result.observations.n_ones
+    counts = np.array([[result.observations.n_observed - n_ones, 0], [n_ones, 0]])
+    nothing = np.zeros((M, 0), dtype=np.uint8), np.zeros((0, N), dtype=np.uint8)
+    return description_length(result) < length_in_bits(*nothing, counts)
+
+
 def has_few_holes(observations: ObservedEntries) -> bool:
     """Whether so few entries are missing that the aim is to explain, not to predict."""
     n_cells = observations.shape[0] * observations.shape[1]

@@ -356,7 +356,7 @@ class _Fit(Steps):
 
         Marginals explain rare ones away as noise. That is right for predictions, but a complete
         table should be explained by the factors with the fewest wrong entries. The result is None
-        if max-sum does not have fewer of them, or if its factors never settle: then they fit noise.
+        if max-sum does not have fewer of them, or if its factors only fit noise.
         """
         answer = at.sum_product
         assert answer is not None
@@ -375,7 +375,7 @@ class _Fit(Steps):
             begin = partial(self._start, seeds[numbers[at.n_finished]])
             result = self._last_run(self.first_problem, self._candidate(at, begin))
             fewest = wrong / judging.MORE_WRONG if at.max_sum is None else self._wrong(at.max_sum)
-            if judging.has_settled(result) and self._wrong(result) < fewest:
+            if self._wrong(result) < fewest and judging.explains(result):
                 at.best = at.max_sum = result
             at.current = None
             at.n_finished += 1
@@ -386,8 +386,10 @@ class _Fit(Steps):
         return replace(at.max_sum, model=self._model_of(at.max_sum))
 
     def _checked(self, result: Result, start: Result) -> Result:
-        """Return the answer of sum-product, or of max-sum if only that is informative."""
-        if judging.is_informative(result, start, self.observations):
+        """Return the answer of sum-product, or of max-sum if only that explains something."""
+        # With few entries, even true factors take more bits than they save.
+        fits_noise = judging.has_few_holes(self.observations) and not judging.explains(start)
+        if fits_noise or judging.is_informative(result, start, self.observations):
             return result
         right, right_before, constant = judging.shares_explained(self.observations, result, start)
         warnings.warn(

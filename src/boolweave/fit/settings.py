@@ -36,7 +36,9 @@ class Settings:
     messages: Literal["auto", "uint8", "float32"] = "auto"
     max_memory: int | None = None
     first_flip: float = PAPER_FLIP  # where learning of the noise begins
-    alone: bool = True  # whether it is not one of several fits of a search
+    # False for one of several fits of a search: it is only compared, and neither tried again with
+    # less noise nor finished by max-sum.
+    alone: bool = True
 
     def learns(self, name: str) -> bool:
         """Whether `name`, "noise", "row_prior" or "column_prior", is learned."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -162,6 +163,11 @@ class FactorExplainer:
     words: Words = NEUTRAL
     trained: Result | None = None
 
+    @cached_property
+    def _members(self) -> dict[int, tuple[tuple[str, ...], tuple[str, ...]]]:
+        """The members of each factor that was a reason so far: its rows and its columns."""
+        return {}
+
     @property
     def observations(self) -> ObservedEntries:
         """The observed entries, with labels if there are any."""
@@ -206,6 +212,8 @@ class FactorExplainer:
         because = evidence_in_words(
             name_of(seen, row, "row"), names, n_observed, size, f"factor {k + 1}", self.words
         )
-        fitted = self.trained or result
-        members = members_of(fitted, k, "row"), members_of(fitted, k, "column")
-        return Reason(k + 1, both, share, *members, names, n_observed, f"because {because}")
+        if k not in self._members:
+            fitted = self.trained or result
+            self._members[k] = members_of(fitted, k, "row"), members_of(fitted, k, "column")
+        of_factor = self._members[k]
+        return Reason(k + 1, both, share, *of_factor, names, n_observed, f"because {because}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
@@ -159,9 +160,9 @@ def _item_names(items: str) -> list[str]:
     names = [line.strip() for line in lines if line.strip()]
     if not names:
         raise ValueError(f"{items}: expected one item name per line, got an empty file")
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ValueError(f"{items}: expected different items, but {twice!r} occurs more than once")
+    name, n = Counter(names).most_common(1)[0]
+    if n > 1:
+        raise ValueError(f"{items}: expected different items, but {name!r} occurs {n} times")
     return names
 
 
