@@ -168,14 +168,40 @@ EMPTY = re.compile(r"\s*–\s*<div class=\"doc-md-description\">\s*</div>")
 LOOSE = re.compile(r"(default:\s*<code>[^<]*</code>)\s+\)")
 
 
-def on_page_content(html: str, page: Any, **_: Any) -> str:
-    """Tidy the pages of the API, link pictures to their files, and mark short pieces of code.
+# Parts of a page in which names are not linked, and a name of a class as code.
+APART = re.compile(r"(<(h[1-6]|a|pre)\b.*?</\2>)", re.DOTALL)
+CLASS = re.compile(r"<code>([A-Z]\w+)</code>")
+
+
+def linked(html: str, page: Any, files: Files) -> str:
+    """Link the first mention of each public class to its page of the API."""
+    pages = {
+        name: page_of(module, name) for things in entries().values() for module, name in things
+    }
+
+    def link(match: re.Match[str]) -> str:
+        file = files.get_file_from_path(pages.pop(match[1], ""))
+        if file is None or file.src_uri == page.file.src_uri:
+            return match[0]
+        return f'<a href="{file.url_relative_to(page.file)}">{match[0]}</a>'
+
+    # The parts are in turn: text, a part without links, the name of its tag.
+    parts = APART.split(html)
+    parts[::3] = [CLASS.sub(link, part) for part in parts[::3]]
+    del parts[2::3]
+    return "".join(parts)
+
+
+def on_page_content(html: str, page: Any, files: Files, **_: Any) -> str:
+    """Tidy the pages of the API, link names and pictures, and mark short pieces of code.
 
     A phone should not break short pieces of code at hyphens, and shows a picture larger by itself.
     """
     if page.file.src_uri.startswith("api/"):
         html = IMPORT.sub(r"\2\1", html, count=1)
         html = LOOSE.sub(r"\1)", EMPTY.sub("", html))
+        html = re.sub(r"\(<code>[^<]*</code>", lambda kind: kind[0].replace("`", ""), html)
+    html = linked(html, page, files)
     html = PICTURE.sub(r'<p><a href="\2">\1</a></p>', html)
     code = rf"(?<!<pre>)(?<!</span>)<code>([^<\n]{{1,{SHORT}}})</code>"
     return re.sub(code, r'<code class="short">\1</code>', html)

@@ -53,6 +53,21 @@ def test_every_public_name_has_a_page(site):
     assert sorted(set(public_names()) - names) == []
 
 
+def test_pages_of_the_api_begin_with_the_heading_and_have_no_empty_descriptions(site):
+    for page in (site / "api").glob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        if page.name != "index.html":
+            assert 0 < text.index("</h1>") < re.search(r"<code>from \S+ import \w+<", text).start()
+        assert not re.search(r"–\s*<div class=\"doc-md-description\">\s*</div>", text), page.name
+
+
+def test_pictures_and_classes_are_linked(site):
+    text = (site / "benchmarks.html").read_text(encoding="utf-8")
+    assert re.search(r'<a href="pictures/speed.png"><img [^>]*src="pictures/speed.png"', text)
+    links = re.findall(r'<a href="api/BooleanCompletion.html"><code[^>]*>BooleanCompletion<', text)
+    assert len(links) == 1
+
+
 def test_no_page_loads_anything_from_elsewhere(site):
     """A link may lead anywhere; scripts, styles, fonts and pictures are part of the site."""
     pages = list(site.rglob("*.html"))
