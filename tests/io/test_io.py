@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boolweave import io
+from boolweave.data.cells import Words
 from boolweave.io.dialect import Dialect
 from boolweave.io.files import FileError, chunks_of_lines
 from boolweave.runtime.atomic import replacing
@@ -165,6 +166,16 @@ def test_triples(put):
     np.testing.assert_array_equal(reading.observations.to_dense(), [[1, 0], [NAN, 1]])
     assert reading.observations.row_labels.tolist() == ["Ann", "Bo"]
     assert "triples" in reading.guess
+
+
+@pytest.mark.parametrize(
+    "dialect", [Dialect(columns=("roll", "who", "cast")), Dialect(layout="triples")]
+)
+def test_triples_that_were_asked_for_are_not_encoded_as_columns(put, dialect):
+    path = put("roll,who,cast\n1,Ann,1\n1,Bo,6\n2,Ann,9\n")
+    words = Words.of(ones=("1",), zeros=("6",), missing=())
+    text = message(path, dialect=dialect, words=words, encode="auto")
+    assert "line 4, column 'cast'" in text and "`missing=9`" in text
 
 
 def test_triples_of_numbers_keep_their_names_and_order(put):

@@ -55,7 +55,10 @@ def read_text(path: Path, name: str, options: Options) -> Contents:
         except NotPlain:
             return read(path, name, found, options, plain=False)
     except (CellError, LabelError) as error:
-        if options.encode == "never" or options.above is not None or not _may_be_columns(found):
+        asked = options.dialect.columns or options.dialect.layout in ("triples", "pairs")
+        if options.encode == "never" or options.above is not None or asked:
+            raise
+        if not _may_be_columns(found):
             raise
         return _encoded(path, name, options, error)
 
