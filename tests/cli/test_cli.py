@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from terminals import interrupt_when_shown
 
 import boolweave
+from boolweave.cli.commands import filling
 from boolweave.datasets import make_boolean
 from boolweave.fit import learn, memory
 
@@ -342,13 +343,25 @@ def test_compare(shop):
     (shop / "c.svg").unlink()
 
 
+def test_complete_without_a_table(shop, tmp_path, monkeypatch):
+    asked = "complete", shop / "likes.csv", *QUICK, "--fill", "none"
+    assert answer(*asked, "--model", "m.npz", cwd=tmp_path) == ""
+    assert answer("predict", "m.npz", "--row", "Ann", "--column", "rum", cwd=tmp_path)
+    assert json.loads(answer(*asked, "--json", cwd=tmp_path))["filled"] == []
+    assert "add --model or --report" in refused(*asked, cwd=tmp_path)
+    assert "--output" in refused(*asked, "--model", "x.npz", "-o", "t.csv", cwd=tmp_path)
+    monkeypatch.setattr(filling, "MANY", 4)
+    done = run(*asked[:-1], "both", cwd=tmp_path)
+    assert b"writing 4 entries; if you only need the model, use --fill none" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (["--top", "0"], "--top"),
-        (["--only", "majorty"], "majorty"),
+        (["--only", "majorty"], "--only: expected names among boolweave completion"),
         (["--folds", "1"], "folds"),
-        (["--folds", "100"], "n_folds"),
+        (["--folds", "100"], "--folds: expected at most"),
         (["--plot", "c.txt"], "--plot"),
         (["--method", "max-sum"], "--method"),
     ],
