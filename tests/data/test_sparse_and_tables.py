@@ -241,3 +241,11 @@ def test_pandas_sparse_columns():
 def test_bad_tables(table, error, message):
     with pytest.raises(error, match=message):
         Observations.from_table(table)
+
+
+@pytest.mark.parametrize(
+    "table", [pd.DataFrame([[1, 0]], columns=["x", "x"]), pa.table([[1], [0]], names=["x", "x"])]
+)
+def test_repeated_names_are_refused_with_a_remedy(table):
+    with pytest.raises(ValueError, match=r"column labels must differ.*rename the repeats"):
+        Observations.from_data(table)

@@ -146,6 +146,7 @@ def test_many_chunks_give_the_same(put, monkeypatch):
         ("x,a,b\nr,1,0\n".encode("utf-16"), "iconv -f utf-16"),
         (bz2.compress(b"x,a,b\nr,1,0\n"), "bunzip2"),
         (lzma.compress(b"x,a,b\nr,1,0\n"), "unxz"),
+        ('[{"x":"r","a":1,"b":0}]', "got JSON; convert it"),
     ],
 )
 def test_wrong_wide_tables(put, content, words):

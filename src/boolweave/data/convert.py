@@ -258,7 +258,10 @@ def is_table(data: object) -> bool:
         return False
     import narwhals.stable.v1 as nw
 
-    frame: Any = nw.from_native(data, pass_through=True)
+    try:
+        frame: Any = nw.from_native(data, pass_through=True)
+    except ValueError:  # columns of the same name; `from_table` has an error that says so
+        return True
     return isinstance(frame, nw.DataFrame | nw.LazyFrame)
 
 

@@ -34,6 +34,8 @@ _MAGIC = {
 _FOREIGN = {
     b"BZh91AY": ("data compressed with bzip2", "decompress it with bunzip2, or use gzip or zstd"),
     b"\xfd7zXZ": ("data compressed with xz", "decompress it with unxz, or use gzip or zstd"),
+    b'[{"': ("JSON", "convert it to CSV or Parquet"),
+    b'{"': ("JSON", "convert it to CSV or Parquet"),
     b"\xff\xfe": ("text in UTF-16", "convert it, for example with iconv -f utf-16 -t utf-8"),
     b"\xfe\xff": ("text in UTF-16", "convert it, for example with iconv -f utf-16 -t utf-8"),
 }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from boolweave.cli.output import print_message
 from boolweave.completion.answers.dense import row_pieces
 from boolweave.estimator import BooleanMatrixFactorization
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from boolweave.cli.common import Model
+    from boolweave.cli.options import Keeping, Writing
     from boolweave.data.observations import Observations
     from boolweave.io import Reading
     from boolweave.runtime.types import Integers
@@ -32,6 +34,9 @@ ENTRIES_AT_A_TIME = 1 << 20
 
 # Number of bytes of a line about one missing entry.
 LINE = 48
+
+# From this number of entries on, which takes seconds, it is announced how many are written.
+MANY = 10**7
 
 
 def values(fitted: Model, seen: Observations, denoise: bool) -> Iterator[NDArray[np.uint8]]:
@@ -104,6 +109,22 @@ def check_size(seen: Observations, kind: str, what: str, max_memory: str | None)
         shape, itemsize = (seen.n_rows * seen.n_columns - seen.n_observed, 4), LINE // 4
     remedy = "write CSV, which is kept in memory only in part, or raise --max-memory"
     check_answer(shape, itemsize, f"the output as {kind}", remedy, in_bytes(max_memory))
+
+
+def check_nothing_written(writing: Writing, keeping: Keeping) -> None:
+    """Check the options of a completion of which only the model or the report is wanted."""
+    if keeping.model is None and keeping.report is None and not writing.json:
+        raise ValueError("--fill none writes no table: add --model or --report")
+    if writing.output is not None:
+        raise ValueError("--fill none writes no table: leave out --output")
+
+
+def announce(seen: Observations, what: str, quiet: bool) -> None:
+    """Say how much is about to be written, if that takes a while."""
+    n_entries = seen.n_rows * seen.n_columns - (seen.n_observed if what == "both" else 0)
+    if n_entries >= MANY:
+        remedy = "if you only need the model, use --fill none --model FILE"
+        print_message(f"writing {n_entries:,} entries; {remedy}", quiet)
 
 
 def _decoded(fitted: Model) -> Iterator[tuple[slice, Bits]]:

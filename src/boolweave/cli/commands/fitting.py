@@ -118,10 +118,11 @@ def complete(
     *,
     writing: Writing,
     fill: Annotated[
-        Literal["values", "probabilities", "both"],
+        Literal["values", "probabilities", "both", "none"],
         typer.Option(
             help="values: the completed table; probabilities: the probability that each entry is "
-            "1; both: one line for each missing entry."
+            "1; both: one line for each missing entry; none: only the files of --model and "
+            "--report."
         ),
     ] = "values",
     denoise: Annotated[
@@ -160,17 +161,23 @@ def complete(
 
     kind = check_output(writing, TABLE_FORMATS if fill == "both" else MATRIX_FORMATS)
     check_kept(keeping)
+    if fill == "none":
+        filling.check_nothing_written(writing, keeping)
     fit = _completing_with(fitting, completing, writing.quiet, where)
     contents = read_input(
         source, reading, writing.quiet, "missing", fitting.max_memory, keep=fill == "values"
     )
     seen = contents.observations.to_local()
-    filling.check_size(seen, kind, fill, fitting.max_memory)
+    if fill != "none":
+        filling.check_size(seen, kind, fill, fitting.max_memory)
     absent, seed = reading.absent or "missing", fitting.random_state
     with fitted(contents, absent, keeping, seed, writing.quiet, fit) as found:
         model = found.model
 
         def write() -> None:
+            if fill == "none":
+                return
+            filling.announce(seen, fill, writing.quiet)
             if fill == "both":
                 write_pieces(filling.holes(model, seen), writing.output, kind)
             elif fill == "probabilities":
@@ -185,7 +192,9 @@ def complete(
             lambda: {
                 **found.summary(),
                 "filled": [
-                    line for piece in filling.holes(model, seen) for line in piece.to_dicts()
+                    line
+                    for piece in (filling.holes(model, seen) if fill != "none" else ())
+                    for line in piece.to_dicts()
                 ],
             },
             write,
