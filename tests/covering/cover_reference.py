@@ -12,6 +12,16 @@ def are_neighbours(allowed, e, f):
     return bool(allowed[e[0], f[1]] and allowed[f[0], e[1]])
 
 
+def heaviest_clique(near, weight):
+    """The weight of a heaviest clique, by all of them; `near` is (E, E)."""
+    if not len(near):
+        return 0
+    without_first = heaviest_clique(near[1:, 1:], weight[1:])
+    others = 1 + np.flatnonzero(near[0, 1:])
+    with_first = weight[0] + heaviest_clique(near[np.ix_(others, others)], weight[others])
+    return max(without_first, with_first)
+
+
 def largest_independent(near):
     """The size of a largest set of which no two are neighbours, by all sets; `near` is (E, E)."""
     if not len(near):

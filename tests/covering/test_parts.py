@@ -1,12 +1,14 @@
-"""Parts of a matrix against the whole matrix."""
+"""Parts of a matrix against the whole matrix, and lower bounds against all rectangles."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from cover_reference import are_neighbours, largest_independent
+from cover_reference import are_neighbours, largest_independent, largest_rectangles, least_cover
+from scipy.optimize import linprog
 
 from boolweave.covering.exact import _subset
+from boolweave.covering.fractional import fractional_bound
 from boolweave.covering.matrix import Matrix, Merged
 from boolweave.covering.parts import Part, independent_ones
 from boolweave.search.kernels.bits import unpack
@@ -17,7 +19,8 @@ def some_part(seed, shape=(12, 70), n_ones=15):
     random = np.random.default_rng(seed)
     drawn = random.random(shape)
     table = np.where(drawn < 0.4, 1.0, np.where(drawn < 0.5, np.nan, 0.0))
-    table = table[:, (table == 1).any(axis=0)]  # Merged leaves the others out
+    # Merged leaves out rows and columns without ones.
+    table = table[np.ix_((table == 1).any(axis=1), (table == 1).any(axis=0))]
     nothing = np.zeros((0, table.shape[1]), dtype=np.uint8)
     merged = Merged.of(Matrix.of_data(table), nothing, False, False)
     ones = merged.list_ones(merged.ones)
@@ -53,3 +56,37 @@ def test_neighbours_within_a_part_are_those_of_the_matrix(seed):
     np.testing.assert_array_equal(part.count(), near.sum(axis=1))
     found = independent_ones(part, part.count(), len(at), np.random.default_rng(seed))
     assert found == largest_independent(near)
+
+
+@pytest.mark.parametrize("n", range(3, 7))
+def test_the_fractional_bound_of_a_crown(n):
+    """It is that of the linear program with all largest rectangles, and that is a bound."""
+    crown = 1 - np.eye(n, dtype=np.uint8)
+    merged = Merged.of(Matrix.of_data(crown), np.zeros((0, n), dtype=np.uint8))
+    part = Part.of(merged, merged.list_ones(merged.ones))
+    fractions = _least_fractions(crown.astype(bool))
+    found = fractional_bound(part, part.ones.rows, part.count(), 1)
+    assert found == np.ceil(fractions - 1e-6) <= least_cover(crown)
+    assert fractional_bound(part, part.ones.rows, part.count(), n) == n
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_fractional_bound_of_a_part(seed):
+    """Each one is a clique of its own at first; missing entries may be covered."""
+    table, at, part = some_part(seed, (6, 7), 8)
+    active = np.zeros(table.shape, dtype=bool)
+    active[tuple(np.transpose(at))] = True
+    found = fractional_bound(part, np.arange(len(at)), part.count(), 1)
+    assert found == np.ceil(_least_fractions(active, table != 0) - 1e-6)
+    assert found <= least_cover(active, table != 0)
+
+
+def _least_fractions(ones, allowed=None):
+    """The fewest fractions of all largest rectangles that cover all ones."""
+    columns = []
+    for rectangle in largest_rectangles(ones if allowed is None else allowed):
+        inside = np.zeros_like(ones)
+        inside[np.ix_(*rectangle)] = True
+        columns.append(inside[ones].astype(float))
+    A = np.transpose(columns)
+    return linprog(np.ones(A.shape[1]), A_ub=-A, b_ub=-np.ones(len(A))).fun

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from boolweave.covering import cliques
+from boolweave.covering.fractional import fractional_bound
 from boolweave.covering.kernels.counting import needed
 from boolweave.covering.kernels.first_fit import Limits, empty_cliques, first_fit, iterate
 from boolweave.covering.kernels.reducing import (
@@ -156,13 +158,22 @@ class _Search:
                     return clique, bound, bound
         count = part.count()
         order, clique, n_cliques = self._first(part, count)
-        try:
-            if self.most_work and bound < n_cliques:
+        if self.most_work and bound < n_cliques:
+            with self._interruptible():
                 bound = max(bound, independent_ones(part, count, n_cliques, self.random))
+        clique, n_cliques = self._improved(part, order, clique, n_cliques, NO_LIMITS, bound)
+        if self.most_work and bound < n_cliques:
+            with self._interruptible():
+                bound = fractional_bound(part, clique, count, bound)
+        return clique, n_cliques, bound
+
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """Let Ctrl-C end a step, and all later ones."""
+        try:
+            yield
         except KeyboardInterrupt:
             self.interrupted, self.most_work = True, 0.0
-        best, n_cliques = self._improved(part, order, clique, n_cliques, NO_LIMITS, bound)
-        return best, n_cliques, bound
 
     def _first(self, part: Part, count: Indices) -> tuple[Indices, Indices, int]:
         """The best of some first orders, the cliques that result from it, and their number."""
@@ -190,7 +201,7 @@ class _Search:
         per_round = _work_of_round(part, n_cliques)
         done, last, last_work = 0, 0, self.work
         best = clique.copy()
-        try:
+        with self._interruptible():
             while n_cliques > bound and self.work < self.most_work:
                 n_rounds = int(np.clip(WORK_AT_ONCE / per_round, 1, PATIENCE // 4))
                 now = iterate(
@@ -203,8 +214,6 @@ class _Search:
                     best[:] = clique
                 if done - last > max(PATIENCE, last) or self.work - last_work > IDLE_WORK:
                     break
-        except KeyboardInterrupt:
-            self.interrupted, self.most_work = True, 0.0
         return best, n_cliques
 
     # ------------------------------------------------------------ with limits

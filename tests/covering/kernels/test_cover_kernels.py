@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cover_reference import are_neighbours, largest_independent, least_cover
+from cover_reference import (
+    are_neighbours,
+    heaviest_clique,
+    largest_independent,
+    least_cover,
+)
 from scipy import sparse
 
 from boolweave.covering.exact import NO_LIMITS
@@ -17,6 +22,7 @@ from boolweave.covering.kernels.counting import (
 from boolweave.covering.kernels.first_fit import Limits, empty_cliques, first_fit, iterate
 from boolweave.covering.kernels.independence import nothing_chosen, search_independent, take
 from boolweave.covering.kernels.limited import best_lines
+from boolweave.covering.kernels.pricing import enlarged, heaviest, price
 from boolweave.covering.kernels.product import differences
 from boolweave.covering.kernels.reducing import (
     Allowed,
@@ -94,6 +100,65 @@ def test_the_search_for_independent_ones(seed):
             np.testing.assert_array_equal(chosen.place[members], np.arange(len(members)))
         most = max(most, now)
     assert most == largest_independent(near)
+
+
+@pytest.mark.parametrize("least", [0, 9])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_heaviest_clique(seed, least):
+    """Of a random graph of more than 64 vertices, of which few have neighbours."""
+    random = np.random.default_rng(seed)
+    near = np.triu(random.random((70, 70)) < np.where(np.arange(70) < 12, 0.7, 0.03), 1)
+    near |= near.T
+    weight = np.sort(random.integers(1, 6, 70))[::-1].copy()
+    most = heaviest_clique(near, weight)
+    best = np.zeros(2, dtype=np.uint64)
+    assert heaviest(pack(near), weight, least, 10**6, best) == (max(most, least),) * 2
+    members = np.flatnonzero(unpack(best[None], 70)[0])
+    if most > least:
+        assert weight[members].sum() == most
+        assert near[np.ix_(members, members)].sum() == len(members) * (len(members) - 1)
+    else:
+        assert not len(members)
+    found, bound = heaviest(pack(near), weight, least, 3, best)
+    assert found <= max(most, least) <= bound
+
+
+@pytest.mark.parametrize("nodes", [1, 10**6])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_heavy_cliques_of_ones(seed, nodes):
+    _, allowed, packed, listed = problem(seed, (5, 7), 0.6)
+    pairs = list(zip(listed.rows, listed.columns, strict=True))
+    near = np.array([[are_neighbours(allowed, e, f) for f in pairs] for e in pairs])
+    random = np.random.default_rng(seed)
+    weight = random.integers(0, 4, len(pairs))
+    order = random.permutation(np.flatnonzero(weight))
+    most = heaviest_clique(near, weight)
+    for least in (3, most - 1, most):
+        members, start = np.zeros(1000, dtype=np.int64), np.zeros(len(order) + 1, dtype=np.int64)
+        bound, n = price(packed, listed, order, weight, least, nodes, members, start)
+        assert bound >= most if nodes == 1 else bound == max(most, least)
+        assert nodes == 1 or (n > 0) == (most > least)
+        for i in range(n):
+            clique = members[start[i] : start[i + 1]]
+            assert near[np.ix_(clique, clique)].all() and least < weight[clique].sum() <= most
+            assert len(np.unique(clique)) == len(clique)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_clique_with_all_ones_that_fit(seed):
+    ones, allowed, packed, listed = problem(seed, (7, 70), 0.6)
+    random = np.random.default_rng(seed)
+    pairs = list(zip(listed.rows, listed.columns, strict=True))
+    members = [int(random.integers(len(pairs)))]
+    for e in random.permutation(len(pairs))[:30]:
+        if all(are_neighbours(allowed, pairs[e], pairs[f]) for f in members):
+            members.append(int(e))
+    out = np.zeros(len(pairs), dtype=np.int64)
+    n = enlarged(packed, pack(ones), listed, np.array(members), empty_span(packed), out)
+    found = out[:n].tolist()
+    assert found == sorted(found) and set(members) <= set(found)
+    near = [all(are_neighbours(allowed, e, pairs[f]) for f in found) for e in pairs]
+    assert np.flatnonzero(near).tolist() == found
 
 
 @pytest.mark.parametrize("seed", range(20))
