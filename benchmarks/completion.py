@@ -147,7 +147,39 @@ def figures(values: np.ndarray, p: np.ndarray, decisions: np.ndarray) -> dict:
         "accuracy_error": float(right.std() / np.sqrt(len(p))),
         "log_loss_error": float(losses.std() / np.sqrt(len(p))),
         "auc_error": area_error(area, int(values.sum()), int((values == 0).sum())),
-    }  # fmt: skip
+    } | calibration(values, clipped)  # fmt: skip
+
+
+def calibration(values: np.ndarray, p: np.ndarray) -> dict:
+    """What remains of the calibration error if the held-out entries themselves correct it.
+
+    - `ece_shifted`: with the best intercept of the log-odds;
+    - `ece_stretched`: with the best intercept and slope;
+    - `ece_by_chance`: of probabilities that are exactly right, for as many entries (mean of 100).
+    """
+    odds = np.log(p) - np.log1p(-p)
+    error = metrics.expected_calibration_error
+    random = np.random.default_rng(0)
+    by_chance = [error(random.random(len(p)) < p, p) for _ in range(100)]
+    return {
+        "ece_shifted": error(values, refitted(values, np.ones((len(p), 1)), odds)),
+        "ece_stretched": error(values, refitted(values, np.column_stack([np.ones(len(p)), odds]))),
+        "ece_by_chance": float(np.mean(by_chance)),
+    }
+
+
+def refitted(values: np.ndarray, x: np.ndarray, offset: np.ndarray | float = 0.0) -> np.ndarray:
+    """Probabilities of a logistic regression on x (n, F) beside a fixed offset, on its own data."""
+    from scipy.optimize import minimize
+    from scipy.special import expit
+
+    def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
+        v = offset + x @ w
+        gradient = x.T @ (expit(v) - values)
+        return np.mean(np.logaddexp(0, v) - values * v), gradient / len(values)
+
+    start = np.arange(x.shape[1], dtype=float)  # intercept 0, slope 1
+    return expit(offset + x @ minimize(loss, start, jac=True, method="BFGS").x)
 
 
 def area_error(area: float, n_ones: int, n_zeros: int) -> float:
@@ -186,7 +218,7 @@ def wanted(
     cells: list[Cell], arguments: argparse.Namespace, stored: dict[tuple, dict]
 ) -> Iterator[tuple[Cell, int, list[str]]]:
     """The cells and splits, with the methods that have not been measured on them."""
-    for seed in range(arguments.splits):
+    for seed in range(arguments.first_split, arguments.first_split + arguments.splits):
         for cell in cells:
             keys = {m: (cell.table.name, cell.share, seed, m) for m in arguments.methods}
             missing = [
@@ -250,6 +282,7 @@ def parse() -> argparse.Namespace:
         help=f"some of: {', '.join(completion_peers.METHODS)}",
     )  # fmt: skip
     parser.add_argument("--splits", type=int, default=3, help="number of splits of each cell")
+    parser.add_argument("--first-split", type=int, default=0, help="number of the first split")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--limit", type=float, default=300, help="time limit of a fit in seconds")
     parser.add_argument("--again", action="store_true", help="measure stored results again")

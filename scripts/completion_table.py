@@ -7,6 +7,7 @@ With --check, nothing is written, and the script fails if the page is out of dat
 
 from __future__ import annotations
 
+import json
 import sys
 from functools import partial
 from pathlib import Path
@@ -14,18 +15,25 @@ from statistics import fmean
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
-from measured_page import fill, markdown
+from measured_page import ROOT, fill, markdown
 
 from completion_report import (
     FIGURES,
     JUDGED,
     KINDS,
+    OURS,
     Cell,
     cells_of,
     methods_of,
     summary,
     verdict,
 )
+
+# Results of BooleanCompletion on splits that were not used for its design.
+FRESH = ROOT / "benchmarks" / "results" / "completion_fresh.json"
+
+# The calibration error, and what remains of it.
+CALIBRATION = ("ece", "ece_shifted", "ece_stretched", "ece_by_chance")
 
 SHORT = {"BooleanMatrixFactorization": "Boolean MF", "GLRM logistic": "GLRM"}
 
@@ -88,6 +96,41 @@ def shown(cell: Cell, method: str, figure: str) -> str:
     return f"**{text}**" if cell.first(figure) == method else text
 
 
+def calibration(report: dict) -> str:
+    """What the calibration error of BooleanCompletion comes from, in every cell."""
+    head = [
+        "", "given", "predicted", "error", "best intercept", "best intercept and slope", "by chance"
+    ]  # fmt: skip
+    rows = []
+    for cell in cells_of(report["results"]):
+        runs = list(cell.results.get(OURS, {}).values())
+        if runs and all("ece_by_chance" in run for run in runs):
+            counts = [f"{runs[0][count]:,}" for count in ("n_train", "n_test")]
+            figures = [f"{cell.mean(OURS, figure):.4f}" for figure in CALIBRATION]
+            rows.append([cell.name, *counts, *figures])
+    return markdown(head, rows)
+
+
+def fresh(report: dict) -> str:
+    """All figures of BooleanCompletion on splits that were not used for its design."""
+    other = json.loads(FRESH.read_text(encoding="utf-8"))
+    rows = []
+    for cell in cells_of(other["results"]):
+        figures = [
+            f"{cell.mean(OURS, figure) * (100 if figure == 'accuracy' else 1):{form}}"
+            for figure, form in (("accuracy", ".1f"), ("log_loss", ".4f"), ("auc", ".4f"))
+        ]
+        before = [known for known in cells_of(report["results"]) if known.name == cell.name]
+        first = [f"{known.mean(OURS, 'log_loss'):.4f}" for known in before]
+        errors = [f"{cell.mean(OURS, figure):.4f}" for figure in CALIBRATION]
+        rows.append([cell.name, *figures, *first, *errors])
+    head = [
+        "", "accuracy, %", "log-loss", "AUC", "log-loss of the first split", "calibration error",
+        "best intercept", "best intercept and slope", "by chance",
+    ]  # fmt: skip
+    return markdown(head, rows)
+
+
 def seconds(report: dict) -> str:
     """Mean seconds of a fit, including the choice of parameters, by kind of table."""
     every = cells_of(report["results"])
@@ -115,6 +158,7 @@ def picture(report: dict) -> str:
 
 TABLES = {
     "summary": conditions, "picture": picture, "from_truth": from_truth, "seconds": seconds,
+    "calibration": calibration, "fresh": fresh,
     **{figure: partial(by_cell, figure=figure) for figure in FIGURES},
 }  # fmt: skip
 

@@ -3,7 +3,17 @@
 import numpy as np
 import pytest
 
-from boolweave.completion.chain import Chain, Structure
+from boolweave.completion.chain import LAYER_STRETCH, Chain, Structure
+from boolweave.completion.member import probabilities
+from boolweave.completion.runs import (
+    FROM_DRAW,
+    STRETCH,
+    MemberTask,
+    Trial,
+    _longer,
+    make_members,
+    try_layers,
+)
 from boolweave.completion.table import Table
 from boolweave.data.observations import Observations
 
@@ -79,3 +89,27 @@ def test_a_draw_has_all_lines():
     assert (gaps != 0).all() and abs(gaps).max() < 5
     resumed = Chain.resume(large, structure, padded, np.random.default_rng(2))
     np.testing.assert_array_equal(resumed.rows.lines, bare.rows.lines)
+
+
+def test_layers_of_members_settle_as_long_as_those_of_trials(monkeypatch):
+    """A member is the stretch that follows what a trial with as many layers has gone through."""
+    table, _ = tables()
+    structure, where = Structure(0, 3, 2, 0.8), np.array([0, 2])
+    start = Chain.start(table, structure, np.random.default_rng(0)).draw()
+    trial = try_layers(Trial(table, structure, 7, where, where, 1, start))
+    lengths = []
+    stretch = Chain.stretch
+
+    def watched(self, length):
+        lengths.append(length)
+        return stretch(self, length)
+
+    monkeypatch.setattr(Chain, "stretch", watched)
+    made = make_members(MemberTask(table, structure, 7, start))
+    assert lengths == [LAYER_STRETCH] * 3 + [STRETCH]
+    chain = Chain.resume(table, structure, start, np.random.default_rng(7))
+    before = chain.settle(max(FROM_DRAW, _longer(FROM_DRAW, table)))
+    chances = [probabilities(member, where, where) for member in before]
+    np.testing.assert_array_equal(trial.chances, chances)
+    after = probabilities(chain.stretch(STRETCH), where, where)
+    np.testing.assert_array_equal(probabilities(made[0], where, where), after)

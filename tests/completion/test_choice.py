@@ -12,6 +12,7 @@ from boolweave.completion.chain import Structure
 from boolweave.completion.choice.blending import blend
 from boolweave.completion.choice.selection import Candidate, Fold, Selection, Wanted, make_folds
 from boolweave.completion.growing import joined
+from boolweave.completion.runs import Tried
 from boolweave.completion.table import Table
 from boolweave.completion.tasks import OutOfTime, Runner
 from boolweave.completion.thresholds import first_cuts, moved_cuts
@@ -39,9 +40,28 @@ def test_folds(shape, n_folds, size):
         assert np.isnan(dense[fold.rows, fold.columns]).all()
         truth = table.observations.to_dense()[fold.rows, fold.columns]
         np.testing.assert_array_equal(truth, fold.values)
+        ones = table.observations.values.mean() * size
+        assert abs(int(fold.values.sum()) - ones) < 1  # as many as in any other part
     if n_folds > 1:
         held = np.concatenate([fold.rows * shape[1] + fold.columns for fold in folds])
         assert len(np.unique(held)) == shape[0] * shape[1]
+
+
+def test_all_starts_of_trials_are_kept():
+    """Members begin where trials ended; the first start of each fold is that of its layers."""
+    folds = make_folds(table_of(20, 20), np.random.default_rng(0))
+    of_fold = [fold.table for fold in folds]
+
+    def run(function, trials):
+        for number, trial in enumerate(trials):
+            end = (of_fold.index(trial.table), number % 3)
+            yield Tried(np.full((1, len(trial.rows)), 0.5), end)
+
+    wanted = Wanted(0, 0, None, 1)
+    search = Selection(folds, wanted, 1, np.random.default_rng(0), run, lambda text: None)
+    search._try("directions", [Structure(0)], None, 3)
+    ends = search.tried[0].draws
+    assert ends == [(fold, start) for start in range(3) for fold in range(4)]
 
 
 def test_counts_of_other_entries():

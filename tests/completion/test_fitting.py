@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from boolweave import BooleanCompletion
+from boolweave.completion import fitting
+from boolweave.completion.runs import make_members
 from boolweave.completion.tasks import Runner
 from boolweave.data.observations import Observations
 
@@ -34,3 +36,21 @@ def test_ctrl_c_leaves_a_model(monkeypatch):
     monkeypatch.setattr(Runner, "check", check)
     model = BooleanCompletion(n_layers=0, n_directions=0, n_jobs=1, random_state=0).fit(SEEN)
     assert model.interrupted_ and len(model.members_) == 1
+
+
+@pytest.mark.parametrize(("share", "at_random"), [(0.9, True), (0.2, False)])
+def test_members_of_few_entries_begin_at_random(monkeypatch, share, at_random):
+    """Layers and larger tables begin where trials ended."""
+    starts = []
+
+    def watched(task):
+        starts.append(task.start)
+        return make_members(task)
+
+    monkeypatch.setattr(fitting, "make_members", watched)
+    rng = np.random.default_rng(1)
+    seen = Observations.from_dense(
+        np.where(rng.random((50, 40)) < share, np.nan, rng.random((50, 40)) < 0.5)
+    )
+    BooleanCompletion(n_layers=0, n_directions=1, n_jobs=1, random_state=0).fit(seen)
+    assert len(starts) == 16 and all((start is None) == at_random for start in starts)

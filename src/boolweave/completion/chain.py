@@ -47,8 +47,9 @@ FREE, SMALL = 100.0, 0.25
 # Steps of messages for a layer that is new, and for each layer after another was added.
 FIRST_STEPS, MORE_STEPS = 15, 3
 
-# Sweeps after a layer was added.
-SETTLING = 2
+# Sweeps after a layer was added, and of the stretch that follows them. Strong layers take long to
+# settle, so that trials and members must give them the same time.
+SETTLING, LAYER_STRETCH = 2, 4
 
 
 @dataclass(eq=False)
@@ -274,20 +275,21 @@ class Chain:
 
     # ------------------------------------------------------------ a member
 
-    def grow(self, entries: LayerEntries, n_layers: int) -> None:
-        """Add layers until there are so many."""
-        while len(self.layers) < n_layers:
-            self.add_layer(entries)
-            for _ in range(SETTLING):
-                self.sweep()
-                self.update_layers(1)
-
-    def settle(self, burn_in: int) -> None:
-        """Go on for some sweeps, and add the layers."""
+    def settle(self, burn_in: int) -> list[Member]:
+        """Go on for some sweeps, and add the layers one by one; return a stretch after each."""
         for _ in range(burn_in):
             self.sweep()
-        if self.structure.n_layers:
-            self.grow(LayerEntries(self.table), self.structure.n_layers)
+        if not self.structure.n_layers:
+            return []
+        entries = LayerEntries(self.table)
+        return [self._grow(entries) for _ in range(self.structure.n_layers)]
+
+    def _grow(self, entries: LayerEntries) -> Member:
+        self.add_layer(entries)
+        for _ in range(SETTLING):
+            self.sweep()
+            self.update_layers(1)
+        return self.stretch(LAYER_STRETCH)
 
     def member(self, burn_in: int, length: int) -> Member:
         """Settle, and keep a stretch."""

@@ -18,6 +18,7 @@ from boolweave.completion.choice.selection import (
     MORE_DIRECTIONS,
     MOST_LAYERS,
     OTHER_COMPONENTS,
+    VERY_FEW,
     Selection,
     Wanted,
     make_folds,
@@ -118,7 +119,8 @@ def fit(
         interrupted = search.interrupted
     if choice is not None:
         weights, chosen, tried = choice.weights, choice.chosen, choice.table
-        plans = [_plan(candidate, w) for candidate, w in zip(chosen, weights[1:], strict=True)]
+        few = table.n_entries < VERY_FEW
+        plans = [_plan(candidate, w, few) for candidate, w in zip(chosen, weights[1:], strict=True)]
         intercept = float(weights[0])
     else:
         tried, intercept = [], 0.0
@@ -220,8 +222,13 @@ def refit(
     return Ensemble(table.shape, families, plain, before.intercept, before.cut), stopped
 
 
-def _plan(candidate: Candidate, weight: float) -> Plan:
-    return Plan(candidate.structure, float(weight), candidate.draws)
+def _plan(candidate: Candidate, weight: float, few: bool) -> Plan:
+    """Where entries are few, chains are quick and go different ways: they begin at random.
+
+    Layers begin from offsets, which are soon found anew.
+    """
+    at_random = few and candidate.kind == "directions"
+    return Plan(candidate.structure, float(weight), [] if at_random else candidate.draws)
 
 
 def _draw_of(member: Member, table: Table) -> Draw:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from boolweave.completion.chain import Chain, Draw, Member, Structure
-from boolweave.completion.layers import LayerEntries
 from boolweave.completion.member import probabilities
 
 if TYPE_CHECKING:
@@ -55,8 +54,7 @@ class Tried:
 def try_directions(trial: Trial) -> Tried:
     """Run a chain without layers."""
     chain, burn_in = _begin(trial.table, trial.structure, trial.seed, trial.start)
-    for _ in range(burn_in):
-        chain.sweep()
+    chain.settle(burn_in)
     n_stretches = min(_longer(TRIAL_STRETCHES, trial.table), MOST_STRETCHES)
     members = [chain.stretch(STRETCH) for _ in range(n_stretches)]
     chances = [probabilities(member, trial.rows, trial.columns, trial.cut) for member in members]
@@ -66,14 +64,8 @@ def try_directions(trial: Trial) -> Tried:
 def try_layers(trial: Trial) -> Tried:
     """Add layers one by one, and predict after each."""
     chain, burn_in = _begin(trial.table, trial.structure, trial.seed, trial.start)
-    for _ in range(burn_in):
-        chain.sweep()
-    entries = LayerEntries(chain.table)
-    chances = []
-    for n_layers in range(1, trial.structure.n_layers + 1):
-        chain.grow(entries, n_layers)
-        member = chain.stretch(STRETCH // 2)
-        chances.append(probabilities(member, trial.rows, trial.columns, trial.cut))
+    members = chain.settle(burn_in)
+    chances = [probabilities(member, trial.rows, trial.columns, trial.cut) for member in members]
     return Tried(np.array(chances), chain.draw())
 
 

@@ -108,7 +108,11 @@ class Wanted(NamedTuple):
 
 
 def make_folds(table: Table, random: np.random.Generator) -> list[Fold]:
-    """Hold out parts of the entries; none where there are too few."""
+    """Hold out parts of the entries; none where there are too few.
+
+    Each part has the same shares of ones and zeros, or of levels: the share of ones is known from
+    all entries, and must not be moved to that of a sample by the intercept of the blend.
+    """
     n = table.n_entries
     if n < LEAST_ENTRIES:
         return []
@@ -117,7 +121,9 @@ def make_folds(table: Table, random: np.random.Generator) -> list[Fold]:
     else:
         n_parts = round(1 / HELD_OUT)
         n_folds = max(1, min(n_parts, -(-ENOUGH * n_parts // n)))
-    part = random.permutation(n) % n_parts
+    order = random.permutation(n)
+    part = np.empty(n, dtype=np.intp)
+    part[order[np.argsort(table.levels[order], kind="stable")]] = np.arange(n) % n_parts
     rows = table.observations.rows_of_entries()
     folds = []
     for i in range(n_folds):
@@ -240,7 +246,8 @@ class Selection:
             own = done[number * n_each : (number + 1) * n_each]
             parts = [own[i : i + n_starts] for i in range(0, n_each, n_starts)]
             # Members with layers begin as the trials did, from offsets that know of no layers.
-            ends = draws or [part[0].draw for part in parts]
+            # The first start of each fold comes first: these are where trials with layers begin.
+            ends = draws or [part[j].draw for j in range(n_starts) for part in parts]
             chances = [np.mean([tried.chances for tried in part], axis=0) for part in parts]
             odds = limited_log_odds(np.concatenate(chances, axis=1))
             best = np.inf
