@@ -28,8 +28,8 @@ QUICK := tests/model tests/engine/test_*.py tests/estimator/test_estimator.py te
 quick: .venv/dev.stamp  ## the core in less than a minute (kernels compiled): no browser, no cluster
 	$(BIN)/python -m pytest $(QUICK) -n 2 --dist loadfile -q -m "not slow and not browser" -k "not cluster"
 
-# Lint and the kernels as plain Python are a process beside the two of the tests: it has work while one
-# of these waits for the other to compile a kernel. What it says is shown at the end.
+# Lint and the kernels as plain Python are a process beside those of the tests: it has work while these
+# wait for one of them to compile a kernel. What it says is shown at the end.
 test: .venv/dev.stamp  ## lint, the kernels as plain Python with coverage, all tests
 	@$(MAKE) --no-print-directory lint plain > .venv/checks.log 2>&1 & checks=$$!; \
 	trap 'kill $$checks' INT TERM; \

@@ -49,11 +49,20 @@ def pytest_configure(config: pytest.Config) -> None:
         compile_once(config.cache.mkdir("compiling"))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than cores: now and then one waits for a process, a pause or a kernel."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0)) + 1
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Slow tests first, dealt to the workers, so that the end does not wait for one of them.
 
     Before them go the files that compile most kernels, so that the processes which other tests
-    start find them compiled.
+    start find them compiled. Workers without such a file begin with quick tests: many of the slow
+    ones start processes, each of which would compile for itself.
 
     Each worker of `--dist worksteal` begins with its part of the list, in this order. Slow tests of
     one file stay together, as they may share what they test; cases of one test are dealt out.
@@ -74,8 +83,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ends = [len(quick) * n // workers for n in range(workers + 1)]
     items.clear()
     for n in range(workers):
-        items += [item for group in slow[n::workers] for item in group]
-        items += quick[ends[n] : ends[n + 1]]
+        own = [item for group in slow[n::workers] for item in group], quick[ends[n] : ends[n + 1]]
+        for part in own if n < len(compiling) else reversed(own):
+            items += part
 
 
 def _note_skip(report: pytest.TestReport | pytest.CollectReport) -> None:

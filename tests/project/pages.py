@@ -34,6 +34,11 @@ class Block:
     note: str  # the comment before it
     text: str
 
+    @property
+    def has_output(self) -> bool:
+        """Whether it says what is printed."""
+        return self.note == "output" or self.text.startswith(">>>")
+
 
 def blocks_of(page: Path) -> list[Block]:
     content = page.read_text(encoding="utf-8")

@@ -1,13 +1,12 @@
-"""The benchmark of completion: as a process on a small table, and its parts against slow twins."""
+"""The benchmark of completion: on a small table, and its parts against slow twins."""
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import run_script_here
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = ROOT / "benchmarks"
@@ -25,15 +24,15 @@ def benchmark():
     return completion_methods, completion_report
 
 
-# ---------------------------------------------------------------- as a process
+# ---------------------------------------------------------------- as a whole
 
 
 def run(*options):
-    environment = {k: v for k, v in os.environ.items() if k != "BOOLWEAVE_DATA"}
-    return subprocess.run(
-        [sys.executable, str(BENCHMARKS / "completion.py"), "--threads", "1", *options],
-        env=environment, capture_output=True, text=True, timeout=280,
-    )  # fmt: skip
+    """Each method runs in a process of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENBLAS_NUM_THREADS", "1")  # the benchmark sets it
+        patch.delenv("BOOLWEAVE_DATA", raising=False)
+        return run_script_here(BENCHMARKS / "completion.py", "--threads", 1, *options)
 
 
 @pytest.fixture(scope="module")
@@ -96,8 +95,7 @@ def test_names_that_there_are_not(options, message):
 
 
 def test_the_page_has_the_numbers_of_the_file():
-    script = ROOT / "scripts" / "completion_table.py"
-    done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True)
+    done = run_script_here(ROOT / "scripts" / "completion_table.py", "--check")
     assert done.returncode == 0, done.stderr
 
 

@@ -1,26 +1,20 @@
-"""Every experiment as a process on a tiny problem, and the page that shows their numbers."""
+"""Every experiment on a tiny problem, and the page that shows their numbers."""
 
 import csv
 import json
-import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from commands import run_script_here
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = sorted(path.stem for path in (ROOT / "experiments").glob("*.py") if path.stem != "common")
 
 
 def run(script, output, *more):
-    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
-    return subprocess.run(
-        [sys.executable, str(ROOT / "experiments" / f"{script}.py"), "--tiny", "--jobs", "1",
-         "--output", str(output), *map(str, more)],
-        env=environment, capture_output=True, text=True, timeout=280,
-    )  # fmt: skip
+    path = ROOT / "experiments" / f"{script}.py"
+    return run_script_here(path, "--tiny", "--jobs", 1, "--output", output, *more)
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +116,5 @@ def test_movielens_needs_its_data(tmp_path):
 
 
 def test_the_page_has_the_numbers_of_the_files():
-    script = ROOT / "scripts" / "paper_tables.py"
-    done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True)
+    done = run_script_here(ROOT / "scripts" / "paper_tables.py", "--check")
     assert done.returncode == 0, done.stderr

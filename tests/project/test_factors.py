@@ -1,13 +1,12 @@
-"""The benchmark of factors as a process, on small tables in the formats that it reads."""
+"""The benchmark of factors, on small tables in the formats that it reads."""
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import run_script_here
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -72,12 +71,16 @@ def data(tmp_path_factory):
     return folder
 
 
-def run(data, *options, **environment):
-    return subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "factors.py"), "--seconds", "1", *options],
-        env=os.environ | {"BOOLWEAVE_DATA": str(data)} | environment,
-        capture_output=True, text=True, timeout=280,
-    )  # fmt: skip
+def run(data, *options):
+    """Other methods run in processes of their own, which find the stand-in by PYTHONPATH."""
+    paths = os.pathsep.join([str(data / "installed"), os.environ.get("PYTHONPATH", "")])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENBLAS_NUM_THREADS", "1")  # the benchmark sets it
+        patch.setenv("BOOLWEAVE_DATA", str(data))
+        patch.setenv("PYTHONPATH", paths)
+        patch.syspath_prepend(data / "installed")
+        script = ROOT / "benchmarks" / "factors.py"
+        return run_script_here(script, "--seconds", 1, "--threads", 1, *options)
 
 
 REAL = ("--only", "fewest-errors", "one-hot", "fimi")
@@ -86,9 +89,8 @@ REAL = ("--only", "fewest-errors", "one-hot", "fimi")
 @pytest.fixture(scope="module")
 def report(data):
     """The whole benchmark but the planted matrices, with the stand-in for FPMsBMF."""
-    paths = os.pathsep.join([str(data / "installed"), os.environ.get("PYTHONPATH", "")])
     output = data / "factors.json"
-    done = run(data, *REAL, "--output", str(output), PYTHONPATH=paths)
+    done = run(data, *REAL, "--output", output)
     assert done.returncode == 0, done.stderr
     return done.stdout, json.loads(output.read_text())
 
@@ -134,7 +136,7 @@ def test_results_of_others_are_kept(report, data):
     changed["cells"][2]["others"]["Asso"]["errors"] = 77
     again = data / "again.json"
     again.write_text(json.dumps(changed))
-    done = run(data, "--only", "holes", "--peers", "kept", "--output", str(again))
+    done = run(data, "--only", "holes", "--peers", "kept", "--output", again)
     assert done.returncode == 0, done.stderr
     (line,) = json.loads(again.read_text())["cells"]
     assert line["others"]["Asso"]["errors"] == 77 and line["others"]["Asso"]["kept"]
@@ -148,6 +150,5 @@ def test_names_that_there_are_not(data):
 
 
 def test_the_page_has_the_numbers_of_the_file():
-    script = ROOT / "scripts" / "factors_table.py"
-    done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True)
+    done = run_script_here(ROOT / "scripts" / "factors_table.py", "--check")
     assert done.returncode == 0, done.stderr

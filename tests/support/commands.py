@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import io
 import os
+import runpy
 import signal
 import subprocess
 import sys
 import tempfile
+import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import chdir, contextmanager
+from pathlib import Path
 from typing import Any, BinaryIO
 from unittest import mock
 
@@ -31,6 +34,31 @@ def run_here(
 ) -> subprocess.CompletedProcess[Any]:
     """What ``boolweave`` with these arguments prints, and its exit code."""
     words = ["boolweave", *map(str, arguments)]
+    with chdir(cwd):
+        return _run(words, _code_of_main, stdin, text)
+
+
+def run_script_here(script: Path, *arguments: Any) -> subprocess.CompletedProcess[str]:
+    """What a script of the project prints, and its exit code.
+
+    Modules that stand beside it are forgotten afterwards: scripts of other folders have modules of
+    the same name.
+    """
+    words = [str(script), *map(str, arguments)]
+    before = set(sys.modules)
+    with mock.patch.object(sys, "path", [str(script.parent), *sys.path]):
+        try:
+            return _run(words, lambda: _code_of_script(script), None, text=True)
+        finally:
+            for name in set(sys.modules) - before:
+                file = getattr(sys.modules[name], "__file__", None)
+                if file is not None and Path(file).parent == script.parent:
+                    del sys.modules[name]
+
+
+def _run(
+    words: list[str], code_of: Callable[[], int], stdin: bytes | None, text: bool
+) -> subprocess.CompletedProcess[Any]:
     with (
         tempfile.TemporaryFile() as given,
         tempfile.TemporaryFile() as printed,
@@ -39,7 +67,6 @@ def run_here(
         given.write(stdin or b"")
         given.seek(0)
         with (
-            chdir(cwd),
             mock.patch.object(sys, "argv", words),
             _signals_kept(),
             _streams(given, printed, said),
@@ -48,7 +75,7 @@ def run_here(
             warnings.simplefilter("default")
             for kind in UNSEEN:
                 warnings.simplefilter("ignore", kind)
-            code = _code_of_main()
+            code = code_of()
         out, err = (_contents(file) for file in (printed, said))
     if text:
         return subprocess.CompletedProcess(words, code, out.decode(), err.decode())
@@ -72,6 +99,20 @@ def _code_of_main() -> int:
         assert isinstance(end.code, int)
         return end.code
     raise AssertionError("the command line ends with an exit code")
+
+
+def _code_of_script(script: Path) -> int:
+    try:
+        runpy.run_path(str(script), run_name="__main__")
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+            return 1
+        return end.code or 0
+    except Exception:
+        traceback.print_exc()
+        return 1
+    return 0
 
 
 @contextmanager

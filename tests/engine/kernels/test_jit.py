@@ -154,3 +154,19 @@ def test_other_errors_are_not_hidden(monkeypatch):
     monkeypatch.setattr(numba.config, "DISABLE_JIT", 0)
     with pytest.raises(RuntimeError, match="something else"):
         jit.njit(cache=True)(run)
+
+
+@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
+def test_what_only_kernels_call_has_no_entry_for_python():
+    @jit.njit()
+    def add(a, b):
+        return a + b
+
+    @jit.njit()
+    def twice(a):
+        return add(a, a)
+
+    assert twice(3) == 6
+    assert add.signatures == []
+    assert (add(1.5, 2), twice(0.5)) == (3.5, 1.0)
+    assert (len(add.signatures), len(twice.signatures)) == (1, 2)

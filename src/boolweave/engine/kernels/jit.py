@@ -1,4 +1,4 @@
-"""Numba's `njit` with a cache that notices changes in any of the kernel files.
+"""Numba's `njit` with a cache that notices changes in any of the kernel files, and less to compile.
 
 Numba compiles functions into those that call them, but its cache checks only the file of the
 caller. Here compiled code is in a folder named after the contents of all kernel files, and folders
@@ -81,11 +81,22 @@ class _Cache(caching.FunctionCache):
 
 
 def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """The same as `numba.njit`, with its own `cache` if there is a place for it."""
+    """The same as `numba.njit`, with its own `cache` if there is a place for it.
+
+    A function has two compiled forms. The one for Python is cached, and begins with code that turns
+    Python's objects into numbers and arrays. The one for other kernels takes less time to compile,
+    having no such code, and becomes part of the kernels that call it.
+    """
 
     def compiled_when_called(function: Callable[..., Any]) -> Any:
-        compiled = numba.njit(**options)(function)
-        if cache and not numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+        if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
+            return function
+        compiled = numba.njit(**options, no_cfunc_wrapper=True)(function)
+        inner = numba.njit(**options, no_cfunc_wrapper=True, no_cpython_wrapper=True)(function)
+        # What numba asks a function for when it compiles another one that calls it.
+        compiled.get_call_template = inner.get_call_template
+        compiled.get_overload = inner.get_overload
+        if cache:
             try:
                 compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]
             except RuntimeError as error:
