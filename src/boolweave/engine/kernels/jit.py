@@ -91,8 +91,9 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]
     def compiled_when_called(function: Callable[..., Any]) -> Any:
         if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]
             return function
-        compiled = numba.njit(**options, no_cfunc_wrapper=True)(function)
-        inner = numba.njit(**options, no_cfunc_wrapper=True, no_cpython_wrapper=True)(function)
+        for_python = options | {"no_cfunc_wrapper": True}
+        for_kernels = for_python | {"no_cpython_wrapper": True}
+        compiled, inner = (numba.njit(**how)(function) for how in (for_python, for_kernels))
         # What numba asks a function for when it compiles another one that calls it.
         compiled.get_call_template = inner.get_call_template
         compiled.get_overload = inner.get_overload
