@@ -12,7 +12,6 @@ import polars as pl
 import pytest
 import scipy.io
 import scipy.sparse
-from good_files import markets, tables
 from hypothesis import given
 from hypothesis import strategies as st
 from read_files import message, table
@@ -26,17 +25,6 @@ from boolweave.runtime.atomic import replacing
 NAN = np.nan
 VOTES = "name,tax,war\nAnn,yes,\nBo,No,y\nCy,0,NA\n"
 VOTES_TABLE = [[1, NAN], [0, 1], [0, NAN]]
-
-
-def test_which_files_list_entries(tmp_path):
-    """All that hold less than a whole matrix; `cover` takes what these leave out as zeros."""
-    kinds = {name: content for part in (tables, markets) for name, content in part()}
-    names = ("wide.csv", "triples.csv", "pairs.txt", "u.data", "baskets.fimi", "a.mtx", "c.mtx")
-    found = {}
-    for name in names:
-        (tmp_path / name).write_bytes(kinds[name])
-        found[name] = io.read(tmp_path / name).lists_entries
-    assert [name for name in names if not found[name]] == ["wide.csv", "c.mtx"]
 
 
 # ---------------------------------------------------------------- wide

@@ -5,6 +5,8 @@ import polars as pl
 import pytest
 import scipy.io
 import scipy.sparse
+from good_files import markets, tables
+from read_files import table
 
 from boolweave import io
 from boolweave.io.dialect import Dialect
@@ -15,10 +17,6 @@ NAN = np.nan
 RATINGS = np.array(
     [[1, 20, 5, 0.5, 2], [3, 40, NAN, 1.5, 3], [2, 30, 9, 50, 4], [2, 10, 7, 33.5, 1]]
 )
-
-
-def table(path, **options):
-    return io.read(path, **options).observations.to_dense()
 
 
 def write_ratings(folder):
@@ -264,3 +262,14 @@ def test_headers_of_long_tables(tmp_path, content, columns, header):
     path.write_text(content)
     words = "first line is a header" if header else "no header"
     assert words in io.read(path, dialect=Dialect(columns=columns)).guess
+
+
+def test_which_files_list_entries(tmp_path):
+    """All that hold less than a whole matrix; `cover` takes what these leave out as zeros."""
+    kinds = {name: content for part in (tables, markets) for name, content in part()}
+    names = ("wide.csv", "triples.csv", "pairs.txt", "u.data", "baskets.fimi", "a.mtx", "c.mtx")
+    found = {}
+    for name in names:
+        (tmp_path / name).write_bytes(kinds[name])
+        found[name] = io.read(tmp_path / name).lists_entries
+    assert [name for name in names if not found[name]] == ["wide.csv", "c.mtx"]
