@@ -297,6 +297,7 @@ def test_bad_files_are_one_line_and_nothing_is_written(tmp_path, content, words)
         (["factorize", "none.csv", "--damping", "7"], "--damping: expected a number in"),
         (["complete", "none.csv", "--noise", "7"], "--noise: expected a number in"),
         (["factorize", "likes.csv", "--nois", "0.1"], "did you mean --noise"),
+        (["info", "likes.csv", "--no-heder"], "did you mean --no-header"),
         (["factorize", "likes.csv", "-k", "2", "--noise", "3"], "noise"),
         (["factorize", "likes.csv", "--model", "m.csv"], ".npz"),
         (["factorize", "likes.csv", "--report", "r.pdf"], ".html"),

@@ -103,7 +103,10 @@ def _with_suggestion(error: Exception, message: str) -> str:
     from boolweave.data.labels import suggestion
 
     options = [
-        name for option in context.command.params for name in option.opts if name[:2] == "--"
+        name
+        for option in context.command.params
+        for name in (*option.opts, *option.secondary_opts)
+        if name[:2] == "--"
     ]
     return f"No such option: {wrong}{suggestion(wrong, options) or '.'}".replace("'", "")
 
