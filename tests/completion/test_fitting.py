@@ -1,5 +1,7 @@
 """What ends a fit before it is finished."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -54,3 +56,19 @@ def test_members_of_few_entries_begin_at_random(monkeypatch, share, at_random):
     )
     BooleanCompletion(n_layers=0, n_directions=1, n_jobs=1, random_state=0).fit(seen)
     assert len(starts) == 16 and all((start is None) == at_random for start in starts)
+
+
+@pytest.mark.parametrize("n_members", [1, 2, 3, 7, 16])
+@pytest.mark.parametrize("weights", [(1.0,), (0.8, 0.3), (0.5, 0.5), (0.3, 0.1, 0.9)])
+def test_members_are_shared_out_for_the_least_variance(n_members, weights):
+    """Against all ways to share them out."""
+    numbers = fitting.shared_out(n_members, list(weights))
+    total = max(n_members, len(weights))
+    every = [
+        some
+        for some in itertools.product(range(1, total + 1), repeat=len(weights))
+        if sum(some) == total
+    ]
+    least = min(sum(w**2 / n for w, n in zip(weights, some, strict=True)) for some in every)
+    assert sum(numbers) == total and min(numbers) >= 1
+    assert sum(w**2 / n for w, n in zip(weights, numbers, strict=True)) == pytest.approx(least)

@@ -153,14 +153,14 @@ def make_families(
 ) -> tuple[tuple[Family, ...], bool]:
     """Make the members of all families; also return whether that was interrupted.
 
-    Members are distributed evenly and made in turn, so that an interrupted fit has some of each.
+    They are made in turn, so that an interrupted fit has some of each.
     """
     if not plans:
         return (), False
     tasks: list[MemberTask] = []
     of_plan: list[int] = []
     each = LARGE_MEMBERS if table.n_entries > LARGE else 1
-    left = [len(range(i, max(n_members, len(plans)), len(plans))) for i in range(len(plans))]
+    left = shared_out(n_members, [plan.weight for plan in plans])
     while any(left):
         for i, plan in enumerate(plans):
             if not left[i]:
@@ -191,6 +191,19 @@ def make_families(
         for i, plan in enumerate(plans)
     )
     return families, stopped
+
+
+def shared_out(n_members: int, weights: list[float]) -> list[int]:
+    """Numbers of members of families, at least one each.
+
+    If members differ equally in all families, a blend of means over M_f of them has a variance of
+    Σ w_f² / M_f, of which this is the least. So shares are about those of the weights.
+    """
+    numbers = [1] * len(weights)
+    while sum(numbers) < n_members:
+        gains = [w**2 / (n * (n + 1)) for w, n in zip(weights, numbers, strict=True)]
+        numbers[int(np.argmax(gains))] += 1
+    return numbers
 
 
 def refit(
