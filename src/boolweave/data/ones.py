@@ -83,7 +83,8 @@ class Cells:
         shape = len(self.indptr) - 1, n_columns
         held = np.zeros(len(self), dtype=np.int8)
         turned = csr_array((held, self.columns, self.indptr), shape=shape).tocsc()
-        return Cells(turned.indptr.astype(np.int64), turned.indices)
+        kind = np.int32 if shape[0] < 2**31 else np.int64
+        return Cells(turned.indptr.astype(np.int64), turned.indices.astype(kind, copy=False))
 
     def joined(self, other: Cells) -> Cells:
         """The cells of both lists, which must be disjoint."""

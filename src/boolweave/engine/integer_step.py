@@ -5,6 +5,7 @@ A thread calls `update` for its blocks, and a worker of a cluster does so for it
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -48,7 +49,7 @@ def step(
     problem: IntegerProblem,
     state: State,
     damping: float,
-    run: Callable[[Callable[[list[int]], Updated]], Iterable[Updated]],
+    run: Callable[[Callable[[Iterable[int]], Updated]], Iterable[Updated]],
     reduce: Callable[[Integers], Integers],
     out: Beliefs | None = None,
 ) -> None:
@@ -75,14 +76,18 @@ def step(
         problem.quantised_row_prior, field, problem.per_entry, None if out is None else out.rows,
     )  # fmt: skip
 
-    def one_group(numbers: list[int]) -> Updated:
+    def one_group(numbers: Iterable[int]) -> Updated:
         return update(iteration, problem.blocks, messages, numbers)
 
-    change, n_changed, column_sums = 0.0, 0, np.zeros_like(sums.columns.sums)
+    change, n_changed, column_sums = 0.0, 0, None
     for moved, changed, column_sum in run(one_group):
         change = max(change, moved)
         n_changed += changed
-        column_sums += column_sum
+        column_sums = (
+            column_sum if column_sums is None else np.add(column_sums, column_sum, out=column_sums)
+        )
+    if column_sums is None:  # there are no blocks
+        column_sums = np.zeros_like(sums.columns.sums)
     sums.columns.sums += reduce(column_sums)
     scratch = variables.scratch_for(problem.n_components)
     field_of_columns = None if field is None else field.of_columns().T
@@ -143,8 +148,9 @@ def update(
 ) -> Updated:
     """Update the messages of some blocks, by their numbers, and the beliefs of their rows.
 
-    Returns the largest change (in max-sum relative to |L|, in sum-product in steps), the number of
-    changed bits of the rows, and the changes of the column sums.
+    Several threads may share an iterator of numbers, if all arrays are in memory. Returns the
+    largest change (in max-sum relative to |L|, in sum-product in steps), the number of changed bits
+    of the rows, and the changes of the column sums.
     """
     max_sum, sums = iteration.semiring == "max-sum", messages.sums
     columns = _Columns(iteration)
@@ -164,7 +170,9 @@ def update(
         """The large arrays of a block, which may be in files."""
         return (*entries_of(blocks[i]), messages.to_row[i], messages.to_column[i])
 
-    for i in iterate_blocks(numbers, arrays_of):
+    if not isinstance(numbers, Iterator):
+        numbers = iterate_blocks(numbers, arrays_of)
+    for i in numbers:
         block, rows = blocks[i], sums.rows[i]
         to_row, to_column = messages.to_row[i].reshape(-1), messages.to_column[i].reshape(-1)
         arguments = (

@@ -6,7 +6,7 @@ exact, so that threads, blocks and clusters give the same result bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from weakref import ref
@@ -47,7 +47,7 @@ from boolweave.engine.kernels import groups
 from boolweave.engine.kernels import integer_sum_product as sum_product_kernels
 from boolweave.engine.kernels.vectors import LANES
 from boolweave.model.model import Model
-from boolweave.runtime.storage import Memory, iterate_blocks
+from boolweave.runtime.storage import Files, Memory, iterate_blocks
 from boolweave.runtime.threads import effective_jobs, pool_of, run_all
 
 if TYPE_CHECKING:
@@ -244,7 +244,10 @@ class IntegerBackend:
         """
         n_groups = min(effective_jobs(self.n_jobs), self.store.most_threads, len(problem.blocks))
         n_groups = max(1, n_groups)
-        groups = [list(range(g, len(problem.blocks), n_groups)) for g in range(n_groups)]
+        numbers = range(len(problem.blocks))
+        groups: list[Iterable[int]] = [numbers[g::n_groups] for g in range(n_groups)]
+        if not isinstance(self.store, Files):  # a thread takes the next block when it is free
+            groups = [iter(numbers)] * n_groups
         step(
             problem, state, damping, lambda update: run_all(self.pool, update, groups), self.reduce,
             out,
@@ -259,7 +262,11 @@ class IntegerBackend:
     def keep_beliefs(
         self, problem: IntegerProblem, state: State, before: KeptBeliefs | None
     ) -> Beliefs:
-        """Write the beliefs of this iterate to the arrays that were kept before, if any."""
+        """Write the beliefs of this iterate to the arrays that were kept before, if any.
+
+        Priors, field and sums are added in the order of `variables.quantise_and_decode`, so that
+        the beliefs are the same to the last bit.
+        """
         (M, N), K = problem.shape, problem.n_components
         if before is None:
             rows, columns = np.empty((M, K), np.float32), np.empty((K, N), np.float32)
@@ -273,20 +280,18 @@ class IntegerBackend:
             totals, prior = side.table(side.sums), problem.row_prior
             for first in range(block.start, block.stop, size):  # parts that fit into the cache
                 some = slice(first, min(block.stop, first + size))
-                odds = rows[some]
-                odds[...] = totals[some.start - block.start : some.stop - block.start]
-                odds *= unit
-                odds += prior if len(prior) == 1 else prior[some]
+                odds, n = rows[some], some.stop - some.start
+                odds[...] = prior if len(prior) == 1 else prior[some]
                 if field is not None:
                     odds += field.of_rows(some)
+                odds += totals[some.start - block.start :][:n].astype(np.float32) * unit
 
         for _ in run_all(self.pool, of_block, range(len(problem.blocks))):
             pass
-        columns.T[...] = sums.columns.table(sums.columns.sums)
-        columns *= unit
-        columns += problem.column_prior
+        columns[...] = problem.column_prior
         if field is not None:
             columns += field.of_columns()
+        columns.T[...] += sums.columns.table(sums.columns.sums).astype(np.float32) * unit
         return Beliefs(rows, columns)
 
     def log_posterior(self, problem: IntegerProblem, state: State) -> float:

@@ -47,7 +47,7 @@ _OF_FINALIST = 8
 
 # If all zeros are treated at once: number of bytes of one entry of X or Y for their messages, and
 # of a covered zero and factor.
-_OF_ZEROS = 28
+_OF_ZEROS = 29
 _LISTED = 24
 
 # At the start with XOR: number of bytes of one entry of Y, and of one column, for patterns and
@@ -127,7 +127,7 @@ class FitSize:
             total = max(total, int(WIDTH * held * K) * _MAX_SUM[messages] + variables)
             listed = K * min(self.n_entries, most_listed(K))
             total += (rows + columns) * K * _OF_ZEROS + 8 * self.n_entries + _LISTED * listed
-            total += 4 * self.n_jobs * columns * K  # what listed cells would send to columns
+            total += 4 * columns * K  # what listed cells would send to columns
         return total
 
     @property

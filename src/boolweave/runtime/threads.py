@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
@@ -29,8 +29,13 @@ def threads(n_jobs: int | None) -> AbstractContextManager[ThreadPoolExecutor | N
 def run_all(
     pool: ThreadPoolExecutor | None, function: Callable[[Item], Answer], items: Iterable[Item]
 ) -> Iterable[Answer]:
-    """Yield `function` of every item in order, in the threads of the pool if there is one."""
-    return map(function, items) if pool is None else pool.map(function, items)
+    """Yield `function` of every item in order, in the threads of the pool if there is one.
+
+    A single item is not worth another thread.
+    """
+    if pool is None or (isinstance(items, Sized) and len(items) == 1):
+        return map(function, items)
+    return pool.map(function, items)
 
 
 def pool_of(n_jobs: int | None) -> ThreadPoolExecutor | None:

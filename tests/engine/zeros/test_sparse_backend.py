@@ -118,10 +118,31 @@ def test_a_new_list_changes_no_belief():
     np.testing.assert_allclose(after.columns, before.columns, atol=1e-3)
 
 
+@pytest.mark.parametrize("semiring", ["max-sum", "sum-product"])
+def test_beliefs_made_anew_are_those_of_the_step(semiring):
+    """A run that is resumed has messages but no beliefs: they must not differ by a bit."""
+    made = planted(0, (80, 60), 4, flip=(0.02, 0.25))
+    seen = sparse_of(made.observations.to_dense())
+    backend = SparseBackend(seen)
+    problem = backend.problem(Model(4, CHANNEL, 0.3, 0.3))
+    state = backend.start(problem, field_of(seen, 4))
+    for n in range(8):
+        if n == 3 and semiring == "sum-product":
+            state = backend.to_sum_product(problem, state)
+        backend.step(problem, state, 0.4)
+        stepped = backend.keep_beliefs(problem, state, None)
+        state.messages.field = state.messages.current = None
+        anew = backend.beliefs(problem, state)
+        np.testing.assert_array_equal(anew.rows, stepped.rows)
+        np.testing.assert_array_equal(anew.columns, stepped.columns)
+    assert len(state.messages.listed.columns) > 0
+
+
 @pytest.mark.parametrize("integers", [True, False])
 def test_threads_and_pieces_give_the_same_bits(integers, monkeypatch):
     monkeypatch.setattr("boolweave.engine.backend.MIN_BLOCK", 500)
     monkeypatch.setattr("boolweave.engine.zeros.collective.ROWS", 32)
+    monkeypatch.setattr("boolweave.engine.zeros.collective.CELLS", 100)
     monkeypatch.setattr("boolweave.engine.zeros.tiles.ROWS", 64)
     monkeypatch.setattr("boolweave.engine.zeros.backend.WORTH_THREADS", 0)
     made = planted(2, observed=0.99)

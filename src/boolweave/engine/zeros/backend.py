@@ -28,10 +28,11 @@ from boolweave.engine.backend import (
 from boolweave.engine.floats import FloatBackend
 from boolweave.engine.integer_sums import quantise
 from boolweave.engine.integers import IntegerBackend
-from boolweave.engine.kernels.zeros.listed import STEPS as LISTED_STEPS
+from boolweave.engine.kernels.zeros import listed as listed_kernels
 from boolweave.engine.zeros.collective import (
     FINE,
     STEPS,
+    Room,
     Scale,
     Side,
     Sums,
@@ -168,10 +169,8 @@ class SparseBackend:
         )
         n_lines = sum(observations.shape) + observations.n_ones
         self.pool = pool_of(n_jobs) if n_lines >= WORTH_THREADS else None
-        # cells that are no collective zeros: the ones, and what is missing
-        self.listed = [observations.ones, observations.holes]
         # arrays that are written to in every iteration
-        self._room: list[Array] = []
+        self._room = Room()
         # what was scored last: problem, messages, iteration; and how many zeros were covered
         self._scored: tuple[ref[Problem], ref[Messages], int, int] | None = None
 
@@ -183,6 +182,11 @@ class SparseBackend:
     def ones_by_column(self) -> Cells:
         """The ones by columns."""
         return self.observations.ones.by_columns(self.observations.n_columns)
+
+    @cached_property
+    def holes_by_column(self) -> Cells:
+        """The missing cells by columns."""
+        return self.observations.holes.by_columns(self.observations.n_columns)
 
     def problem(self, model: Model) -> SparseProblem:
         """Pose the problem of the observations and a model."""
@@ -213,7 +217,7 @@ class SparseBackend:
         after = SparseMessages(
             inner.messages, before.rows, before.columns,
             quantised(len(before.rows), K), quantised(len(before.columns), K),
-            before.listed.to_sum_product(),
+            before.listed.to_sum_product(K),
         )  # fmt: skip
         return replace(state, messages=after, semiring="sum-product")
 
@@ -233,7 +237,7 @@ class SparseBackend:
         check_like(no_array((N, K), np.float32), found.columns)
         check_like(no_array(quantised(M, K).shape, np.int16), found.row_steps)
         check_like(no_array(quantised(N, K).shape, np.int16), found.column_steps)
-        found.listed.check(problem.shape, K)
+        found.listed.check(problem.shape, K, state.semiring)
         self.ones.check(problem.of_ones, self._inner(state))
 
     # ------------------------------------------------------------ beliefs
@@ -352,12 +356,16 @@ class SparseBackend:
         of λ, in sum-product in log-odds.
         """
         messages, scale, pool = messages_of(state), problem.scale(state.semiring), self.pool
-        rows, change = Side.of(scale, before.rows, messages.row_steps, pool)
-        columns, more = Side.of(scale, before.columns.T, messages.column_steps, pool)
+        seen, listed, room = self.observations, messages.listed, self._room
+        rows, change = Side.of(scale, before.rows, messages.row_steps, pool, room, "rows")
+        columns, more = Side.of(
+            scale, before.columns.T, messages.column_steps, pool, room, "columns"
+        )
         sums = Sums(messages.rows, messages.columns, after.rows, after.columns.T)
         renew_sums(
-            scale, rows, columns, [*self.listed, messages.listed.cells], damping, sums, pool, left,
-            self.reduce, self._room,
+            scale, rows, columns, [seen.ones, seen.holes, listed.cells],
+            [self.ones_by_column, self.holes_by_column, listed.by_columns(seen.n_columns)],
+            damping, sums, pool, left, self.reduce, room,
         )  # fmt: skip
         return max(change, more) / (STEPS if state.semiring == "max-sum" else FINE)
 
@@ -393,8 +401,8 @@ class SparseBackend:
         steps = np.zeros((len(touched), columns.shape[1]), dtype=np.int64)
         for listed, sign in zip(lists, (1, -1), strict=False):
             listed.add_to_rows(rows, semiring, sign, self.pool)
-            steps += sign * listed.column_sums(numbers, len(touched), semiring, self.pool)
-        columns[touched] += self.reduce(steps) / np.float64(LISTED_STEPS)
+            listed.add_to_columns(steps, numbers, semiring, sign, self.pool)
+        listed_kernels.add_steps(touched, self.reduce(steps), columns)
 
     # ------------------------------------------------------------ as the back end of ones sees it
 

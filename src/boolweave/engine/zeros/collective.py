@@ -16,10 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from boolweave.data.ones import Cells
 from boolweave.engine.kernels.vectors import LANES
 from boolweave.engine.kernels.zeros import collective as kernels
 from boolweave.runtime.threads import run_all
@@ -27,9 +29,8 @@ from boolweave.runtime.threads import run_all
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
-    from boolweave.data.ones import Cells
     from boolweave.engine.backend import Semiring
     from boolweave.engine.field import Field
     from boolweave.runtime.types import Array, Floats
@@ -47,8 +48,10 @@ LOWEST, HIGHEST = -20.0, 20.0
 N_TOLD = 33
 PARTS = float(1 << 24)
 
-# Rows that one thread takes at a time, at the least.
-ROWS = 2048
+# Rows, or listed cells, that one thread takes at a time, at the least, and the most pieces.
+ROWS = 4096
+CELLS = 1 << 16
+PIECES = 16
 
 
 @dataclass(frozen=True)
@@ -162,24 +165,32 @@ class Side:
     """Rows or columns: their beliefs in steps."""
 
     steps: NDArray[np.int16]  # (n, stride)
+    narrow: NDArray[np.int8] | None  # (n, stride), the same in max-sum
     counts: NDArray[np.int64]  # (K, levels), how often each belief occurs
 
     @classmethod
     def of(
         cls, scale: Scale, beliefs: Floats, steps: NDArray[np.int16],
-        pool: ThreadPoolExecutor | None,
+        pool: ThreadPoolExecutor | None, room: Room | None = None, name: str = "",
     ) -> tuple[Side, int]:  # fmt: skip
         """Make the side of beliefs (n, K), written to `steps` over those of the last iteration.
 
-        Also returns the largest change of what a variable tells zeros, in steps.
+        `room` keeps an array of this name from one call to the next. Also returns the largest
+        change of what a variable tells zeros, in steps.
         """
-        n, n_factors = beliefs.shape
+        narrow: NDArray[np.uint8] | None = None
+        if scale.semiring == "max-sum":
+            narrow = (room or Room()).array(name, steps.shape, np.uint8)
+        beliefs, (n, n_factors) = np.ascontiguousarray(beliefs), beliefs.shape
         low, high = (np.float32(limit) for limit in scale.limits)
         per_odds = np.float32(scale.per_odds)
 
         def quantise(some: slice) -> tuple[NDArray[np.int64], float]:
             counts = np.zeros((n_factors, scale.n_levels), dtype=np.int64)
-            change = kernels.quantise(beliefs[some], per_odds, low, high, steps[some], counts)
+            narrow_ones = None if narrow is None else narrow[some]
+            change = kernels.quantise(
+                beliefs[some], per_odds, low, high, steps[some], narrow_ones, counts
+            )
             return counts, change
 
         counts, change = np.zeros((n_factors, scale.n_levels), dtype=np.int64), 0.0
@@ -187,12 +198,12 @@ class Side:
             counts += some_counts
             change = max(change, some_change)
         counts[:, 0] = n - counts.sum(axis=1)
-        return cls(steps, counts), int(change)
+        return cls(steps, None if narrow is None else narrow.view(np.int8), counts), int(change)
 
 
 def _pieces(n: int) -> list[slice]:
     """Rows or columns that one thread takes at a time: at most sixteen pieces."""
-    size = max(ROWS, -(-n // 16))
+    size = max(ROWS, -(-n // PIECES))
     return [slice(first, min(n, first + size)) for first in range(0, n, size)]
 
 
@@ -207,60 +218,82 @@ class Sums:
 
 
 def renew_sums(
-    scale: Scale, rows: Side, columns: Side, listed: Sequence[Cells], damping: float, sums: Sums,
+    scale: Scale, rows: Side, columns: Side, by_rows: Sequence[Cells], by_columns: Sequence[Cells],
+    damping: float, sums: Sums,
     pool: ThreadPoolExecutor | None = None, field: Field | None = None,
-    reduce: Callable[[Array], Array] = lambda array: array, room: list[Array] | None = None,
+    reduce: Callable[[Array], Array] = lambda array: array, room: Room | None = None,
 ) -> None:  # fmt: skip
     """Damp what zeros send to all rows and columns towards what they send now.
 
-    `listed` are the cells that are not collective zeros, each of them once. The sums plus the
-    `field` are written to the arrays for afterwards. `reduce` adds up whole numbers over all parts
-    of the matrix, of which these rows are one. `room` keeps arrays from one call to the next:
-    the system would map new ones page by page.
+    `by_rows` are lists of the cells that are not collective zeros, each of them once; `by_columns`
+    are the same with rows and columns exchanged. The sums plus the `field` are written to the
+    arrays for afterwards. `reduce` adds up whole numbers over all parts of the matrix, of which
+    these rows are one. `room` keeps arrays from one call to the next.
     """
     (n_rows, n_factors), n_columns = sums.rows.shape, len(sums.columns)
     counts = reduce(rows.counts)
     kind = _kind_of_sums(scale, max(int(counts[0].sum()), n_columns))
-    lists, table = [_uniform(cells) for cells in listed], scale.table(columns.counts)
-    # What listed cells would send to columns: an array for each thread.
-    arrays, shape = [] if room is None else room, (n_columns, n_factors)
-    arrays[:] = [array for array in arrays if array.shape == shape and array.dtype == kind]
-    for array in arrays:
-        array.fill(0)
-    to_rows = _max_sum_to_rows if scale.semiring == "max-sum" else _sum_product_to_rows
-    renew = to_rows(scale, rows, columns, table, kind)
+    max_sum, table = scale.semiring == "max-sum", scale.table(columns.counts)
+    to_columns = (room or Room()).array("to columns", (n_columns, n_factors), kind)
 
     def some_rows(own: slice) -> None:
-        try:
-            to_columns = arrays.pop()  # one that no other thread has taken
-        except IndexError:
-            to_columns = np.zeros(shape, kind)
+        lists, steps = _lists_of(by_rows, own), rows.steps[own]
         first = None if field is None else field.of_rows(own)
         damped = _damped(scale, table, damping, sums.rows[own], sums.after_rows[own])
-        of_rows = tuple((indptr[own.start : own.stop + 1], numbers) for indptr, numbers in lists)
-        renew(own, of_rows, damped, to_columns, first)
-        arrays.append(to_columns)
+        if max_sum:
+            kernels.max_sum_to_rows(
+                lists, steps, columns.narrow, STEPS, _beyond_first(table), damped,
+                kernels.scratch_for(n_factors, kind), first,
+            )  # fmt: skip
+        else:
+            to_rows = np.empty((len(steps), n_factors), kind)
+            _look_up(scale, lists, steps, columns, to_rows)
+            kernels.damp_sums(_between(scale, steps, table, to_rows), damped, first)
 
-    _each(pool, some_rows, _pieces(n_rows))
-    to_columns = arrays[0] if arrays else np.zeros(shape, kind)
-    for others in arrays[1:]:
-        to_columns += others
-    to_columns, table = reduce(to_columns), scale.table(counts)
-    of_columns = None if field is None else field.of_columns().T
+    def from_listed(own: slice) -> None:
+        lists, steps = _lists_of(by_columns, own), columns.steps[own]
+        if max_sum:
+            scratch = kernels.scratch_for(n_factors, kind)
+            kernels.add_clipped(lists, steps, rows.narrow, STEPS, scratch, to_columns[own])
+        else:
+            _look_up(scale, lists, steps, rows, to_columns[own])
 
     def some_columns(own: slice) -> None:
         first = None if of_columns is None else np.ascontiguousarray(of_columns[own])
         damped = _damped(scale, table, damping, sums.columns[own], sums.after_columns[own])
-        if scale.semiring == "max-sum":
-            kernels.max_sum_to_columns(
-                columns.steps[own], to_columns[own], _beyond_first(table), damped, first
-            )
+        steps, from_cells = columns.steps[own], to_columns[own]
+        if max_sum:
+            kernels.max_sum_to_columns(steps, from_cells, _beyond_first(table), damped, first)
         else:
-            kernels.damp_sums(
-                _between(scale, columns.steps[own], table, to_columns[own]), damped, first
-            )
+            kernels.damp_sums(_between(scale, steps, table, from_cells), damped, first)
 
+    _each(pool, some_rows, _pieces(n_rows))
+    _each(pool, from_listed, _pieces_of_cells(by_columns[0]))
+    to_columns, table = reduce(to_columns), scale.table(counts)
+    of_columns = None if field is None else field.of_columns().T
     _each(pool, some_columns, _pieces(n_columns))
+
+
+def _pieces_of_cells(cells: Cells) -> list[slice]:
+    """Columns that one thread takes at a time, with about as many cells each."""
+    n_columns, n_cells = len(cells.indptr) - 1, len(cells)
+    n = max(1, min(PIECES, n_cells // CELLS))
+    cuts = np.searchsorted(cells.indptr, np.arange(1, n) * (n_cells / n))
+    return [slice(a, b) for a, b in pairwise([0, *cuts.tolist(), n_columns]) if b > a]
+
+
+class Room:
+    """Arrays that are written to in every iteration: the system would map new ones page by page."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, Array] = {}
+
+    def array(self, name: str, shape: tuple[int, ...], kind: DTypeLike) -> Array:
+        """The array of this name, shape and type, with any numbers."""
+        found = self._arrays.get(name)
+        if found is None or found.shape != shape or found.dtype != kind:
+            found = self._arrays[name] = np.empty(shape, kind)
+        return found
 
 
 def _kind_of_sums(scale: Scale, n_cells: int) -> type[np.signedinteger]:
@@ -269,11 +302,16 @@ def _kind_of_sums(scale: Scale, n_cells: int) -> type[np.signedinteger]:
     return np.int32 if narrow else np.int64
 
 
-def _uniform(cells: Cells) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Cells as kernels take them: read-only arrays of the same types for every list."""
-    indptr, columns = cells.indptr.view(), cells.columns.astype(np.int32, copy=False).view()
-    indptr.flags.writeable = columns.flags.writeable = False
-    return indptr, columns
+def _lists_of(lists: Sequence[Cells], own: slice) -> kernels.Lists:
+    """The cells of some rows, or columns, for kernels: read-only arrays of the same types."""
+    found = []
+    for cells in lists:
+        indptr = cells.indptr[own.start : own.stop + 1]
+        numbers = cells.columns  # below 2³¹, signed or not
+        numbers = numbers.view(np.int32) if numbers.itemsize == 4 else numbers.astype(np.int32)
+        indptr.flags.writeable = numbers.flags.writeable = False
+        found.append((indptr, numbers))
+    return tuple(found)
 
 
 def _damped(
@@ -289,46 +327,16 @@ def _beyond_first(table: Array) -> Array:
     return table - table[:, :1]
 
 
-# Renews the sums of some rows, given their listed cells; adds to what these would send to columns.
-Renew = Callable[[slice, kernels.Lists, kernels.Damped, "Array", "Floats | None"], None]
-
-
-def _max_sum_to_rows(
-    scale: Scale, rows: Side, columns: Side, table: Array, kind: type[np.signedinteger]
-) -> Renew:
-    narrow, beyond = columns.steps.astype(np.int8), _beyond_first(table)
-    n_factors = len(table)
-
-    def renew(
-        own: slice, lists: kernels.Lists, damped: kernels.Damped, to_columns: Array,
-        first: Floats | None,
-    ) -> None:  # fmt: skip
-        scratch = kernels.scratch_for(n_factors, kind)
-        kernels.max_sum_to_rows(
-            lists, rows.steps[own], narrow, STEPS, beyond, damped, to_columns, scratch, first
-        )
-
-    return renew
-
-
-def _sum_product_to_rows(
-    scale: Scale, rows: Side, columns: Side, table: Array, kind: type[np.signedinteger]
-) -> Renew:
-    def renew(
-        own: slice, lists: kernels.Lists, damped: kernels.Damped, to_columns: Array,
-        first: Floats | None,
-    ) -> None:  # fmt: skip
-        steps = rows.steps[own]
-        to_rows = np.zeros((len(steps), len(table)), kind)
-        for indptr, numbers in lists:
-            if len(numbers):
-                kernels.add_looked_up(
-                    indptr, numbers, steps, columns.steps, scale.limits[0], scale.told, scale.sent,
-                    to_rows, to_columns,
-                )  # fmt: skip
-        kernels.damp_sums(_between(scale, steps, table, to_rows), damped, first)
-
-    return renew
+def _look_up(
+    scale: Scale, lists: kernels.Lists, steps: NDArray[np.int16], others: Side, out: Array
+) -> None:
+    """What listed cells would send to some rows or columns in sum-product, (n, K)."""
+    out.fill(0)
+    for indptr, numbers in lists:
+        if len(numbers):
+            kernels.add_looked_up(
+                indptr, numbers, steps, others.steps, scale.limits[0], scale.told, scale.sent, out
+            )
 
 
 def _between(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,8 @@ import numpy as np
 from boolweave.data.ones import Cells
 from boolweave.engine.floats import CHUNK, odds_of
 from boolweave.engine.kernels import max_sum, sum_product
+from boolweave.engine.kernels.groups import arrays_apart
+from boolweave.engine.kernels.vectors import LANES
 from boolweave.engine.kernels.zeros import listed as kernels
 from boolweave.runtime.threads import run_all
 
@@ -29,11 +32,8 @@ MOST_LISTED = 1 << 20
 MOST_MESSAGES = 1 << 24
 
 
-# Chunks of messages that one thread takes at a time.
-CHUNKS = 8
-
-# Factors whose messages one thread adds up at a time.
-FACTORS = 32
+# Cells that one thread takes at a time.
+CELLS = 4096
 
 
 def most_listed(n_factors: int) -> int:
@@ -47,19 +47,29 @@ class Listed:
 
     indptr: np.ndarray  # (M + 1,)
     columns: np.ndarray  # (n,) int32
-    to_row: Floats  # (chunks, K, size): Φ, or e^Φ in sum-product
+    # Φ and Ψ in max-sum, (n, stride); e^Φ and e^Ψ in sum-product, (chunks, K, size)
+    to_row: Floats
     to_column: Floats
 
     @classmethod
     def none(cls, n_rows: int, n_factors: int) -> Listed:
         """No zeros."""
-        cells, shape = Cells.none(n_rows), _shape(0, n_factors)
-        return cls(cells.indptr, cells.columns, np.ones(shape, "f4"), np.ones(shape, "f4"))
+        cells, shape = Cells.none(n_rows), _shape(0, n_factors, "max-sum")
+        return cls(cells.indptr, cells.columns, np.zeros(shape, "f4"), np.zeros(shape, "f4"))
+
+    def __post_init__(self) -> None:
+        self._by_columns: Cells | None = None
 
     @property
     def cells(self) -> Cells:
         """Where they are."""
         return Cells(self.indptr, self.columns)
+
+    def by_columns(self, n_columns: int) -> Cells:
+        """Where they are, with rows and columns exchanged."""
+        if self._by_columns is None:
+            self._by_columns = self.cells.by_columns(n_columns)
+        return self._by_columns
 
     @classmethod
     def joined(cls, parts: Sequence[Listed]) -> Listed:
@@ -67,7 +77,10 @@ class Listed:
         n_before = np.cumsum([0, *(len(part.columns) for part in parts)])
         starts = [part.indptr[1:] + n for part, n in zip(parts, n_before, strict=False)]
         sides = (
-            _in_chunks(np.concatenate([_by_cell(getattr(part, side), part) for part in parts]))
+            _like(
+                getattr(parts[0], side),
+                np.concatenate([_by_cell(getattr(part, side), part) for part in parts]),
+            )
             for side in ("to_row", "to_column")
         )
         columns = np.concatenate([part.columns for part in parts])
@@ -77,24 +90,29 @@ class Listed:
         """Take a run of rows."""
         first, last = self.indptr[[rows.start, rows.stop]]
         indptr = self.indptr[rows.start : rows.stop + 1] - first
-        sides = (_in_chunks(_by_cell(m, self)[first:last]) for m in (self.to_row, self.to_column))
+        sides = (
+            _like(m, _by_cell(m, self)[first:last]).copy() for m in (self.to_row, self.to_column)
+        )
         return Listed(indptr, self.columns[first:last], *sides)
 
-    def check(self, shape: tuple[int, int], n_factors: int) -> None:
+    def check(self, shape: tuple[int, int], n_factors: int, semiring: Semiring) -> None:
         """Raise ValueError unless these are zeros of such a matrix, with messages."""
         cells, n = self.cells, len(self.columns)
         rising = len(cells.indptr) == shape[0] + 1 and (np.diff(cells.indptr) >= 0).all()
         inside = n == 0 or (self.columns.min() >= 0 and self.columns.max() < shape[1])
-        like = _shape(n, n_factors)
+        like = _shape(n, n_factors, semiring)
         same = self.to_row.shape == self.to_column.shape == like
         if not (rising and inside and same and cells.indptr[0] == 0 and cells.indptr[-1] == n):
             raise ValueError("covered zeros that are not such")
 
-    def to_sum_product(self) -> Listed:
+    def to_sum_product(self, n_factors: int) -> Listed:
         """The same with messages of sum-product."""
         limit = float(np.log(sum_product.RATIO_LIMIT))
-        sides = (np.exp(np.clip(m, -limit, limit)) for m in (self.to_row, self.to_column))
-        return Listed(self.indptr, self.columns, *(s.astype(np.float32) for s in sides))
+        sides = (
+            _in_chunks(np.exp(np.clip(m[:, :n_factors], -limit, limit)).astype(np.float32))
+            for m in (self.to_row, self.to_column)
+        )
+        return Listed(self.indptr, self.columns, *sides)
 
     def add_to_rows(
         self, sums: Floats, semiring: Semiring, sign: int = 1,
@@ -102,29 +120,42 @@ class Listed:
     ) -> None:  # fmt: skip
         """Add what they send to sums of rows (M, K)."""
         if len(self.columns):
-            row_of, messages = self.cells.rows(), _log_odds(self.to_row, semiring)
+            row_of = self.cells.rows()
+            if semiring == "max-sum":
 
-            def some(k: slice) -> None:
-                kernels.add_to_rows(row_of, messages, sign, k.start, k.stop, sums)
+                def some(k: slice) -> None:
+                    kernels.add_to_rows(row_of, self.to_row, sign, k.start, sums)
 
-            list(run_all(pool, some, _runs_of_factors(messages.shape[1])))
+            else:
+                messages = sum_product.log_odds(self.to_row)
 
-    def column_sums(
-        self, numbers: Integers, n: int, semiring: Semiring, pool: ThreadPoolExecutor | None = None
-    ) -> NDArray[np.int64]:
-        """What they send to columns, in steps that are exact in any order, (n, K).
+                def some(k: slice) -> None:
+                    kernels.add_lanes_to_rows(row_of, messages, sign, k.start, k.stop, sums)
+
+            list(run_all(pool, some, _runs_of_factors(sums.shape[1])))
+
+    def add_to_columns(
+        self, steps: NDArray[np.int64], numbers: Integers, semiring: Semiring, sign: int = 1,
+        pool: ThreadPoolExecutor | None = None,
+    ) -> None:  # fmt: skip
+        """Add what they send to columns to sums in steps, which are exact in any order, (n, K).
 
         numbers (N,): which of the n sums is that of a column.
         """
-        sums = np.zeros((n, self.to_column.shape[1]), dtype=np.int64)
         if len(self.columns):
-            column_of, messages = numbers[self.columns], _log_odds(self.to_column, semiring)
+            column_of = numbers[self.columns]
+            if semiring == "max-sum":
 
-            def some(k: slice) -> None:
-                kernels.add_to_columns(column_of, messages, k.start, k.stop, sums)
+                def some(k: slice) -> None:
+                    kernels.add_to_columns(column_of, self.to_column, sign, k.start, steps)
 
-            list(run_all(pool, some, _runs_of_factors(messages.shape[1])))
-        return sums
+            else:
+                messages = sum_product.log_odds(self.to_column)
+
+                def some(k: slice) -> None:
+                    kernels.add_lanes_to_columns(column_of, messages, sign, k.start, k.stop, steps)
+
+            list(run_all(pool, some, _runs_of_factors(steps.shape[1])))
 
     def _entries(self, strength: float) -> max_sum.Entries:
         evidence = np.full(len(self.columns), -strength, dtype=np.float32)
@@ -157,25 +188,24 @@ class Listed:
     def _max_sum(
         self, strength: float, damping: float, beliefs: Beliefs, pool: ThreadPoolExecutor | None
     ) -> float:
-        """The next messages of max-sum, some chunks at a time."""
-        n, size = len(self.columns), self.to_row.shape[2]
+        """The next messages of max-sum, some rows at a time."""
+        rows, columns = beliefs.rows, np.ascontiguousarray(beliefs.columns.T)
+        messages = max_sum.Messages(self.to_row, self.to_column)
+        stride = self.to_row.shape[1]
 
-        def some(chunk: int) -> float:
-            chunks = slice(chunk, chunk + CHUNKS)
-            start, stop = chunk * size, min(n, (chunk + CHUNKS) * size)
-            first, last = np.searchsorted(self.indptr, [start, stop - 1], "right") - 1
-            entries = max_sum.Entries(
-                self.indptr[first : last + 2] - start,
-                self.columns[start:stop].view(np.uint32),
-                np.full(stop - start, -strength, dtype=np.float32),
-            )
-            sides = max_sum.Sides(beliefs.rows[first : last + 1], beliefs.columns)
-            messages = max_sum.Messages(self.to_row[chunks], self.to_column[chunks])
+        def some(own: slice) -> float:
+            scratch = arrays_apart([(5 * stride, np.float32)])[0]
             return float(
-                max_sum.max_sum(False, entries, np.float32(damping), sides, messages, None)
-            )
+                kernels.max_sum(
+                    self.indptr, self.columns, own.start, own.stop, rows, columns, messages,
+                    np.float32(strength), np.float32(damping), scratch,
+                )
+            )  # fmt: skip
 
-        return max(run_all(pool, some, range(0, len(self.to_row), CHUNKS)))
+        n_rows, n_cells = len(self.indptr) - 1, len(self.columns)
+        cuts = np.searchsorted(self.indptr, np.arange(CELLS, n_cells, CELLS)).tolist()
+        pieces = [slice(a, b) for a, b in pairwise([0, *cuts, n_rows]) if b > a]
+        return max(run_all(pool, some, pieces))
 
     def replaced(
         self, cells: Cells, strength: float, semiring: Semiring, beliefs: Beliefs,
@@ -191,16 +221,24 @@ class Listed:
         at = np.minimum(np.searchsorted(old, new), max(0, len(old) - 1))
         stays = old[at] == new if len(old) else np.zeros(n, dtype=bool)
         before, y = np.where(stays, at, -1), beliefs.columns.T
-        out = Listed(cells.indptr, cells.columns, *(np.ones(_shape(n, K), "f4") for _ in range(2)))
+        out = Listed(
+            cells.indptr, cells.columns,
+            *(np.zeros(_shape(n, K, semiring), np.float32) for _ in range(2)),
+        )  # fmt: skip
         sides = (self.to_row, self.to_column), (out.to_row, out.to_column)
+        if semiring == "max-sum":
+            y = np.ascontiguousarray(y)
+
+            def some(first: int) -> None:
+                kernels.start_max_sum(
+                    first, min(n, first + CELLS), rows, cells.columns, before, beliefs.rows, y,
+                    np.float32(strength), *(max_sum.Messages(*side) for side in sides),
+                )  # fmt: skip
+
+            list(run_all(pool, some, range(0, n, CELLS)))
+            return out
 
         def one_chunk(chunk: int) -> None:
-            if semiring == "max-sum":
-                kernels.start_max_sum(
-                    chunk, rows, cells.columns, before, beliefs.rows, y, np.float32(strength),
-                    *(kernels.Messages(*side) for side in sides),
-                )  # fmt: skip
-                return
             size = out.to_row.shape[2]
             some = slice(chunk * size, min(n, (chunk + 1) * size))
             kept, where = stays[some], before[some][stays[some]]
@@ -211,20 +249,15 @@ class Listed:
                     messages[kept] = old_ones[where // n_each, :, where % n_each]
                 new_ones[chunk, :, : len(messages)] = messages.T
 
-        for _ in run_all(pool, one_chunk, range(len(out.to_row))):
-            pass
+        for messages in sides[1]:
+            messages[...] = 1  # behind the last cell
+        list(run_all(pool, one_chunk, range(len(out.to_row))))
         return out
 
 
 def _runs_of_factors(n_factors: int) -> list[slice]:
     """Factors that one thread takes at a time."""
-    return [slice(k, min(n_factors, k + FACTORS)) for k in range(0, n_factors, FACTORS)]
-
-
-def _log_odds(messages: Floats, semiring: Semiring) -> Floats:
-    """Messages (chunks, K, size) as log-odds."""
-    found: Floats = messages if semiring == "max-sum" else sum_product.log_odds(messages)
-    return found
+    return [slice(k, min(n_factors, k + LANES)) for k in range(0, n_factors, LANES)]
 
 
 def _sent_by_zeros(x: Floats, y: Floats, strength: float) -> tuple[Floats, Floats]:
@@ -239,20 +272,30 @@ def _sent_by_zeros(x: Floats, y: Floats, strength: float) -> tuple[Floats, Float
     return np.exp(sent(y - sent(x))), np.exp(sent(x - sent(y)))
 
 
-def _shape(n: int, n_factors: int) -> tuple[int, int, int]:
+def _shape(n: int, n_factors: int, semiring: Semiring) -> tuple[int, ...]:
+    """The shape of the messages of n cells to one side."""
+    if semiring == "max-sum":
+        return n, -(-n_factors // LANES) * LANES
     size = max(1, min(CHUNK, n))
     return -(-n // size), n_factors, size
 
 
 def _by_cell(messages: Floats, listed: Listed) -> Floats:
-    """Messages (chunks, K, size) as (cells, K)."""
+    """Messages as (cells, K), or (cells, stride) in max-sum."""
+    if messages.ndim == 2:
+        return messages
     by_cell = messages.transpose(0, 2, 1).reshape(-1, messages.shape[1])
     return by_cell[: len(listed.columns)]
 
 
+def _like(messages: Floats, by_cell: Floats) -> Floats:
+    """Messages by cell, as others are kept."""
+    return by_cell if messages.ndim == 2 else _in_chunks(by_cell)
+
+
 def _in_chunks(by_cell: Floats) -> Floats:
-    """Messages (cells, K) as they are kept; what is behind the last is 1."""
-    n_chunks, n_factors, size = _shape(*by_cell.shape)
+    """Messages (cells, K) in chunks; what is behind the last is 1."""
+    n_chunks, n_factors, size = _shape(len(by_cell), by_cell.shape[1], "sum-product")
     padded = np.ones((n_chunks * size, n_factors), dtype=np.float32)
     padded[: len(by_cell)] = by_cell
     return np.ascontiguousarray(padded.reshape(n_chunks, size, n_factors).transpose(0, 2, 1))

@@ -23,7 +23,8 @@ def renewed(seen, rows, columns, scale, first=0.0, damping=1.0, n_jobs=1, field=
     sums = Sums(*(np.full(shape, first, dtype="f4") for shape in (*shapes, *shapes)))
     sides = sides_of(rows, columns, scale)
     listed = [seen.ones, seen.holes]
-    renew_sums(scale, *sides, listed, damping, sums, pool_of(n_jobs), field)
+    turned = [cells.by_columns(len(columns.T)) for cells in listed]
+    renew_sums(scale, *sides, listed, turned, damping, sums, pool_of(n_jobs), field)
     return sums
 
 
@@ -67,6 +68,7 @@ def test_sums_of_listed_cells_have_room(semiring, n, kind):
 @pytest.mark.parametrize("semiring", ["max-sum", "sum-product"])
 def test_damping_threads_and_field(semiring, monkeypatch):
     monkeypatch.setattr("boolweave.engine.zeros.collective.ROWS", 16)
+    monkeypatch.setattr("boolweave.engine.zeros.collective.CELLS", 50)
     random = np.random.default_rng(0)
     seen = sparse_of(codes_at_random((70, 50), random))
     scale = Scale(3.0, semiring)

@@ -16,15 +16,19 @@ from boolweave.engine.kernels.jit import njit
 from boolweave.engine.kernels.vectors import (
     LANES,
     as_int16,
+    as_int32,
+    as_uint8,
+    largest,
     load,
     mask_bits,
     maximum,
     minimum,
     pointer,
-    prefetch,
     prefetch_to_read,
     splat,
     store,
+    where,
+    widened,
 )
 from boolweave.runtime.types import Array, Floats, Integers
 
@@ -35,9 +39,15 @@ Lists: TypeAlias = tuple[tuple[Integers, Integers], ...]
 # Cells of a row whose messages of at most 127 are added up in 16 bits.
 _RUN = 256
 
-# Bytes in a cache line, and by how many cells the beliefs of columns are prefetched.
+# Bytes in a cache line, and by how many cells beliefs are prefetched.
 _LINE = 64
-_AHEAD = 4
+_AHEAD = 16
+
+# Behind the last factor of a row: below every belief.
+_NO_BELIEF = np.iinfo(np.int16).min
+
+# 3 · 2²²: the floats around it are whole numbers.
+_ROUND = np.float32(12582912.0)
 
 _i16 = np.int16
 _i64 = np.int64
@@ -46,9 +56,12 @@ _i64 = np.int64
 @njit(nogil=True, cache=True, error_model="numpy")
 def quantise(
     beliefs: Floats, per_odds: np.float32, low: np.float32, high: np.float32, out: Integers,
-    counts: Integers,
+    narrow: Integers | None, counts: Integers,
 ) -> np.int16:  # fmt: skip
     """Round beliefs (n, K) to whole steps within [low, high]; out (n, stride) int16.
+
+    narrow (n, stride) uint8, unless it is None, gets the lower bytes, which are all of a number of
+    8 bits; behind the last factor it has 0.
 
     Added to counts[k, v], (K, levels) int64: how many beliefs of factor k are low + v, for v > 0.
     Returns the largest change of the positive part of a belief, which is what a variable tells
@@ -56,29 +69,38 @@ def quantise(
     """
     n, K = beliefs.shape
     stride = out.shape[1]
-    steps = pointer(out.reshape(-1))
-    change, lowest = _i16(0), splat(_i16(low))
+    flat = beliefs.reshape(-1)
+    odds, steps = pointer(flat), pointer(out.reshape(-1))
+    if narrow is not None:
+        lower = pointer(narrow.reshape(-1))
+    behind, is_factor = np.zeros(LANES, np.float32), np.zeros(LANES, np.int16)
+    is_factor[: K - (stride - LANES)] = 1  # the last vector of a row may have fewer factors
+    zero, lowest, none = splat(_i16(0)), splat(_i16(low)), splat(_i16(_NO_BELIEF))
+    real, last, change = load(pointer(is_factor), 0) > zero, stride - LANES, zero
     for i in range(n):
-        for k in range(K):
-            odds = beliefs[i, k] * per_odds
-            odds = low if odds < low else odds
-            odds = high if odds > high else odds
-            value = _i16(np.rint(odds))
-            before = out[i, k]
-            told = value if value > 0 else _i16(0)
-            told_before = before if before > 0 else _i16(0)
-            moved = told - told_before if told > told_before else told_before - told
-            change = moved if moved > change else change
-            out[i, k] = value
         for first in range(0, stride, LANES):
-            values = load(steps, i * stride + first)
-            above = mask_bits(values > lowest)
+            at = i * K + first
+            if at + LANES <= flat.shape[0]:
+                value = load(odds, at)
+            else:  # a vector would reach beyond the last row
+                behind[: flat.shape[0] - at] = flat[at:]
+                value = load(pointer(behind), 0)
+            value = minimum(maximum(value * splat(per_odds), splat(low)), splat(high))
+            # adding this number rounds to whole numbers, and halves to even ones
+            rounded = as_int16(as_int32((value + splat(_ROUND)) - splat(_ROUND)))
+            if first == last:
+                rounded = where(real, rounded, none)
+            moved = maximum(rounded, zero) - maximum(load(steps, i * stride + first), zero)
+            change = maximum(change, maximum(moved, zero - moved))
+            store(steps, i * stride + first, rounded)
+            if narrow is not None:
+                store(lower, i * stride + first, as_uint8(rounded))
+            above = mask_bits(rounded > lowest)
             if above:
                 for j in range(LANES):
                     if (above >> j) & 1:
-                        value = out[i, first + j]
-                        counts[first + j, value - _i16(low)] += 1
-    return change
+                        counts[first + j, out[i, first + j] - _i16(low)] += 1
+    return largest(change)
 
 
 class Damped(NamedTuple):
@@ -91,90 +113,127 @@ class Damped(NamedTuple):
     after: Floats  # (n, K): the new sums plus the field, if there is one
 
 
-def scratch_for(n_factors: int, kind: type[np.signedinteger]) -> tuple[Array, ...]:
-    """Scratch arrays for one row of K factors, with sums of some type."""
+def scratch_for(n_factors: int, kind: type[np.signedinteger]) -> tuple[Array, Array]:
+    """Scratch arrays for one row of K factors: what it tells zeros, and sums of some type."""
     size = -(-n_factors // LANES) * LANES
-    wanted: list[tuple[int, Any]] = [(size, np.int16)] * 2 + [(size, kind)] + [(size, np.int64)] * 2
-    return tuple(arrays_apart(wanted))
+    told, totals = arrays_apart([(size, np.int16), (size, kind)])
+    return told, totals
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _damp(m: int, totals: Integers, damped: Damped, field: Floats | None) -> None:
-    """sums[m] ← kept · sums[m] + share · (totals − none); after[m] = sums[m] + field[m]."""
-    sums, n_factors = damped.sums, damped.sums.shape[1]
+def _flat(damped: Damped) -> Any:
+    """Pointers to the arrays: numba counts references to arrays that are passed to functions."""
+    sums, after = damped.sums.reshape(-1), damped.after.reshape(-1)
+    return pointer(Damped(damped.kept, damped.share, damped.none, sums, after))
+
+
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def _damp(
+    first: int, n_factors: int, totals: Any, first_total: int, damped: Any, field: Any
+) -> None:
+    """sums ← kept · sums + share · (totals − none); after = sums + field.
+
+    All are flat: these are the K numbers from `first` on, and those of `totals` from `first_total`.
+    """
     for k in range(n_factors):
-        sums[m, k] = damped.kept * sums[m, k] + damped.share * (totals[k] - damped.none[k])
+        more = damped.share * (totals[first_total + k] - damped.none[k])
+        damped.sums[first + k] = np.float32(damped.kept * damped.sums[first + k] + more)
     for k in range(n_factors):
         if field is None:
-            damped.after[m, k] = sums[m, k]
+            damped.after[first + k] = damped.sums[first + k]
         else:
-            damped.after[m, k] = sums[m, k] + field[m, k]
+            damped.after[first + k] = damped.sums[first + k] + field[first + k]
+
+
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def _add_listed(
+    m: int, n: int, lists: Any, others: Any, stride: int, own: Any, bound: int, sums: Any
+) -> None:
+    """sums[k] += Σ min(max(others[i, k] + own[k], 0), bound) over the listed cells (m, i), m < n.
+
+    All arrays are pointers: numba counts references to arrays. own: (stride,) int16.
+    """
+    zero, top = splat(_i16(0)), splat(_i16(bound))
+    for indptr, numbers in lists:
+        last, behind = indptr[m + 1], indptr[n]
+        for start in range(indptr[m], last, _RUN):
+            stop = min(last, start + _RUN)
+            for i in range(start, stop):
+                ahead = _i64(numbers[min(i + _AHEAD, behind - 1)]) * stride
+                for line in range(0, stride, _LINE):
+                    prefetch_to_read(others, ahead + line)
+            for k in range(0, stride, 2 * LANES):
+                shift, run = load(own, k), zero
+                if k + LANES < stride:  # two vectors at a time
+                    next_shift, next_run = load(own, k + LANES), zero
+                    for i in range(start, stop):
+                        at = _i64(numbers[i]) * stride + k
+                        run = run + minimum(maximum(as_int16(load(others, at)) + shift, zero), top)
+                        next_run = next_run + minimum(
+                            maximum(as_int16(load(others, at + LANES)) + next_shift, zero), top
+                        )
+                    store(sums, k + LANES, load(sums, k + LANES) + widened(next_run, sums))
+                else:
+                    for i in range(start, stop):
+                        at = _i64(numbers[i]) * stride + k
+                        run = run + minimum(maximum(as_int16(load(others, at)) + shift, zero), top)
+                store(sums, k, load(sums, k) + widened(run, sums))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def add_clipped(
+    lists: Lists, own: Integers, others: Integers, bound: int, scratch: tuple[Array, Array],
+    out: Integers,
+) -> None:  # fmt: skip
+    """What listed cells would send to some rows or columns if they were zeros, in max-sum.
+
+    With clip(v) = min(max(v, 0), bound), out[m, k] = Σₙ clip(others[n, k] + (own[m, k])₊) over the
+    cells (m, n). own (m, stride) int16, others (n, stride) int8, bound ≤ 127; out (m, K). The lists
+    have the cells of each m.
+    """
+    stride, n_factors = own.shape[1], out.shape[1]
+    x, y = pointer(own.reshape(-1)), pointer(others.reshape(-1))
+    told, totals = scratch
+    shifts, sums, listed = pointer(told), pointer(totals), pointer(lists)
+    zero = splat(_i16(0))
+    for m in range(own.shape[0]):
+        for first in range(0, stride, LANES):
+            store(shifts, first, maximum(load(x, m * stride + first), zero))
+        totals[:] = 0
+        _add_listed(m, own.shape[0], listed, y, stride, shifts, bound, sums)
+        for k in range(n_factors):
+            out[m, k] = totals[k]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def max_sum_to_rows(
     lists: Lists, rows: Integers, columns: Integers, bound: int, beyond: Integers, damped: Damped,
-    to_columns: Integers, scratch: tuple[Array, ...], field: Floats | None,
+    scratch: tuple[Array, Array], field: Floats | None,
 ) -> None:  # fmt: skip
     """Damp the sums of zeros of some rows towards those of these beliefs, in max-sum.
 
-    Listed cells are not among these zeros: what they would send is taken back. With clip(v) =
-    min(max(v, 0), bound), cell (m, n) would send clip(columns[n] + (rows[m])₊) to its row, and
-    clip(rows[m] + (columns[n])₊) to its column, which is added to `to_columns`, (N, K).
-
+    Listed cells are not among these zeros: what they would send (see `add_clipped`) is taken back.
     rows (n, stride) int16; columns (N, stride) int8; bound ≤ 127. beyond (K, bound + 1): what zeros
-    send to a row with a belief t ≥ 0, in addition to what they send at t = 0. scratch is from
-    `scratch_for`.
+    send to a row with a belief t ≥ 0, in addition to what they send at t = 0.
     """
-    stride, n_factors = rows.shape[1], to_columns.shape[1]
+    stride, n_factors = rows.shape[1], damped.sums.shape[1]
     x, y = pointer(rows.reshape(-1)), pointer(columns.reshape(-1))
-    sent_to_columns = pointer(to_columns.reshape(-1))
-    told, in_run, totals, raised, beliefs = scratch
-    own, run = pointer(told), pointer(in_run)
-    zero, top, lowest = splat(_i16(0)), splat(_i16(bound)), splat(_i16(-bound))
+    target, more = _flat(damped), None if field is None else pointer(field.reshape(-1))
+    told, totals = scratch
+    shifts, sums, listed = pointer(told), pointer(totals), pointer(lists)
+    zero = splat(_i16(0))
     for m in range(rows.shape[0]):
-        n_raised = 0  # factors whose belief is above −bound: others send nothing to columns
         for first in range(0, stride, LANES):
-            belief = load(x, m * stride + first)
-            store(own, first, maximum(belief, zero))
-            store(run, first, zero)
-            above = mask_bits(belief > lowest)
+            store(shifts, first, maximum(load(x, m * stride + first), zero))
+        totals[:] = 0
+        _add_listed(m, rows.shape[0], listed, y, stride, shifts, bound, sums)
+        for first in range(0, stride, LANES):
+            above = mask_bits(load(x, m * stride + first) > zero)
             if above:
                 for j in range(LANES):
                     if (above >> j) & 1:
-                        raised[n_raised] = first + j
-                        beliefs[n_raised] = rows[m, first + j]
-                        n_raised += 1
-        totals[:] = 0
-        in_this_run = 0
-        for indptr, numbers in lists:
-            for i in range(indptr[m], indptr[m + 1]):
-                ahead = _i64(numbers[min(i + _AHEAD, numbers.shape[0] - 1)])
-                for first in range(0, stride, _LINE):
-                    prefetch_to_read(y, ahead * stride + first)
-                n = _i64(numbers[i])
-                for first in range(0, stride, LANES):
-                    belief = as_int16(load(y, n * stride + first)) + load(own, first)
-                    sent = minimum(maximum(belief, zero), top)
-                    store(run, first, load(run, first) + sent)
-                for j in range(n_raised):
-                    k = raised[j]
-                    prefetch(sent_to_columns, ahead * n_factors + k)
-                    to_column = min(beliefs[j] + max(_i64(columns[n, k]), 0), bound)
-                    if to_column > 0:
-                        to_columns[n, k] += to_column
-                in_this_run += 1
-                if in_this_run == _RUN:
-                    for k in range(stride):
-                        totals[k] += in_run[k]
-                        in_run[k] = 0
-                    in_this_run = 0
-        for k in range(stride):
-            totals[k] += in_run[k]
-        for j in range(n_raised):
-            if beliefs[j] > 0:
-                totals[raised[j]] -= beyond[raised[j], beliefs[j]]
-        _damp(m, totals, damped, field)
+                        totals[first + j] -= beyond[first + j, rows[m, first + j]]
+        _damp(m * n_factors, n_factors, sums, 0, target, more)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -186,8 +245,9 @@ def max_sum_to_columns(
     columns (n, stride) int16. listed (n, K): what listed cells would send to them; it is
     overwritten. beyond is as in `max_sum_to_rows`.
     """
-    stride = columns.shape[1]
-    y, zero = pointer(columns.reshape(-1)), splat(_i16(0))
+    stride, n_factors = columns.shape[1], listed.shape[1]
+    y, zero, totals = pointer(columns.reshape(-1)), splat(_i16(0)), pointer(listed.reshape(-1))
+    target, more = _flat(damped), None if field is None else pointer(field.reshape(-1))
     for n in range(columns.shape[0]):
         for first in range(0, stride, LANES):
             above = mask_bits(load(y, n * stride + first) > zero)
@@ -196,33 +256,31 @@ def max_sum_to_columns(
                     if (above >> j) & 1:
                         k = first + j
                         listed[n, k] -= beyond[k, columns[n, k]]
-        _damp(n, listed[n], damped, field)
+        _damp(n * n_factors, n_factors, totals, n * n_factors, target, more)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def add_looked_up(
-    indptr: Integers, columns: Integers, rows: Integers, others: Integers, low: int, told: Integers,
-    sent: Integers, to_rows: Integers, to_columns: Integers,
+    indptr: Integers, numbers: Integers, own: Integers, others: Integers, low: int, told: Integers,
+    sent: Integers, out: Integers,
 ) -> None:  # fmt: skip
-    """Add what the listed cells of some rows would send to both sides, in sum-product.
+    """Add what listed cells of some rows or columns would send to them, in sum-product.
 
-    to_rows[m, k] += Σₙ sent[others[n, k] + told[rows[m, k]]], and to_columns[n, k] likewise with
-    both exchanged. told and sent, int64, are tables whose index is a belief minus the lowest one,
-    `low`; sent has room for the sum. rows (n, stride), others (N, stride); indptr (n + 1,), columns
-    (cells,); to_rows (n, K), to_columns (N, K).
+    out[m, k] += Σₙ sent[others[n, k] + told[own[m, k]]] over the cells (m, n). told and sent,
+    int64, are tables whose index is a belief minus the lowest one, `low`; sent has room for the
+    sum. own (m, stride), others (n, stride); indptr (m + 1,), numbers (cells,); out (m, K).
     """
-    n_factors = to_rows.shape[1]
+    n_factors = out.shape[1]
     shift = np.empty(n_factors, _i64)
     for m in range(indptr.shape[0] - 1):
         if indptr[m] == indptr[m + 1]:
             continue
         for k in range(n_factors):
-            shift[k] = told[rows[m, k] - low] - low
+            shift[k] = told[own[m, k] - low] - low
         for i in range(indptr[m], indptr[m + 1]):
-            n = _i64(columns[i])
+            n = _i64(numbers[i])
             for k in range(n_factors):
-                to_rows[m, k] += sent[others[n, k] + shift[k]]
-                to_columns[n, k] += sent[rows[m, k] + told[others[n, k] - low] - low]
+                out[m, k] += sent[others[n, k] + shift[k]]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -246,5 +304,7 @@ def sums_between(
 @njit(nogil=True, cache=True, error_model="numpy")
 def damp_sums(totals: Array, damped: Damped, field: Floats | None) -> None:
     """Damp the sums of zeros of some rows or columns towards `totals`, (n, K)."""
+    n_factors, sums = totals.shape[1], pointer(totals.reshape(-1))
+    target, more = _flat(damped), None if field is None else pointer(field.reshape(-1))
     for m in range(totals.shape[0]):
-        _damp(m, totals[m], damped, field)
+        _damp(m * n_factors, n_factors, sums, m * n_factors, target, more)

@@ -6,7 +6,7 @@ messages of an entry lie together, (entries, K), and so do the beliefs of its ro
 numbers are those of `integer_max_sum`; what is added up is the same to the last bit.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -69,20 +69,53 @@ def _two_best(best: Vector, second: Vector) -> tuple[Any, Any]:
     return first, largest(where(where_first, second, best))
 
 
+class _Places(NamedTuple):
+    """Where the numbers of an entry begin."""
+
+    a: int  # in scratch: cavities of the row
+    b: int  # of the column
+    moved: int  # sums of the changes of messages to the row
+    messages: int  # in the messages of the block
+    column: np.int64  # in the beliefs and sums of columns
+
+
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _moved(
     claim: Vector, cavity: Vector, messages: Any, at: int, damping: Damping, real: Any
 ) -> Vector:
     """Damped update of 16 messages towards (claim + cavity)₊ − (cavity)₊; claim ≥ 0.
 
-    `real` says which lanes are factors: the others stay as they are. Returns the changes.
+    `real`, unless it is None, says which lanes are factors: the others stay as they are. Returns
+    the changes.
     """
     zero = splat(_i16(0))
     old = as_int16(load(messages, at))
     gap = maximum(claim + minimum(cavity, zero), zero) - old
-    change = where(real, damped(gap, damping.steps, damping.up, damping.down), zero)
+    change = damped(gap, damping.steps, damping.up, damping.down)
+    if real is not None:
+        change = where(real, change, zero)
     store(messages, at, as_uint8(old + change))
     return change
+
+
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def _send(
+    k: int, claim: Vector, own: Any, at: _Places, sent: Messages, columns: Variables, sums: Any,
+    damping: Damping, real: Any, change: tuple[Vector, Vector],
+) -> tuple[Vector, Vector]:  # fmt: skip
+    """Update the messages of one entry for 16 factors from k on, and add up their changes.
+
+    `sums` are those of the columns. Returns the largest and the smallest changes so far.
+    """
+    to_row = _moved(claim, load(own, at.b + k), sent.to_row, at.messages + k, damping, real)
+    store(own, at.moved + k, load(own, at.moved + k) + to_row)
+    to_column = _moved(claim, load(own, at.a + k), sent.to_column, at.messages + k, damping, real)
+    place = at.column + k
+    store(columns.sums, place, load(columns.sums, place) + widened(to_column, sums))
+    return (
+        maximum(change[0], maximum(to_row, to_column)),
+        minimum(change[1], minimum(to_row, to_column)),
+    )
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -105,7 +138,7 @@ def max_sum_of_ones(
     last = size - LANES  # the last vector may have fewer factors than lanes
     for k in range(LANES):
         own[k] = _i16(last + k < n_factors)
-    is_factor, every = load(own, 0) > zero, zero == zero
+    is_factor = load(own, 0) > zero
     overall, row = _i16(0), _i64(0)
     for c in range(resting.shape[0]):
         start, stop = c * GROUPS * LANES, min(n_entries, (c + 1) * GROUPS * LANES)
@@ -113,7 +146,7 @@ def max_sum_of_ones(
             row += 1
         if resting[c] and is_unchanged(block, rows, columns, c * GROUPS, (c + 1) * GROUPS, row):
             continue
-        change, n_added, end = zero, 0, start
+        change, n_added, end = (zero, zero), 0, start
         for i in range(start, stop):
             if i == end:  # the first entry of a row
                 while block.indptr[row + 1] <= i:
@@ -126,8 +159,9 @@ def max_sum_of_ones(
             at, of_column = i * n_factors, _i64(block.columns[i]) * columns.stride
             if i + _COLUMNS_AHEAD < n_entries:
                 ahead = _i64(block.columns[i + _COLUMNS_AHEAD]) * columns.stride
-                for k in range(0, n_factors, LANES):
+                for k in range(0, n_factors, _LINE // 2):
                     prefetch(of_columns.beliefs, ahead + k)
+                for k in range(0, n_factors, LANES):
                     prefetch(of_columns.sums, ahead + k)
             for k in range(0, n_factors, _LINE):
                 prefetch(sent.to_row, at + _AHEAD * n_factors + k)
@@ -150,19 +184,16 @@ def max_sum_of_ones(
             if_best = splat(_i16(min(max(-next_to, 0), bound)))
             if_not = splat(_i16(min(max(-first, 0), bound)))
             top = splat(first)
-            for k in range(0, size, LANES):
+            places = _Places(a, b, moved, at, of_column)
+            for k in range(0, last, LANES):
                 claim = where(load(own, both + k) == top, if_best, if_not)
-                real = is_factor if k == last else every
-                to_row = _moved(claim, load(own, b + k), sent.to_row, at + k, by, real)
-                store(own, moved + k, load(own, moved + k) + to_row)
-                to_column = _moved(claim, load(own, a + k), sent.to_column, at + k, by, real)
-                place = of_column + k
-                total = load(of_columns.sums, place) + widened(to_column, columns.sums)
-                store(of_columns.sums, place, total)
-                sizes = maximum(
-                    maximum(to_row, zero - to_row), maximum(to_column, zero - to_column)
+                change = _send(
+                    k, claim, own, places, sent, of_columns, columns.sums, by, None, change
                 )
-                change = maximum(change, sizes)
+            claim = where(load(own, both + last) == top, if_best, if_not)
+            change = _send(
+                last, claim, own, places, sent, of_columns, columns.sums, by, is_factor, change
+            )
             n_added += 1
             if i + 1 == end or n_added == _RUN:
                 for k in range(0, size, LANES):
@@ -171,7 +202,7 @@ def max_sum_of_ones(
                     store(of_rows.sums, place, total)
                     store(own, moved + k, zero)
                 n_added = 0
-        moved_by = largest(change)
+        moved_by = largest(maximum(change[0], zero - change[1]))
         resting[c] = moved_by == 0
         overall = max(overall, moved_by)
     return overall / bound
