@@ -313,7 +313,7 @@ def test_bad_files_are_one_line_and_nothing_is_written(tmp_path, content, words)
             ["explain", "likes.npz", "Ann", "te"],
             "no column named 'te' in the model; did you mean 'tea'?",
         ),
-        (["explain", "likes.npz", "Ann"], "'column'"),
+        (["explain", "likes.npz", "Ann"], "'COLUMN'"),
         (["nonsense"], "nonsense"),
     ],
 )
