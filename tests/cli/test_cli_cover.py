@@ -11,6 +11,9 @@ import polars as pl
 import pytest
 from test_cli import answer, refused, run
 
+from boolweave import cover
+from boolweave.cli.commands.covering import _in_sentences, _summary
+
 GRANTS = "user,permission\n" + "".join(
     f"{user},{permission}\n"
     for user, permissions in [
@@ -122,6 +125,17 @@ def test_sentences_on_a_terminal(folder):
     assert b"It covers 44.4% of the ones." in shown
     assert b"Di loses read." in shown
     assert "the requested cover needs at least 3 factors" in words
+
+
+def test_sentences_about_one_row_and_many_columns():
+    table = np.zeros((2, 5001))
+    table[0, :5000], table[1, 5000] = 1, 1
+    found = cover(table, n_components=1, random_state=0)
+    first = _in_sentences(found)[0]
+    assert first.startswith("Factor 1: 1 row (row 1) has 5,000 columns (column 1, column 2, ")
+    assert first.endswith(", column 8, ...).")
+    assert _summary(found).startswith("1 factor covers 99.9% of 5,001 ones")
+    assert _summary(cover(table, random_state=0)).startswith("2 factors cover 100.0% of 5,001 ones")
 
 
 @pytest.mark.parametrize(

@@ -23,19 +23,18 @@ if TYPE_CHECKING:
     from boolweave.covering.kernels.reducing import Indices
     from boolweave.covering.parts import Part
 
-# Maximum number of ones, and of the sizes (ones times cliques) of all linear programs together;
-# 10^8 take some ten seconds.
-MOST_ONES = 5000
-MOST_CELLS = 3e8
+# Maximum number of ones, of the sizes (ones times cliques) of all linear programs together, and of
+# the work to find heavy cliques; each takes some ten seconds at most.
+MOST_ONES = 1500
+MOST_CELLS = 10**8
+MOST_WORK = 4 * 10**9
 
 # Weights are whole numbers, so that the bound does not depend on rounding: a weight of 1 is this
 # many units. Cliques that are heavier than 1 by less than the tolerance are not added.
 UNITS = 10**6
 TOLERANCE = 100
 
-# Maximum number of nodes in the search for the heaviest clique that begins with a one, and of the
-# members of all cliques of a round, per one.
-MOST_NODES = 1_000_000
+# Maximum number of members of all cliques of a round, per one.
 MOST_MEMBERS = 50
 
 
@@ -56,8 +55,8 @@ def fractional_bound(part: Part, clique: Indices, count: Indices, bound: int) ->
     pool = _Pool(part)
     for c in range(int(clique.max()) + 1):
         pool.add(np.flatnonzero(clique == c))
-    n_cells, grew = 0.0, True
-    while grew and n_cells < MOST_CELLS:
+    n_cells, work, grew = 0, 0, True
+    while grew and n_cells < MOST_CELLS and work < MOST_WORK:
         n_cells += n_ones * len(pool.cliques)
         value, weight = _solve(pool.matrix())
         if np.ceil(value - 1e-6) <= bound:
@@ -67,9 +66,11 @@ def fractional_bound(part: Part, clique: Indices, count: Indices, bound: int) ->
         order = heavy[np.argsort(count[heavy], kind="stable")]
         members = np.zeros(MOST_MEMBERS * n_ones, dtype=np.int64)
         start = np.zeros(len(order) + 1, dtype=np.int64)
-        most, n = price(
-            part.allowed, part.ones, order, units, UNITS + TOLERANCE, MOST_NODES, members, start
+        least = UNITS + TOLERANCE
+        most, n, used = price(
+            part.allowed, part.ones, order, units, least, MOST_WORK - work, members, start
         )
+        work += int(used)
         bound = max(bound, -(-int(units.sum()) // int(most)))
         n_before = len(pool.cliques)
         for i in range(n):

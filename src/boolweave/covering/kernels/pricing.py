@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from boolweave.covering.kernels.reducing import Allowed, Indices, Ones, Span
     from boolweave.search.kernels.bits import Words
 
+# The work of a node of the search, relative to the work of looking at a pair of neighbours.
+WORK_OF_NODE = 200
+
 
 @njit(cache=True, nogil=True)
 def _are_neighbours(allowed: Allowed, ones: Ones, e: int, f: int) -> bool:
@@ -59,7 +62,7 @@ def _bounds(
 @njit(cache=True, nogil=True)
 def heaviest(
     near: Words, weight: Indices, least: int, most_nodes: int, best: Words
-) -> tuple[int, int]:  # fmt: skip
+) -> tuple[int, int, int]:  # fmt: skip
     """Find the heaviest clique of a small graph that is heavier than `least`.
 
     Parameters
@@ -75,9 +78,9 @@ def heaviest(
 
     Returns
     -------
-    weight, bound : int
+    weight, bound, n_nodes : int
         The weight of the clique, and an upper bound of the weight of any clique; both are `least`
-        if there is no heavier one.
+        if there is no heavier one. The number of nodes.
     """
     n, words = near.shape
     sets = np.zeros((n + 1, words), dtype=np.uint64)  # candidates at each depth
@@ -101,7 +104,7 @@ def heaviest(
             continue
         n_nodes += 1
         if n_nodes > most_nodes:
-            return found, max(root, found)
+            return found, max(root, found), n_nodes
         v = orders[depth, i]
         at[depth] = i - 1
         sets[depth, v >> 6] &= ~(ONE << np.uint64(v & 63))
@@ -120,14 +123,14 @@ def heaviest(
             _bounds(near, weight, sets[depth + 1], orders[depth + 1], bounds[depth + 1], memory) - 1
         )
         depth += 1
-    return found, found
+    return found, found, n_nodes
 
 
 @njit(cache=True, nogil=True)
 def price(
-    allowed: Allowed, ones: Ones, order: Indices, weight: Indices, least: int, most_nodes: int,
+    allowed: Allowed, ones: Ones, order: Indices, weight: Indices, least: int, most_work: int,
     members: Indices, start: Indices,
-) -> tuple[int, int]:  # fmt: skip
+) -> tuple[int, int, int]:  # fmt: skip
     """Find heavy cliques: for each one, the heaviest that has no earlier one.
 
     Parameters
@@ -137,16 +140,18 @@ def price(
     weight : (E,) array
     least : int
         Only cliques that are heavier are listed.
+    most_work : int
+        Once this much work is done, the ones that are left only get an upper bound.
     members, start : (m,) and (n + 1,) arrays
         The members of the cliques, and where each clique begins.
 
     Returns
     -------
-    bound, n_cliques : int
+    bound, n_cliques, work : int
         An upper bound of the weight of any clique, at least `least`; how many heavier ones are
-        listed.
+        listed; the work, in units of some two nanoseconds.
     """
-    n_cliques, bound = 0, least
+    n_cliques, bound, work = 0, least, 0
     near_e = np.zeros(len(order), dtype=np.int64)
     for i in range(len(order)):
         e = order[i]
@@ -158,6 +163,9 @@ def price(
                 n += 1
                 total += weight[order[j]]
         if total <= least:
+            continue
+        if work > most_work:
+            bound = max(bound, total)
             continue
         key = np.zeros(n, dtype=np.int64)
         for j in range(n):
@@ -172,7 +180,9 @@ def price(
                     insert(near[j], k)
                     insert(near[k], j)
         best = np.zeros(near.shape[1], dtype=np.uint64)
-        found, most = heaviest(near, own, least - weight[e], most_nodes, best)
+        most_nodes = (most_work - work) // WORK_OF_NODE
+        found, most, n_nodes = heaviest(near, own, least - weight[e], most_nodes, best)
+        work += n * n + WORK_OF_NODE * n_nodes
         bound = max(bound, weight[e], most + weight[e])
         if found + weight[e] > least and start[n_cliques] + n + 1 <= len(members):
             at = start[n_cliques]
@@ -184,7 +194,7 @@ def price(
                     at += 1
             n_cliques += 1
             start[n_cliques] = at
-    return bound, n_cliques
+    return bound, n_cliques, work
 
 
 @njit(cache=True, nogil=True)
