@@ -133,24 +133,12 @@ class Scale:
         In max-sum these are whole numbers at t = 0 … STEPS.
         """
         if self.semiring == "max-sum":
-            return _clipped_sums(counts)
+            table = np.empty((len(counts), STEPS + 1), dtype=np.int64)
+            kernels.clipped_sums(counts, table)
+            return table
         # whole numbers below 2⁵³: exact as floats, whose products are many times faster
-        table = counts.astype(np.float64) @ self._sent_at
-        return np.concatenate([table, table[:, -1:]], axis=1)
-
-
-def _clipped_sums(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Σ over beliefs v of (v + t) clipped to 0 … STEPS, for t = 0 … STEPS, (K, STEPS + 1).
-
-    From t to t + 1 it grows by the number of beliefs from −t to STEPS − t − 1.
-    """
-    up_to = np.concatenate(
-        [np.zeros((len(counts), 1), np.int64), np.cumsum(counts, axis=1)], axis=1
-    )
-    t = np.arange(STEPS)
-    growth = up_to[:, 2 * STEPS - t] - up_to[:, STEPS - t]
-    first = counts[:, STEPS:] @ np.arange(STEPS + 1)
-    return np.cumsum(np.concatenate([first[:, None], growth], axis=1), axis=1)
+        sums = counts.astype(np.float64) @ self._sent_at
+        return np.concatenate([sums, sums[:, -1:]], axis=1)
 
 
 def quantised(n: int, n_factors: int) -> NDArray[np.int16]:

@@ -67,7 +67,7 @@ class Tiles:
         """The tiles of decoded factors in words of 64 bits: rows in blocks, and all columns."""
         by_row, by_column = _ones_of(rows, pool), _ones_of([columns], pool)
         shape = sum(len(words) for words in rows), len(columns)
-        return cls(by_row, by_column.by_columns(n_factors), shape, pool)
+        return cls(by_row, _by_factor(by_column, n_factors), shape, pool)
 
     def n_cells(self) -> int:
         """Count the cells that are covered by at least one tile."""
@@ -238,6 +238,15 @@ def _ones_of(blocks: Sequence[Words], pool: ThreadPoolExecutor | None) -> Cells:
         kernels.list_bits(blocks[i], indptr[starts[i] : starts[i + 1]], columns)
 
     list(run_all(pool, fill, range(len(blocks))))
+    return Cells(indptr, columns)
+
+
+def _by_factor(by_column: Cells, n_factors: int) -> Cells:
+    """The columns of each factor, from the factors of each column."""
+    counts = np.bincount(by_column.columns, minlength=n_factors)
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    columns = np.empty(len(by_column), dtype=np.int32)
+    kernels.list_rows(by_column.indptr, by_column.columns, indptr[:-1].copy(), columns)
     return Cells(indptr, columns)
 
 

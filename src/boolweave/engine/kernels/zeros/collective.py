@@ -103,6 +103,25 @@ def quantise(
     return largest(change)
 
 
+@njit(nogil=True, cache=True, error_model="numpy")
+def clipped_sums(counts: Integers, out: Integers) -> None:
+    """out[k, t] = Σ over beliefs v of (v + t) clipped to 0 … T, for t = 0 … T.
+
+    counts (K, 2T + 1): how often each belief from −T to T occurs; out (K, T + 1) int64. From t to
+    t + 1 the sum grows by the number of beliefs from −t to T − t − 1.
+    """
+    most = out.shape[1] - 1
+    for k in range(counts.shape[0]):
+        total, growth = _i64(0), _i64(0)
+        for v in range(most):
+            total += v * counts[k, most + v]
+            growth += counts[k, most + v]
+        out[k, 0] = total + most * counts[k, 2 * most]
+        for t in range(most):
+            out[k, t + 1] = out[k, t] + growth
+            growth += counts[k, most - t - 1] - counts[k, 2 * most - t - 1]
+
+
 class Damped(NamedTuple):
     """Sums of zeros that are damped towards new ones, and the beliefs that follow."""
 

@@ -48,6 +48,15 @@ def list_bits(words: Array, indptr: Integers, out: Integers) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def list_rows(indptr: Integers, columns: Integers, places: Integers, out: Integers) -> None:
+    """Write the rows of each column one after another, from places[column] on, which advances."""
+    for i in range(indptr.shape[0] - 1):
+        for j in range(indptr[i], indptr[i + 1]):
+            out[places[columns[j]]] = i
+            places[columns[j]] += 1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def count_above_zero(beliefs: Floats, counts: Integers) -> None:
     """counts[i + 1] = how many of the beliefs (n, m) of i are above 0."""
     for i in range(beliefs.shape[0]):
