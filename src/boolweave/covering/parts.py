@@ -31,10 +31,11 @@ if TYPE_CHECKING:
 COUNTING_WORK = 1e10
 
 # The search for ones of which no two can share a factor: the work after which it ends, the work
-# without improvement after which it ends, in units of some seven nanoseconds, and the number of
-# steps between two looks at them.
+# without improvement after which it ends, at most and per one, in units of a few nanoseconds, and
+# the number of steps between two looks at them.
 INDEPENDENT_WORK = 2e9
 INDEPENDENT_IDLE = 3e8
+IDLE_PER_ONE = 1e5
 STEPS_AT_ONCE = 200
 
 
@@ -113,8 +114,9 @@ def independent_ones(
     chosen = nothing_chosen(len(part.ones.rows))
     state = random.integers(1, 2**63, size=1, dtype=np.uint64)
     take(part.allowed, part.active, part.ones, chosen, np.argsort(count, kind="stable"))
+    idle = min(INDEPENDENT_IDLE, IDLE_PER_ONE * len(count))
     best, improved_at = int(chosen.n[0]), 0
-    while best < most and chosen.n[N_WORDS] < min(INDEPENDENT_WORK, improved_at + INDEPENDENT_IDLE):
+    while best < most and chosen.n[N_WORDS] < min(INDEPENDENT_WORK, improved_at + idle):
         now = search_independent(
             part.allowed, part.active, part.ones, chosen, state, STEPS_AT_ONCE
         )  # fmt: skip
