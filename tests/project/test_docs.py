@@ -59,7 +59,8 @@ def test_pages_of_the_api_begin_with_the_heading_and_have_no_empty_descriptions(
     for page in (site / "api").glob("*.html"):
         text = page.read_text(encoding="utf-8")
         if page.name != "index.html":
-            assert 0 < text.index("</h1>") < re.search(r"<code>from \S+ import \w+<", text).start()
+            [imported] = re.finditer(r"<p><code[^>]*>from \S+ import \w+</code></p>", text)
+            assert 0 < text.index("</h1>") < imported.start()
         assert not re.search(r"–\s*<div class=\"doc-md-description\">\s*</div>", text), page.name
 
 
