@@ -3,6 +3,7 @@
 import json
 import re
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -10,6 +11,7 @@ import pytest
 from commands import run_here
 
 import boolweave
+from boolweave.cli.fits import CompletionFit
 from boolweave.cli.options import Completing, Fitting
 from boolweave.datasets import make_boolean
 from boolweave.io.dialect import MARK
@@ -162,3 +164,12 @@ def test_options_are_parameters_of_the_estimator():
     given = Completing(n_layers="auto", n_directions="3", n_members=4).parameters()
     assert given == {"n_layers": "auto", "n_directions": 3, "n_members": 4}
     assert set(given) | set(Fitting().parameters()) <= set(known)
+
+
+@pytest.mark.parametrize(
+    ("n_observed", "words"), [(19, "no entries could be held out"), (1000, "allow more time")]
+)
+def test_why_models_were_not_compared(n_observed, words):
+    seen = SimpleNamespace(n_observed=n_observed)
+    model = SimpleNamespace(selection_=[], observations_=seen)
+    assert words in CompletionFit(model, None).judged()

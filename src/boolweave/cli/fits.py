@@ -169,7 +169,11 @@ class CompletionFit(Fit):
 
     def judged(self) -> str:
         """Describe the losses by which the model was chosen."""
+        from boolweave.completion.choice.selection import LEAST_ENTRIES
+
         losses = {row["model"]: row["log_loss"] for row in self.model.selection_}
+        if not losses and self.model.observations_.n_observed >= LEAST_ENTRIES:
+            return "the fit ended before it was compared with other models; allow more time"
         if not losses:
             return "no entries could be held out to compare it with other models"
         words = f"cross-validated log-loss {losses['blend']:.4f}"
