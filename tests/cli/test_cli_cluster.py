@@ -166,7 +166,7 @@ def test_a_scheduler(frame, tmp_path):
 
 
 def test_no_scheduler(frame, tmp_path, monkeypatch):
-    monkeypatch.setattr("boolweave.cli.common.PATIENCE", 1.0)
+    monkeypatch.setattr("boolweave.cli.common.SCHEDULER_TIMEOUT", 1.0)
     frame.write_parquet(tmp_path / "all.parquet")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

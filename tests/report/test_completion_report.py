@@ -94,6 +94,7 @@ def test_numbers_on_the_page(model, held_out):
 def test_opened_in_a_browser(model, held_out, opened, tmp_path):
     write_report(model, tmp_path / "page.html", title=HOSTILE, held_out=held_out)
     page = opened(tmp_path / "page.html")
+    page.locator("#offsets-row rect").first.wait_for()
     assert page.locator("#offsets-row rect").count() == 2 * ENDS
     assert page.locator("#calibration").is_hidden()
     page.locator("#technical summary").click()
@@ -101,6 +102,7 @@ def test_opened_in_a_browser(model, held_out, opened, tmp_path):
     # The reasons of a hole, as parts and in words.
     page.locator("#list-holes tbody button").first.click()
     why = page.locator("#list-holes .why")
+    why.locator("rect").first.wait_for()  # charts are drawn when their size is known
     assert why.locator("rect").count() >= 3 and "base" in why.text_content()
     page.locator("#tiles canvas").nth(1).click(position={"x": 150, "y": 100})
     assert "P(observing 1) " in page.locator("#detail").text_content()

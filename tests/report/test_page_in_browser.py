@@ -206,6 +206,7 @@ def test_a_cover(opened, tmp_path):
     write_report(cover(seen, n_components=2, random_state=0), tmp_path / "roles.html")
     page = opened(tmp_path / "roles.html")
     assert "Two factors cover 88.9% of the 9 ones" in page.locator("#short").text_content()
+    page.locator("#coverage circle").first.wait_for()
     assert page.locator("#coverage circle").count() == 2
     assert page.locator("#list-missed tbody tr").count() == 1
     page.locator("#list-missed tbody button").click()

@@ -143,6 +143,7 @@ def test_the_slider_refits(server, opened, width):
     page.wait_for_selector(".card:nth-of-type(3)", timeout=20_000)
     page.wait_for_selector("html[data-ready]")
     assert "Three factors explain" in page.locator("#short").text_content()
+    page.locator("#tried-here circle").first.wait_for()
     assert page.locator("#tried-here circle").count() == 2
     assert page.evaluate("document.activeElement.id") == "n-factors"
     page.keyboard.press("End")
