@@ -7,6 +7,7 @@ import pytest
 from cover_reference import are_neighbours, largest_independent, largest_rectangles, least_cover
 from scipy.optimize import linprog
 
+from boolweave import cover
 from boolweave.covering.exact import _subset
 from boolweave.covering.fractional import fractional_bound
 from boolweave.covering.matrix import Matrix, Merged
@@ -90,3 +91,11 @@ def _least_fractions(ones, allowed=None):
         columns.append(inside[ones].astype(float))
     A = np.transpose(columns)
     return linprog(np.ones(A.shape[1]), A_ub=-A, b_ub=-np.ones(len(A))).fun
+
+
+def test_a_clique_for_each_row_is_not_the_end():
+    """By rows, the ones of this dense table form 18 cliques, which rounds do not improve."""
+    table = np.random.default_rng(0).random((18, 18)) < 0.7
+    found = cover(table, random_state=0)
+    assert found.coverage == 1 and not len(found.false_ones)
+    assert found.bound <= found.cost <= 15

@@ -157,11 +157,13 @@ class _Search:
                 if clique is not None and clique.max() + 1 == bound:
                     return clique, bound, bound
         count = part.count()
-        order, clique, n_cliques = self._first(part, count)
+        starts = self._starts(part, count)
+        n_cliques = starts[0][2]
         if self.most_work and bound < n_cliques:
             with self._interruptible():
                 bound = max(bound, independent_ones(part, count, n_cliques, self.random))
-        clique, n_cliques = self._improved(part, order, clique, n_cliques, NO_LIMITS, bound)
+        covers = (self._improved(part, *start, NO_LIMITS, bound) for start in starts)
+        clique, n_cliques = min(covers, key=lambda one: one[1])
         if self.most_work and bound < n_cliques:
             with self._interruptible():
                 bound = fractional_bound(part, clique, count, bound)
@@ -175,19 +177,23 @@ class _Search:
         except KeyboardInterrupt:
             self.interrupted, self.most_work = True, 0.0
 
-    def _first(self, part: Part, count: Indices) -> tuple[Indices, Indices, int]:
-        """The best of some first orders, the cliques that result from it, and their number."""
+    def _starts(self, part: Part, count: Indices) -> list[tuple[Indices, Indices, int]]:
+        """Some first orders, the cliques that result from each, and their number, fewest first.
+
+        By rows, or by columns, the ones of a dense part often form a clique for each line. Rounds
+        of first fit seldom improve such cliques, but they improve those of another order.
+        """
         ones = part.ones
         orders = [np.lexsort((ones.columns, ones.rows)), np.lexsort((ones.rows, ones.columns))]
         orders.append(np.argsort(count, kind="stable"))
-        memory = empty_cliques(part.shape, min(part.shape))
+        memory = empty_cliques(part.shape, 2 * min(part.shape))
         found = []
         for order in orders:
             clique = np.zeros(len(order), dtype=np.int64)
             n = first_fit(part.allowed, ones, order, NO_LIMITS, memory, clique)
             if n >= 0:
                 found.append((order, clique, n))
-        return min(found, key=lambda one: one[2])
+        return sorted(found, key=lambda one: one[2])
 
     # ------------------------------------------------------------ rounds
 
