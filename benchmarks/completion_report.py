@@ -197,12 +197,17 @@ def summary(results: list[dict]) -> list[str]:
                     f"or within one standard error in {n['over_entries']} (over entries), "
                     f"{n['paired']} (paired)"
                 )
+    return lines + left_out(cells)
+
+
+def left_out(cells: list[Cell]) -> list[str]:
+    """The methods without results in some cells, and why."""
     missing: dict[tuple[str, str], int] = {}
     for cell in cells:
         for method, why in cell.left_out.items():
             if method not in cell.results:
                 missing[method, why] = missing.get((method, why), 0) + 1
-    return lines + [
+    return [
         f"{method} is left out in {n} cell{'s' * (n > 1)}: {why}"
         for (method, why), n in missing.items()
     ]

@@ -1,4 +1,4 @@
-"""Fill docs/completion.md with the results of `benchmarks/completion.py`.
+"""Fill docs/completion-benchmark.md with the results of `benchmarks/completion.py`.
 
 With --check, nothing is written, and the script fails if the page is out of date.
 
@@ -21,11 +21,13 @@ from completion_report import (
     FIGURES,
     JUDGED,
     KINDS,
+    NAMES,
     OURS,
     Cell,
     cells_of,
+    counts,
+    left_out,
     methods_of,
-    summary,
     verdict,
 )
 
@@ -39,21 +41,40 @@ SHORT = {"BooleanMatrixFactorization": "Boolean MF", "GLRM logistic": "GLRM"}
 
 
 def conditions(report: dict) -> str:
-    """The date and conditions of the measurement, and the last lines of the benchmark."""
+    """The date and conditions of the measurement, and in how many cells ours is first."""
     cells = cells_of(report["results"])
-    counts = {len(runs) for cell in cells for runs in cell.results.values()}
+    splits = {len(runs) for cell in cells for runs in cell.results.values()}
     threads = {result["threads"] for result in report["results"]}
     head = (
         f"Measured until {report['date'][:10]} with boolweave {report['versions']['boolweave']}: "
-        f"splits of each cell: {span(counts)}, threads: {span(threads)}, at most "
+        f"{counted(splits, 'split')} of each cell, {counted(threads, 'thread')}, at most "
         f"{report['limit']:g} s a fit."
     )
-    return "\n".join([head, "", *(f"- {line}" for line in summary(report["results"]))])
+    lines = [standings(cells), "", head, "", *(f"- {line}" for line in left_out(cells))]
+    return "\n".join(lines).strip()
 
 
-def span(numbers: set[int]) -> str:
+def counted(numbers: set[int], noun: str) -> str:
     low, high = min(numbers), max(numbers)
-    return str(low) if low == high else f"{low} to {high}"
+    return f"{low} to {high} {noun}s" if low < high else f"{low} {noun}{'s' * (low != 1)}"
+
+
+def standings(cells: list[Cell]) -> str:
+    """In how many cells ours is first, or within one standard error of the first, by kind."""
+    paired = any(len(runs) > 1 for cell in cells for runs in cell.results.values())
+    senses = {"first": "first", "over_entries": "first or within one standard error"}
+    if paired:
+        senses["paired"] = "the same, paired"
+    head = ["", "cells"]
+    head += [f"{NAMES[figure]}: {words}" for figure in JUDGED for words in senses.values()]
+    rows = []
+    for kind, title in KINDS.items():
+        these = [cell for cell in cells if cell.kind == kind]
+        found = [counts(these, figure) for figure in JUDGED]
+        if found[0]["cells"]:
+            figures = [str(number[sense]) for number in found for sense in senses]
+            rows.append([title, str(found[0]["cells"]), *figures])
+    return markdown(head, rows)
 
 
 def by_cell(report: dict, figure: str) -> str:
@@ -164,4 +185,4 @@ TABLES = {
 
 
 if __name__ == "__main__":
-    fill("completion", TABLES)
+    fill("completion", TABLES, page="completion-benchmark")

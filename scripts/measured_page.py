@@ -23,14 +23,14 @@ def markdown(head: list[str], rows: list[list[str]], text: Collection[int] = (0,
     return "\n".join("| " + " | ".join(line) + " |" for line in [head, rule, *rows])
 
 
-def fill(name: str, tables: Mapping[str, Callable[[dict], str]]) -> None:
-    """Fill docs/<name>.md from benchmarks/results/<name>.json, and copy the picture.
+def fill(name: str, tables: Mapping[str, Callable[[dict], str]], page: str = "") -> None:
+    """Fill a page of docs from benchmarks/results/<name>.json, and copy the picture.
 
-    With --check on the command line, nothing is written, and the script fails if the page is out of
-    date.
+    The page is docs/<name>.md unless `page` is another name. With --check on the command line,
+    nothing is written, and the script fails if the page is out of date.
     """
     results = ROOT / "benchmarks" / "results" / f"{name}.json"
-    path = ROOT / "docs" / f"{name}.md"
+    path = ROOT / "docs" / f"{page or name}.md"
     report = json.loads(results.read_text(encoding="utf-8")) if results.exists() else None
 
     def block(found: re.Match[str]) -> str:
