@@ -5,11 +5,12 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
 from boolweave import BooleanMatrixFactorization, load
-from boolweave.runtime.atomic import replacing
+from boolweave.runtime.atomic import remove_abandoned, replacing
 
 # Writes half of a file, says so, and waits to be killed.
 CHILD = """
@@ -110,3 +111,32 @@ def test_a_file_that_was_removed_before_it_was_locked(tmp_path, monkeypatch):
         file.write(b"all")
     assert (tmp_path / "answer.csv").read_bytes() == b"all"
     assert removed
+
+
+def test_a_finished_file_is_locked_until_it_has_its_name(tmp_path, monkeypatch):
+    target, rename = tmp_path / "answer.csv", Path.replace
+
+    def late(part, new):
+        if part.name.endswith(".part"):
+            remove_abandoned(tmp_path, r"\..*\.part")  # another process begins to write
+        return rename(part, new)
+
+    monkeypatch.setattr(Path, "replace", late)
+    with replacing(target) as file:
+        file.write(b"all")
+    assert target.read_bytes() == b"all"
+
+
+def test_the_next_writer_may_use_the_same_name_at_once(tmp_path, monkeypatch):
+    target, rename, parts = tmp_path / "answer.csv", Path.replace, []
+
+    def quick(part, new):
+        renamed = rename(part, new)
+        part.write_bytes(b"of another thread")
+        parts.append(part)
+        return renamed
+
+    monkeypatch.setattr(Path, "replace", quick)
+    with replacing(target) as file:
+        file.write(b"all")
+    assert [part.read_bytes() for part in parts] == [b"of another thread"]

@@ -185,7 +185,7 @@ def test_a_full_disk_does_not_end_the_fit(planted, tmp_path, n_components):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     n_failed, message = done.stdout.split(" ", 1)
-    assert int(n_failed) > 10
+    assert int(n_failed) > 1  # it tried again
     assert f"the checkpoint in {place} could not be written (" in message
     assert "File too large" in message and "the run continues" in message
     undisturbed = fitted(planted.observations, {"n_components": n_components, "n_init": 1})

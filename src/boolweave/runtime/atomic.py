@@ -45,16 +45,19 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
         target = Path(os.path.realpath(target))
     remove_abandoned(target.parent, rf"\.{re.escape(_short(target.name))}\.\d+(\.\d+)?\.part")
     part, file = _new_part(target)
-    try:
-        with file:
+    with file:
+        try:
             yield file
             file.flush()
             os.fsync(file.fileno())  # on the disk before it replaces an older one
-        if target.exists():
-            shutil.copymode(target, part)
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
+            if target.exists():
+                shutil.copymode(target, part)
+            _let_go(file)
+            part.replace(target)
+        except BaseException:
+            _let_go(file)
+            part.unlink(missing_ok=True)
+            raise
 
 
 @contextmanager
@@ -143,6 +146,10 @@ if sys.platform == "win32":
     def _lock(file: BinaryIO) -> None:
         """Do nothing, because Windows does not remove open files."""
 
+    def _let_go(file: BinaryIO) -> None:
+        """Close a file, because Windows does not rename open files either."""
+        file.close()
+
     def _remove_unless_locked(path: Path) -> None:
         with suppress(OSError):
             path.unlink()
@@ -153,6 +160,9 @@ else:
     def _lock(file: BinaryIO) -> None:
         """Lock a file until it is closed or its process ends."""
         fcntl.flock(file, fcntl.LOCK_EX)
+
+    def _let_go(file: BinaryIO) -> None:
+        """Do nothing: until the file has its name, nobody else may remove it."""
 
     def _remove_unless_locked(path: Path) -> None:
         with suppress(OSError), path.open("rb+") as file:
