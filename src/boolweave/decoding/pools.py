@@ -208,10 +208,12 @@ def _constant_weight(
     All places are dealt out like a shuffled pack of cards; if an item gets a pool twice, it swaps
     that place with a random one, until there is no such item.
     """
+    if 2 * weight > pools:  # swaps would take long: deal out the other pools instead
+        is_in: NDArray[np.bool_] = np.ones((items, pools), dtype=bool)
+        others = _constant_weight(items, pools, pools - weight, rng)
+        is_in[np.arange(items)[:, None], others] = False
+        return np.nonzero(is_in)[1].reshape(items, weight)
     pack = np.arange(items * weight) % pools
-    if 2 * weight > pools:  # swaps would take long: draw the other pools instead
-        keys = rng.random((items, pools))
-        return np.sort(np.argsort(keys, axis=1)[:, :weight], axis=1)
     dealt = rng.permutation(pack).reshape(items, weight)
     while True:
         dealt.sort(axis=1)
