@@ -49,6 +49,26 @@ def test_a_pandas_table_with_names_in_its_first_column():
     pd.testing.assert_frame_equal(back, frame, check_dtype=False)
 
 
+def test_some_rows_of_a_pandas_table_come_back_as_they_were():
+    frame = pd.DataFrame(np.tile(CELLS, (2, 1)), columns=THINGS)
+    named = frame.copy()
+    named.insert(0, "who", ["Ann", "Bo", "Cy", "Di"])
+    for some in (slice(1, 3), [0, 2], [3, 1]):
+        for table, labels in ((frame, None), (named, named["who"].iloc[some].tolist())):
+            part = table.iloc[some]
+            seen = Observations.from_data(part)
+            assert seen.shape == (2, 3)
+            assert seen.row_labels.tolist() == (labels or [str(i) for i in part.index])
+            back = Frame.of(part).matrix(part[THINGS].to_numpy(), seen)
+            pd.testing.assert_frame_equal(back, part, check_dtype=False)
+
+
+def test_a_pandas_table_with_answers_in_its_first_column():
+    frame = pd.DataFrame({"tea": ["yes", "no"], "rum": [0, 1]}, index=pd.RangeIndex(4, 6))
+    back = Frame.of(frame).matrix(CELLS[:, :2], Observations.from_data(frame))
+    pd.testing.assert_frame_equal(back, pd.DataFrame(CELLS[:, :2], frame.index, frame.columns))
+
+
 def test_a_polars_table_and_an_arrow_table():
     frame = pl.DataFrame({"who": NAMES, **{name: CELLS[:, j] for j, name in enumerate(THINGS)}})
     seen = Observations.from_data(frame)

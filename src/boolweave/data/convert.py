@@ -283,10 +283,8 @@ def from_table(table: Any, words: CellWords = USUAL) -> CompressedRows:
             "collect a lazy table first, and use Observations.from_data for other kinds of input"
         ) from error
     row_labels: Any = _index_labels(nw.maybe_get_index(frame))
-    if row_labels is None and names and is_text(frame.schema[names[0]]):
-        first = frame.get_column(names[0]).to_list()
-        if not first or any(words.code(cell) == WRONG for cell in set(first)):  # names, not cells
-            row_labels, names = first, names[1:]
+    if has_label_column(frame, words):
+        row_labels, names = frame.get_column(names[0]).to_list(), names[1:]
     if not names:
         return from_dense(np.empty((len(frame), 0), dtype=np.uint8), row_labels, None)
     # Columns are counted from the end, because a name that is not text could not be selected.
@@ -296,11 +294,25 @@ def from_table(table: Any, words: CellWords = USUAL) -> CompressedRows:
     return from_dense(cells, row_labels, None if names_count else names, words)
 
 
-def is_text(dtype: object) -> bool:
-    """Whether a column of this narwhals type holds text."""
+def has_label_column(frame: Any, words: CellWords = USUAL) -> bool:
+    """Whether the first column of a narwhals table holds the labels of the rows: text, not cells.
+
+    The index of a pandas table takes precedence, unless it consists of whole numbers without a
+    name. That is the usual index, of which a selection of rows keeps only some numbers.
+    """
     import narwhals.stable.v1 as nw
 
-    return isinstance(dtype, nw.String | nw.Categorical | nw.Enum)
+    index: Any = nw.maybe_get_index(frame)
+    if _index_labels(index) is not None and (
+        index.name is not None or index.dtype.kind not in "iu"
+    ):
+        return False
+    if not frame.columns:
+        return False
+    first = frame.get_column(frame.columns[0])
+    if not isinstance(first.dtype, nw.String | nw.Categorical | nw.Enum):
+        return False
+    return len(first) == 0 or any(words.code(cell) == WRONG for cell in set(first.to_list()))
 
 
 def _index_labels(index: Any) -> list[object] | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from boolweave.data.convert import is_table, is_text
+from boolweave.data.convert import has_label_column, is_table
 from boolweave.data.labels import name_for_labels, whole_numbers
 from boolweave.data.observations import Observations
 from boolweave.data.ones import SparseObservations
@@ -49,6 +49,8 @@ class Frame:
         The original names, which need not be text.
     label : str, optional
         The name of the column that holds the names of the rows, or of the index.
+    in_column : bool
+        Whether a pandas table has the names of the rows in its first column.
 
     Examples
     --------
@@ -64,17 +66,21 @@ class Frame:
     rows: Table = None
     columns: Table = None
     label: str | None = None
+    in_column: bool = False
 
     @classmethod
     def of(cls, data: Table) -> Frame | None:
         """The form of a table; None for arrays, sparse matrices and observations."""
         library = _library(data)
-        if library == "pandas":
-            name = data.index.name
-            if isinstance(data.index, _pandas().RangeIndex) and len(data.columns):
-                return cls(library, data.index, _cells_of(data), _label_column(data))
-            return cls(library, data.index, data.columns, None if name is None else str(name))
-        return None if library is None else cls(library, label=_label_column(data))
+        if library is None:
+            return None
+        label = _label_column(data)
+        if library != "pandas":
+            return cls(library, label=label)
+        if label is not None:
+            return cls(library, data.index, data.columns[1:], label, in_column=True)
+        name = data.index.name
+        return cls(library, data.index, data.columns, None if name is None else str(name))
 
     @classmethod
     def stored(cls, kept: Mapping[str, str | None] | None) -> Frame | None:
@@ -125,9 +131,8 @@ class Frame:
             pandas, rows = _pandas(), self.names(seen, "row")
             index = rows if isinstance(rows, pandas.Index) else pandas.Index(rows, name=self.label)
             frame = pandas.DataFrame(values, index=index, columns=names)
-            if isinstance(index, pandas.RangeIndex) and seen.row_labels is not None:
-                # The names are in the first column.
-                frame.insert(0, self.label or "row", seen.row_labels.astype(object))
+            if self.in_column and seen.row_labels is not None:
+                frame.insert(0, self.label, seen.row_labels.astype(object))
             return frame
         cells: dict[str, ArrayLike] = {}
         texts = [str(name) for name in names]
@@ -274,18 +279,11 @@ def _pandas() -> Table:
 
 
 def _label_column(data: Table) -> str | None:
-    """The first column of a table, if it holds text and so may hold row labels."""
+    """The name of the first column of a table, if it holds the labels of the rows."""
     import narwhals.stable.v1 as nw
 
     frame = nw.from_native(data, eager_only=True)
-    if not frame.columns:
-        return None
-    return str(frame.columns[0]) if is_text(frame.schema[frame.columns[0]]) else None
-
-
-def _cells_of(data: Table) -> Table:
-    """The columns of a pandas table whose cells are entries, without the row labels."""
-    return data.columns if _label_column(data) is None else data.columns[1:]
+    return str(frame.columns[0]) if has_label_column(frame) else None
 
 
 def _flat(values: Table) -> Table:
