@@ -1,5 +1,7 @@
 """What cells say: words for ones, zeros and nothing; long tables."""
 
+from datetime import date
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -89,6 +91,16 @@ def test_ids_are_names(kind):
     np.testing.assert_array_equal(seen.to_dense(), [[1, NAN], [NAN, 0]])
 
 
+@pytest.mark.parametrize("unit", ["s", "us", "ns"])
+def test_ids_are_dates(unit):
+    days = pd.Series(["2024-05-01", "2024-05-02"]).astype(f"datetime64[{unit}]")
+    table = pd.DataFrame({"day": days, "bird": ["swift", "wren"]})
+    seen = Observations.from_long(table, "day", "bird")
+    assert seen.row_labels.tolist() == ["2024-05-01 00:00:00", "2024-05-02 00:00:00"]
+    plain = pl.DataFrame({"day": [date(2024, 5, 1)], "bird": ["swift"]})
+    assert Observations.from_long(plain, "day", "bird").row_labels.tolist() == ["2024-05-01"]
+
+
 def test_ids_as_positions_and_other_values():
     table = pl.DataFrame({"u": [0, 2, 0], "i": [1, 0, 0], "v": ["ja", "nein", "?"]})
     seen = Observations.from_long(table, "u", "i", "v", ids="positions", ones="ja", zeros="nein")
@@ -113,6 +125,7 @@ def test_ids_as_positions_and_other_values():
         (("u", "i", "v"), {"above": 3, "ones": 5}, "leave out `ones` and `zeros`"),
         (("u", "i"), {"above": 3}, "name their column"),
         (("n", "i", "v"), {"above": 3}, "line 1 is missing"),
+        (("d", "i", "v"), {"above": 3}, "every line of 'd', but that of line 0 is missing"),
         (("u", "i", "v"), {"ids": "rows"}, '"names" or "positions"'),
         (("u", "i", "v"), {"ids": "positions", "above": 3}, "positions, counted .* but got 'a'"),
         (("v", "m", "v"), {"ids": "positions", "above": 3}, "triple 1 has column -1"),
@@ -122,7 +135,7 @@ def test_bad_long_tables(columns, options, words):
     table = pl.DataFrame(
         {
             "u": ["a", "b"], "i": ["x", "y"], "v": [1, 4], "t": ["1", "many"], "n": ["a", None],
-            "m": [0, -1],
+            "m": [0, -1], "d": [None, date(2024, 5, 1)],
         }
     )  # fmt: skip
     with pytest.raises(ValueError, match=words):

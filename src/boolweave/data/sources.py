@@ -139,10 +139,10 @@ class Sources:
         ----------
         table : table in memory, M rows
             Columns of Booleans, of numbers 0 and 1, or of words such as yes and no; nulls and NaN
-            are missing. Column names become column labels. Row labels come from the index of a
-            pandas table, unless it only counts the rows; otherwise from the first column, if that
-            holds text other than such words. For categories and numbers, use
-            `boolweave.TableEncoder`.
+            are missing. Column names become column labels. Row labels come from the first column,
+            if that holds text other than such words and there is no pandas index with a name or
+            with text; otherwise from the index of a pandas table, unless it only counts the rows.
+            For categories and numbers, use `boolweave.TableEncoder`.
         ones, zeros, missing : cell or sequence of cells, optional
             Additional spellings of ones, zeros and missing cells, as in `from_data`.
 
@@ -387,6 +387,10 @@ def _axis(keys: Array, name: str, named: bool, axis: str) -> tuple[Integers, Lab
     elif keys.dtype.kind == "O":
         empty = np.array([is_missing(key) for key in keys], dtype=bool)
         keys = np.array([str(key) for key in keys], dtype=np.str_)
+    elif keys.dtype.kind in "mM":
+        empty = np.isnat(keys)
+        if np.datetime_data(keys.dtype)[0] == "ns":  # as labels, they would be numbers
+            keys = keys.astype(f"{keys.dtype.kind}8[us]")
     else:
         empty = np.zeros(len(keys), dtype=bool)
     if empty.any():
