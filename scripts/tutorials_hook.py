@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from mkdocs.config.defaults import MkDocsConfig
 
-GALLERY = "<!-- gallery -->"
+# Where the gallery goes: all tutorials, or those that are named.
+GALLERY = re.compile(r"<!-- gallery((?: \w+)*) -->")
 
 _tutorials: list[tutorials.Tutorial] = []
 
@@ -39,18 +40,21 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: Files) -> str:
-    """Put the gallery into its page, with the tutorials in the order of the navigation."""
-    if page.file.src_uri != "tutorials/index.md":
+    """Put cards in place of the comment: all in the order of the navigation, or those it names."""
+    found = GALLERY.search(markdown)
+    if found is None:
+        if page.file.src_uri == "tutorials/index.md":
+            raise ValueError("tutorials/index.md must have a line <!-- gallery -->, got none")
         return markdown
-    if GALLERY not in markdown:
-        raise ValueError(f"tutorials/index.md must have a line {GALLERY}, got none")
 
     def address(name: str) -> str:
         file = files.get_file_from_path(f"tutorials/{name}")
         assert file is not None
         return file.url_relative_to(page.file)
 
-    return markdown.replace(GALLERY, gallery(_in_order(config.nav), address))
+    every = {each.name: each for each in _in_order(config.nav)}
+    shown = [every[name] for name in found[1].split() or every]
+    return markdown.replace(found[0], gallery(shown, address))
 
 
 def _in_order(nav: Any) -> list[tutorials.Tutorial]:
@@ -77,7 +81,7 @@ def _card(shown: tutorials.Tutorial, address: Callable[[str], str]) -> str:
     page = address(f"{shown.name}.md")
     image = (
         f'<img src="{source}" alt="{escape(caption)}" loading="lazy" '
-        'style="width:100%;height:11rem;object-fit:contain;background:#fff;border-radius:.2rem">'
+        'style="width:100%;height:9rem;object-fit:contain;background:#fff;border-radius:.2rem">'
     )
     return (
         f'<li><a href="{page}">{image}</a>\n'
