@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -175,19 +176,21 @@ def update(
     for i in numbers:
         block, rows = blocks[i], sums.rows[i]
         to_row, to_column = messages.to_row[i].reshape(-1), messages.to_column[i].reshape(-1)
-        arguments = (
-            xor, block.for_kernels, rows.for_kernels(), columns.of(block),
-            KernelMessages(to_row, to_column), sums.resting[i],
-        )  # fmt: skip
-        if max_sum and messages.to_row[i].ndim == 2:  # ones alone, entry by entry
+        by_entry = max_sum and messages.to_row[i].ndim == 2
+        entries = (block.for_kernels, rows.for_kernels(), columns.of(block, by_entry))
+        at_entries = (KernelMessages(to_row, to_column), sums.resting[i])
+        if by_entry:  # ones alone
             bound = int(iteration.code.bounds[1])
-            moved = ones_kernels.max_sum_of_ones(*arguments[1:], bound, damping, of_ones)
+            moved = ones_kernels.max_sum_of_ones(
+                *entries, columns.wide, *at_entries, bound, damping, of_ones
+            )
         elif max_sum:
-            moved = kernels.max_sum(*arguments, iteration.code.bounds, damping, scratch)
+            bounds = iteration.code.bounds
+            moved = kernels.max_sum(xor, *entries, *at_entries, bounds, damping, scratch)
         else:
             own = None if iteration.per_entry is None else iteration.per_entry[i]
             moved = sum_product_kernels.sum_product(
-                *arguments, iteration.code.small, by, sums.ones[i], *more, own
+                xor, *entries, *at_entries, iteration.code.small, by, sums.ones[i], *more, own
             )
         change = max(change, float(moved))
         of_field = None if iteration.field is None else iteration.field.of_rows(block.rows)
@@ -206,7 +209,8 @@ class _Columns:
     There are three layouts. "dense" is (K, N). The others are (N, stride), with each column at a
     multiple of 16 bytes: the changes are "apart" from the beliefs, or "together" with them, if they
     are in 16 bits and both are in the same cache lines; with ten entries per row, that saves an
-    eighth of the time. In max-sum, changes are in 16 bits as long as no sum can overflow.
+    eighth of the time. In max-sum, changes are in 16 bits as long as no sum can overflow; if
+    messages are by entry, always: the kernel moves full sums to wide ones.
     """
 
     def __init__(self, iteration: Iteration) -> None:
@@ -219,9 +223,15 @@ class _Columns:
         self._reach = {"dense": 0, "together": 0}  # the largest possible sum in 16 bits so far
         self._taken = np.zeros_like(iteration.columns.sums)  # in the layout of the column sums
 
-    def of(self, block: IntegerBlock) -> groups.Variables:
-        """The columns in the layout of a block."""
-        reach = block.most_in_column * self._move
+    @cached_property
+    def wide(self) -> ones_kernels.Wide:
+        """Where sums of 16 bits go that are full."""
+        counts = np.zeros(len(self.beliefs), dtype=np.int32)
+        return ones_kernels.Wide(self._taken, counts, NARROW // self._move)
+
+    def of(self, block: IntegerBlock, by_entry: bool) -> groups.Variables:
+        """The columns in the layout of a block, whose messages may be by entry."""
+        reach = 0 if by_entry else block.most_in_column * self._move
         narrow = self.iteration.semiring == "max-sum" and reach <= NARROW
         layout: Layout = "dense" if block.dense else "together" if narrow else "apart"
         if layout not in self._beliefs:

@@ -31,15 +31,15 @@ def ones_of(shape, density, seed):
     return Observations.from_dense(table)
 
 
-def states(seen, K, by_entry, monkeypatch, n_iter, damping, n_jobs=1, n_blocks=500):
+def states(seen, K, by_entry, monkeypatch, n_iter, damping, n_jobs=1, n_blocks=500, field=None):
     """Beliefs, residuals and messages of some iterations from first beliefs at random."""
     monkeypatch.setattr(integers, "BY_ENTRY", 16 if by_entry else 10**6)
     monkeypatch.setattr("boolweave.engine.backend.MIN_BLOCK", n_blocks)
     backend = IntegerBackend(seen, n_jobs)
     problem = backend.problem(Model(K, Channel(one_given_zero=0.02, one_given_one=0.9), 0.1, 0.1))
     assert problem.by_entry == by_entry
-    field = Field.random(seen.shape, K, (3.0, 3.0), 0.01, np.random.default_rng(1))
-    state = backend.start(problem, field)
+    at_random = Field.random(seen.shape, K, (3.0, 3.0), 0.01, np.random.default_rng(1))
+    state = backend.start(problem, field or at_random)
     residuals = []
     for _ in range(n_iter):
         backend.step(problem, state, damping)
@@ -62,6 +62,21 @@ def test_same_bits_as_sixteen_entries_at_once(shape, density, K, damping, monkey
     for other in found[1:]:
         for one, same in zip(found[0], other, strict=True):
             np.testing.assert_array_equal(one, same)
+
+
+@pytest.mark.skipif(PLAIN, reason="takes long without the compiler")
+@pytest.mark.parametrize("damping", [0.4, 1.0])
+def test_columns_with_many_ones_have_room(damping, monkeypatch):
+    seen, K, found = ones_of((1500, 9), 0.5, 0), 19, []
+    rows, columns = np.full((1500, K), 3.0), np.full((K, 9), -6.0)  # all entries ask for columns
+    field = Field.of_log_odds(rows, columns, 0.01)
+    for by_entry, n_jobs in ((True, 1), (True, 2), (False, 1)):
+        made = states(seen, K, by_entry, monkeypatch, 1, damping, n_jobs, field=field)
+        columns = made[2].messages.sums.columns
+        found.append(columns.table(columns.sums))
+    assert found[0].max() > 2 * np.iinfo(np.int16).max
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
 
 
 def test_messages_go_on_as_those_of_sum_product(monkeypatch):

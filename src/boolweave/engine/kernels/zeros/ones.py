@@ -49,6 +49,14 @@ _i64 = np.int64
 _u16 = np.uint16
 
 
+class Wide(NamedTuple):
+    """Sums of columns with room for all entries, to which full sums of 16 bits are moved."""
+
+    sums: Array  # (N · K,) of the changes of messages
+    counts: Array  # (N,) int32: how many entries are in the sum of 16 bits of a column
+    most: int  # how many can be
+
+
 def scratch_for(n_factors: int) -> Array:
     """Room for five rows of K numbers in whole vectors."""
     return arrays_apart([(5 * _padded(n_factors), np.int16)])[0]
@@ -100,39 +108,48 @@ def _moved(
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _send(
-    k: int, claim: Vector, own: Any, at: _Places, sent: Messages, columns: Variables, sums: Any,
+    k: int, claim: Vector, own: Any, at: _Places, sent: Messages, columns: Variables,
     damping: Damping, real: Any, change: tuple[Vector, Vector],
 ) -> tuple[Vector, Vector]:  # fmt: skip
     """Update the messages of one entry for 16 factors from k on, and add up their changes.
 
-    `sums` are those of the columns. Returns the largest and the smallest changes so far.
+    Returns the largest and the smallest changes so far.
     """
     to_row = _moved(claim, load(own, at.b + k), sent.to_row, at.messages + k, damping, real)
     store(own, at.moved + k, load(own, at.moved + k) + to_row)
     to_column = _moved(claim, load(own, at.a + k), sent.to_column, at.messages + k, damping, real)
     place = at.column + k
-    store(columns.sums, place, load(columns.sums, place) + widened(to_column, sums))
+    store(columns.sums, place, load(columns.sums, place) + to_column)
     return (
         maximum(change[0], maximum(to_row, to_column)),
         minimum(change[1], minimum(to_row, to_column)),
     )
 
 
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def _empty(n: Any, of_column: Any, n_factors: int, sums: Any, wide: Any) -> None:
+    """Move the sums of a column, from `of_column` on, to those with more room."""
+    for k in range(n_factors):
+        wide[n * n_factors + k] += sums[of_column + k]
+        sums[of_column + k] = _i16(0)
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def max_sum_of_ones(
-    block: Block, rows: Variables, columns: Variables, messages: Messages, resting: Array,
-    bound: int, damping: Damping, scratch: Integers,
+    block: Block, rows: Variables, columns: Variables, wide: Wide, messages: Messages,
+    resting: Array, bound: int, damping: Damping, scratch: Integers,
 ) -> float:  # fmt: skip
     """One iteration of max-sum, OR, over one sparse block of rows whose entries are all ones.
 
-    bound: L in units. messages ((entries + 1) · K,) uint8, K ≥ 16; the rest is as in
+    bound: L in units. messages ((entries + 1) · K,) uint8, K ≥ 16. The sums of columns are of 16
+    bits, which few columns can fill: these are emptied into `wide`. The rest is as in
     `integer_max_sum.max_sum`. Returns the largest change as a share of L.
     """
     n_factors, n_entries = rows.stride, block.codes.shape[0]
     size = -(-n_factors // LANES) * LANES
     x, a, b, both, moved = 0, size, 2 * size, 3 * size, 4 * size  # in `scratch`
     of_rows, of_columns = pointer(rows), pointer(columns)
-    sent, own = pointer(messages), pointer(scratch)
+    sent, own, full = pointer(messages), pointer(scratch), pointer(wide)
     zero, never = splat(_i16(0)), splat(_i16(_NEVER))
     by = Damping(splat(_i16(damping.steps)), splat(_i16(damping.up)), damping.down)
     last = size - LANES  # the last vector may have fewer factors than lanes
@@ -156,12 +173,12 @@ def max_sum_of_ones(
                     store(own, x + k, load(of_rows.beliefs, row * n_factors + k))
                     store(own, moved + k, zero)
                 store(own, x + last, where(is_factor, load(own, x + last), never))
-            at, of_column = i * n_factors, _i64(block.columns[i]) * columns.stride
+            n = _i64(block.columns[i])
+            at, of_column = i * n_factors, n * columns.stride
             if i + _COLUMNS_AHEAD < n_entries:
                 ahead = _i64(block.columns[i + _COLUMNS_AHEAD]) * columns.stride
                 for k in range(0, n_factors, _LINE // 2):
                     prefetch(of_columns.beliefs, ahead + k)
-                for k in range(0, n_factors, LANES):
                     prefetch(of_columns.sums, ahead + k)
             for k in range(0, n_factors, _LINE):
                 prefetch(sent.to_row, at + _AHEAD * n_factors + k)
@@ -187,13 +204,13 @@ def max_sum_of_ones(
             places = _Places(a, b, moved, at, of_column)
             for k in range(0, last, LANES):
                 claim = where(load(own, both + k) == top, if_best, if_not)
-                change = _send(
-                    k, claim, own, places, sent, of_columns, columns.sums, by, None, change
-                )
+                change = _send(k, claim, own, places, sent, of_columns, by, None, change)
             claim = where(load(own, both + last) == top, if_best, if_not)
-            change = _send(
-                last, claim, own, places, sent, of_columns, columns.sums, by, is_factor, change
-            )
+            change = _send(last, claim, own, places, sent, of_columns, by, is_factor, change)
+            full.counts[n] += 1
+            if full.counts[n] == full.most:
+                _empty(n, of_column, n_factors, of_columns.sums, full.sums)
+                full.counts[n] = 0
             n_added += 1
             if i + 1 == end or n_added == _RUN:
                 for k in range(0, size, LANES):
