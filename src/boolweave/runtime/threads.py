@@ -38,7 +38,12 @@ def run_all(
     return pool.map(function, items)
 
 
+def n_threads(pool: ThreadPoolExecutor | None) -> int:
+    """The number of threads of a pool."""
+    return 1 if pool is None else pool._max_workers
+
+
 def pool_of(n_jobs: int | None) -> ThreadPoolExecutor | None:
     """A pool of threads that lives as long as its object, or None if one thread is enough."""
-    n_threads = effective_jobs(n_jobs)
-    return ThreadPoolExecutor(n_threads, thread_name_prefix="boolweave") if n_threads > 1 else None
+    n = effective_jobs(n_jobs)
+    return ThreadPoolExecutor(n, thread_name_prefix="boolweave") if n > 1 else None

@@ -72,6 +72,17 @@ def test_masks_as_bits(kind):
     assert out.tolist() == [int(powers[a > b].sum()), int(powers[a == b].sum())]
 
 
+@njit()
+def lowest(bits):
+    return v.lowest_bit(bits)
+
+
+@pytest.mark.parametrize("kind", [np.uint16, np.uint64])
+def test_lowest_bit(kind):
+    for bit in range(np.iinfo(kind).bits):
+        assert lowest(kind(1 << bit)) == lowest(kind(np.iinfo(kind).max >> bit << bit)) == bit
+
+
 def test_numbers_of_16_bits_wrap_around_but_their_total_does_not():
     a = np.full(v.LANES, 32767, dtype=np.int16)
     out = np.zeros(7 * v.LANES, dtype=np.int16)

@@ -293,6 +293,17 @@ def mask_bits(typing: Context, mask: Kind) -> Intrinsic:
     )
 
 
+@compiled_or(lambda bits: (int(bits) & -int(bits)).bit_length() - 1)
+def lowest_bit(typing: Context, bits: Kind) -> Intrinsic:
+    """The number of the lowest bit that is 1 in an integer other than 0."""
+
+    def generate(context: Context, builder: Builder, sig: Signature, args: list[Value]) -> Value:
+        number = builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+        return as_index(context, builder, number, bits)
+
+    return types.intp(bits), generate
+
+
 def _conversion(target: Kind) -> Any:
     @compiled_or(lambda a: a.astype(str(target)))
     def function(typing: Context, a: Kind) -> Intrinsic:

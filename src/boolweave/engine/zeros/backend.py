@@ -28,7 +28,6 @@ from boolweave.engine.backend import (
 from boolweave.engine.floats import FloatBackend
 from boolweave.engine.integer_sums import quantise
 from boolweave.engine.integers import IntegerBackend
-from boolweave.engine.kernels.zeros import listed as listed_kernels
 from boolweave.engine.zeros.collective import (
     FINE,
     STEPS,
@@ -39,7 +38,7 @@ from boolweave.engine.zeros.collective import (
     quantised,
     renew_sums,
 )
-from boolweave.engine.zeros.listed import Listed, most_listed
+from boolweave.engine.zeros.listed import Listed, ListedSums, most_listed
 from boolweave.engine.zeros.tiles import Tiles
 from boolweave.engine.zeros.wide import wide_start
 from boolweave.runtime.threads import pool_of
@@ -101,6 +100,7 @@ class SparseMessages(Messages):
         self.current: tuple[ref[SparseProblem], Beliefs] | None = None
         # arrays that may be written to
         self.spare: ZeroField | None = None
+        self.spare_list: Listed | None = None
         self.room: Beliefs | None = None
 
 
@@ -326,10 +326,11 @@ class SparseBackend:
         left = None if state.field is None else state.field.faded(damping)
         after = messages.spare or _room(messages)
         change = self._renew_sums(problem, state, before, damping, left, after)
+        sums = self._listed_sums([messages.listed], after.rows)
         moved, of_zeros = messages.listed.step(
-            problem.strength, state.semiring, damping, before, self.pool
+            problem.strength, state.semiring, damping, before, sums, self.pool
         )
-        self._add_listed(messages, after.rows, after.columns.T, state.semiring)
+        sums.finish(after.columns.T, self.reduce)
         inner = self._inner(state, replace(now, after=after))
         if isinstance(self.ones, IntegerBackend):
             room = messages.room or _beliefs_like(before)
@@ -381,28 +382,18 @@ class SparseBackend:
         if self.part is not None:
             how["count_before"] = self.part.count_before
         cells = tiles.covered_zeros(self.observations, most, **how)
-        listed = messages.listed.replaced(cells, problem.strength, semiring, before, self.pool)
-        self._add_listed(messages, messages.rows, messages.columns, semiring, listed)
-        messages.listed = listed
+        listed = messages.listed.replaced(
+            cells, problem.strength, semiring, before, self.pool, messages.spare_list
+        )
+        sums = self._listed_sums([messages.listed, listed], messages.rows)
+        messages.listed.add(sums, semiring, 1, self.pool)
+        listed.add(sums, semiring, -1, self.pool)
+        sums.finish(messages.columns, self.reduce)
+        messages.listed, messages.spare_list = listed, messages.listed
 
-    def _add_listed(
-        self, messages: SparseMessages, rows: Floats, columns: Floats, semiring: Semiring,
-        less: Listed | None = None,
-    ) -> None:  # fmt: skip
-        """Add what listed zeros send, less what others send, to sums (M, K) and (N, K)."""
-        lists = [messages.listed] if less is None else [messages.listed, less]
-        if not any(len(listed.columns) for listed in lists) and self.part is None:
-            return
-        # Few columns have such zeros; on a cluster these are others on every worker.
-        there = np.full(len(columns), self.part is not None)
-        for listed in lists:
-            there[listed.columns] = True
-        touched, numbers = np.flatnonzero(there), np.cumsum(there) - 1
-        steps = np.zeros((len(touched), columns.shape[1]), dtype=np.int64)
-        for listed, sign in zip(lists, (1, -1), strict=False):
-            listed.add_to_rows(rows, semiring, sign, self.pool)
-            listed.add_to_columns(steps, numbers, semiring, sign, self.pool)
-        listed_kernels.add_steps(touched, self.reduce(steps), columns)
+    def _listed_sums(self, lists: list[Listed], rows: Floats) -> ListedSums:
+        """Sums to which listed zeros add; of all columns if other workers have other lists."""
+        return ListedSums.of(lists, rows, self.observations.n_columns, self.part is not None)
 
     # ------------------------------------------------------------ as the back end of ones sees it
 
@@ -415,7 +406,9 @@ class SparseBackend:
             of_columns = None if first is None else first.of_columns()
             _add_field(messages.rows, of_rows, field.rows)
             _add_field(messages.columns.T, of_columns, field.columns)
-            self._add_listed(messages, field.rows, field.columns.T, state.semiring)
+            sums = self._listed_sums([messages.listed], field.rows)
+            messages.listed.add(sums, state.semiring, 1, self.pool)
+            sums.finish(field.columns.T, self.reduce)
             messages.field = state.field, field
         return messages.field[1]
 

@@ -14,16 +14,16 @@ from boolweave.engine.kernels import max_sum, sum_product
 from boolweave.engine.kernels.groups import arrays_apart
 from boolweave.engine.kernels.vectors import LANES
 from boolweave.engine.kernels.zeros import listed as kernels
-from boolweave.runtime.threads import run_all
+from boolweave.runtime.threads import n_threads, run_all
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from concurrent.futures import ThreadPoolExecutor
 
     from numpy.typing import NDArray
 
     from boolweave.engine.backend import Beliefs, Semiring
-    from boolweave.runtime.types import Floats, Integers
+    from boolweave.runtime.types import Array, Floats
 
 
 # The longest list, and its most messages: with more covered zeros the factors are far from a good
@@ -39,6 +39,53 @@ CELLS = 4096
 def most_listed(n_factors: int) -> int:
     """How many zeros a list has at most."""
     return min(MOST_LISTED, MOST_MESSAGES // n_factors)
+
+
+@dataclass(frozen=True, eq=False)
+class ListedSums:
+    """Sums to which listed zeros add what they send."""
+
+    rows: Floats  # (M, K)
+    touched: NDArray[np.int64]  # (n,) the columns that have such zeros
+    numbers: NDArray[np.int64]  # (N,): which of these a column is
+    columns: NDArray[np.int64]  # (n, K), in steps, which are exact in any order
+
+    @classmethod
+    def of(
+        cls, lists: Sequence[Listed], rows: Floats, n_columns: int, everywhere: bool
+    ) -> ListedSums:
+        """Sums for some lists, to be added to those of rows; `everywhere`: of all columns."""
+        there = np.full(n_columns, everywhere)
+        for listed in lists:
+            there[listed.columns] = True
+        touched = np.flatnonzero(there)
+        steps = np.zeros((len(touched), rows.shape[1]), dtype=np.int64)
+        return cls(rows, touched, np.cumsum(there) - 1, steps)
+
+    def of_all(
+        self, pieces: list[slice], some_rows: Callable[[slice, kernels.Totals], float],
+        pool: ThreadPoolExecutor | None,
+    ) -> float:  # fmt: skip
+        """Call a function for pieces of the rows; every thread has sums of columns of its own.
+
+        Returns the largest of what the calls return.
+        """
+        shared = iter(pieces)  # a thread takes the next piece when it is free
+
+        def one_thread(columns: NDArray[np.int64]) -> float:
+            totals = kernels.Totals(self.rows, self.numbers, columns)
+            return max((some_rows(own, totals) for own in shared), default=0.0)
+
+        n_more = min(n_threads(pool), len(pieces)) - 1
+        others = [np.zeros_like(self.columns) for _ in range(n_more)]
+        most = max(run_all(pool, one_thread, [self.columns, *others]))
+        for columns in others:
+            np.add(self.columns, columns, out=self.columns)
+        return most
+
+    def finish(self, columns: Floats, reduce: Callable[[Array], Array]) -> None:
+        """Add the sums of columns, of all parts of the matrix, to (N, K)."""
+        kernels.add_steps(self.touched, reduce(self.columns), columns)
 
 
 @dataclass(eq=False)
@@ -114,48 +161,33 @@ class Listed:
         )
         return Listed(self.indptr, self.columns, *sides)
 
-    def add_to_rows(
-        self, sums: Floats, semiring: Semiring, sign: int = 1,
+    def add(
+        self, sums: ListedSums, semiring: Semiring, sign: int = 1,
         pool: ThreadPoolExecutor | None = None,
     ) -> None:  # fmt: skip
-        """Add what they send to sums of rows (M, K)."""
-        if len(self.columns):
-            row_of = self.cells.rows()
-            if semiring == "max-sum":
+        """Add what they send, times a sign, to sums."""
+        if not len(self.columns):
+            return
+        if semiring == "max-sum":
+            messages = max_sum.Messages(self.to_row, self.to_column)
 
-                def some(k: slice) -> None:
-                    kernels.add_to_rows(row_of, self.to_row, sign, k.start, sums)
+            def some_rows(own: slice, totals: kernels.Totals) -> float:
+                scratch = arrays_apart([(self.to_row.shape[1], np.float32)])[0]
+                kernels.add_to_sums(
+                    self.indptr, self.columns, own.start, own.stop, messages, sign, totals, scratch
+                )
+                return 0.0
 
-            else:
-                messages = sum_product.log_odds(self.to_row)
+            sums.of_all(self._pieces(), some_rows, pool)
+            return
+        row_of, column_of = self.cells.rows(), sums.numbers[self.columns]
+        to_row, to_column = (sum_product.log_odds(m) for m in (self.to_row, self.to_column))
 
-                def some(k: slice) -> None:
-                    kernels.add_lanes_to_rows(row_of, messages, sign, k.start, k.stop, sums)
+        def some_factors(k: slice) -> None:
+            kernels.add_lanes_to_rows(row_of, to_row, sign, k.start, k.stop, sums.rows)
+            kernels.add_lanes_to_columns(column_of, to_column, sign, k.start, k.stop, sums.columns)
 
-            list(run_all(pool, some, _runs_of_factors(sums.shape[1])))
-
-    def add_to_columns(
-        self, steps: NDArray[np.int64], numbers: Integers, semiring: Semiring, sign: int = 1,
-        pool: ThreadPoolExecutor | None = None,
-    ) -> None:  # fmt: skip
-        """Add what they send to columns to sums in steps, which are exact in any order, (n, K).
-
-        numbers (N,): which of the n sums is that of a column.
-        """
-        if len(self.columns):
-            column_of = numbers[self.columns]
-            if semiring == "max-sum":
-
-                def some(k: slice) -> None:
-                    kernels.add_to_columns(column_of, self.to_column, sign, k.start, steps)
-
-            else:
-                messages = sum_product.log_odds(self.to_column)
-
-                def some(k: slice) -> None:
-                    kernels.add_lanes_to_columns(column_of, messages, sign, k.start, k.stop, steps)
-
-            list(run_all(pool, some, _runs_of_factors(steps.shape[1])))
+        list(run_all(pool, some_factors, _runs_of_factors(sums.rows.shape[1])))
 
     def _entries(self, strength: float) -> max_sum.Entries:
         evidence = np.full(len(self.columns), -strength, dtype=np.float32)
@@ -163,16 +195,16 @@ class Listed:
 
     def step(
         self, strength: float, semiring: Semiring, damping: float, beliefs: Beliefs,
-        pool: ThreadPoolExecutor | None = None,
+        sums: ListedSums, pool: ThreadPoolExecutor | None = None,
     ) -> tuple[float, float]:  # fmt: skip
-        """Replace the messages by the next.
+        """Replace the messages by the next, and add these to sums.
 
         Returns the largest change, and the expected ones among these zeros.
         """
         if not len(self.columns):
             return 0.0, 0.0
         if semiring == "max-sum":
-            return self._max_sum(strength, damping, beliefs, pool), 0.0
+            return self._max_sum(strength, damping, beliefs, sums, pool), 0.0
         odds = max_sum.Sides(odds_of(beliefs.rows), odds_of(beliefs.columns))
         messages = max_sum.Messages(self.to_row, self.to_column)
         n_ones = kernels.count_ones(
@@ -183,35 +215,42 @@ class Listed:
             False, self._entries(strength), np.float32(damping), odds, messages, unused,
             np.zeros(2),
         )  # fmt: skip
+        self.add(sums, semiring, pool=pool)
         return float(residual), int(n_ones) / kernels.STEPS
 
     def _max_sum(
-        self, strength: float, damping: float, beliefs: Beliefs, pool: ThreadPoolExecutor | None
-    ) -> float:
+        self, strength: float, damping: float, beliefs: Beliefs, sums: ListedSums,
+        pool: ThreadPoolExecutor | None,
+    ) -> float:  # fmt: skip
         """The next messages of max-sum, some rows at a time."""
         rows, columns = beliefs.rows, np.ascontiguousarray(beliefs.columns.T)
         messages = max_sum.Messages(self.to_row, self.to_column)
-        stride = self.to_row.shape[1]
 
-        def some(own: slice) -> float:
-            scratch = arrays_apart([(5 * stride, np.float32)])[0]
+        def some(own: slice, totals: kernels.Totals) -> float:
+            scratch = arrays_apart([(6 * self.to_row.shape[1], np.float32)])[0]
             return float(
                 kernels.max_sum(
                     self.indptr, self.columns, own.start, own.stop, rows, columns, messages,
-                    np.float32(strength), np.float32(damping), scratch,
+                    np.float32(strength), np.float32(damping), totals, scratch,
                 )
             )  # fmt: skip
 
+        return sums.of_all(self._pieces(), some, pool)
+
+    def _pieces(self) -> list[slice]:
+        """Rows that one thread takes at a time."""
         n_rows, n_cells = len(self.indptr) - 1, len(self.columns)
         cuts = np.searchsorted(self.indptr, np.arange(CELLS, n_cells, CELLS)).tolist()
-        pieces = [slice(a, b) for a, b in pairwise([0, *cuts, n_rows]) if b > a]
-        return max(run_all(pool, some, pieces))
+        return [slice(a, b) for a, b in pairwise([0, *cuts, n_rows]) if b > a]
 
     def replaced(
         self, cells: Cells, strength: float, semiring: Semiring, beliefs: Beliefs,
-        pool: ThreadPoolExecutor | None = None,
+        pool: ThreadPoolExecutor | None = None, spare: Listed | None = None,
     ) -> Listed:  # fmt: skip
-        """Another list; what stays keeps its messages, what is new begins as any zero."""
+        """Another list; what stays keeps its messages, what is new begins as any zero.
+
+        The arrays of `spare`, a list that is no longer needed, may be written to.
+        """
         K, n_columns = beliefs.columns.shape
         rows, n = cells.rows(), len(cells)
         old, new = (
@@ -221,10 +260,9 @@ class Listed:
         at = np.minimum(np.searchsorted(old, new), max(0, len(old) - 1))
         stays = old[at] == new if len(old) else np.zeros(n, dtype=bool)
         before, y = np.where(stays, at, -1), beliefs.columns.T
-        out = Listed(
-            cells.indptr, cells.columns,
-            *(np.zeros(_shape(n, K, semiring), np.float32) for _ in range(2)),
-        )  # fmt: skip
+        rooms = (None, None) if spare is None else (spare.to_row, spare.to_column)
+        sides_of_new = (_room(_shape(n, K, semiring), room) for room in rooms)
+        out = Listed(cells.indptr, cells.columns, *sides_of_new)
         sides = (self.to_row, self.to_column), (out.to_row, out.to_column)
         if semiring == "max-sum":
             y = np.ascontiguousarray(y)
@@ -233,6 +271,7 @@ class Listed:
                 kernels.start_max_sum(
                     first, min(n, first + CELLS), rows, cells.columns, before, beliefs.rows, y,
                     np.float32(strength), *(max_sum.Messages(*side) for side in sides),
+                    arrays_apart([(2 * LANES, np.float32)])[0],
                 )  # fmt: skip
 
             list(run_all(pool, some, range(0, n, CELLS)))
@@ -278,6 +317,17 @@ def _shape(n: int, n_factors: int, semiring: Semiring) -> tuple[int, ...]:
         return n, -(-n_factors // LANES) * LANES
     size = max(1, min(CHUNK, n))
     return -(-n // size), n_factors, size
+
+
+def _room(shape: tuple[int, ...], spare: Floats | None) -> Floats:
+    """An array with any numbers, in the memory of another if that is large enough.
+
+    The system would map new memory page by page, which takes longer than to fill it.
+    """
+    whole = None if spare is None else spare.base
+    if not isinstance(whole, np.ndarray) or whole.shape[1:] != shape[1:] or len(whole) < shape[0]:
+        whole = np.empty((shape[0] + shape[0] // 4, *shape[1:]), dtype=np.float32)
+    return whole[: shape[0]]
 
 
 def _by_cell(messages: Floats, listed: Listed) -> Floats:

@@ -8,7 +8,7 @@ from boolweave.data.ones import Cells
 from boolweave.engine.backend import Beliefs
 from boolweave.engine.kernels import max_sum
 from boolweave.engine.zeros import listed as of_zeros
-from boolweave.engine.zeros.listed import Listed
+from boolweave.engine.zeros.listed import Listed, ListedSums
 from boolweave.runtime.threads import pool_of
 
 SHAPE = (9, 7) if numba.config.DISABLE_JIT else (60, 50)
@@ -31,6 +31,11 @@ def listed_at_random(K, random):
     return found, beliefs
 
 
+def sums_of(listed, K):
+    """Sums of all columns, to which nothing was added."""
+    return ListedSums.of([listed], np.zeros((SHAPE[0], K), "f4"), SHAPE[1], True)
+
+
 def by_lanes(messages, K):
     return np.ascontiguousarray(messages[:, :K].T[None])
 
@@ -45,7 +50,12 @@ def test_same_bits_as_with_a_lane_for_each_entry(K, n_jobs, monkeypatch):
     entries = max_sum.Entries(found.indptr, found.columns.view(np.uint32), evidence)
     sides = max_sum.Sides(beliefs.rows, beliefs.columns)
     for _ in range(3):
-        change, _ = found.step(2.3, "max-sum", 0.4, beliefs, pool_of(n_jobs))
+        sums = sums_of(found, K)
+        change, _ = found.step(2.3, "max-sum", 0.4, beliefs, sums, pool_of(n_jobs))
+        expected_sums = sums_of(found, K)
+        found.add(expected_sums, "max-sum")
+        np.testing.assert_array_equal(sums.rows, expected_sums.rows)
+        np.testing.assert_array_equal(sums.columns, expected_sums.columns)
         expected = max_sum.max_sum(False, entries, np.float32(0.4), sides, lanes, None)
         assert change == expected > 0
         for messages, other in zip((found.to_row, found.to_column), lanes, strict=True):
@@ -70,21 +80,23 @@ def test_a_new_list_keeps_messages_and_begins_others():
     assert 0 < kept < len(columns)
 
 
+@pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("semiring", ["max-sum", "sum-product"])
-def test_sums_are_those_of_all_messages(semiring):
+def test_sums_are_those_of_all_messages(semiring, n_jobs, monkeypatch):
+    monkeypatch.setattr(of_zeros, "CELLS", 30)
     K, (M, N) = 20, SHAPE
     listed, _ = listed_at_random(K, np.random.default_rng(1))
     odds = listed.to_row[:, :K], listed.to_column[:, :K]
     if semiring == "sum-product":
         listed = listed.to_sum_product(K)
-    rows, columns = np.zeros((M, K), "f4"), np.zeros((N, K), np.int64)
-    listed.add_to_rows(rows, semiring, -1)
-    listed.add_to_columns(columns, np.arange(N), semiring, -1)
+    sums, columns = sums_of(listed, K), np.zeros((N, K), "f4")
+    listed.add(sums, semiring, -1, pool_of(n_jobs))
+    sums.finish(columns, lambda steps: steps)
     expected_rows, expected_columns = np.zeros((M, K)), np.zeros((N, K))
     np.add.at(expected_rows, listed.cells.rows(), -odds[0])
     np.add.at(expected_columns, listed.columns, -odds[1])
-    np.testing.assert_allclose(rows, expected_rows, rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(columns / 2**20, expected_columns, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(sums.rows, expected_rows, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(columns, expected_columns, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("semiring", ["max-sum", "sum-product"])

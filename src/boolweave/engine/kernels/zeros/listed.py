@@ -6,7 +6,7 @@ sum-product they are (chunks, K, size), those of a cell in one lane. What goes t
 up in whole steps, which are exact in any order: rows may be with several workers.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from boolweave.engine.kernels.vectors import (
     LANES,
     Vector,
     load,
+    lowest_bit,
     mask_bits,
     maximum,
     minimum,
@@ -34,44 +35,60 @@ _ALL = np.uint16(0xFFFF)
 
 _f32 = np.float32
 _i64 = np.int64
+_u64 = np.uint64
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def add_to_rows(row_of: Integers, to_row: Floats, sign: float, first: int, rows: Floats) -> None:
-    """rows[m] += sign · Σ of the messages to row m, for 16 factors from `first` on, in max-sum.
+class Totals(NamedTuple):
+    """Sums to which messages are added."""
 
-    row_of (cells,), to_row (cells, stride), rows (M, K).
-    """
-    stride, n_factors, zero = to_row.shape[1], rows.shape[1], splat(_f32(0))
-    messages, sums = pointer(to_row.reshape(-1)), pointer(rows.reshape(-1))
-    for i in range(row_of.shape[0]):
-        at = i * stride + first
-        some = mask_bits(load(messages, at) == zero) ^ _ALL
-        if some:
-            own = row_of[i] * n_factors + first
-            for j in range(min(LANES, n_factors - first)):
-                if (some >> j) & 1:
-                    sums[own + j] += _f32(sign) * messages[at + j]
+    rows: Floats  # (M, K)
+    numbers: Integers  # (N,): which of the sums is that of a column
+    columns: Integers  # (n, K) int64, in steps
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def add_to_columns(
-    columns: Integers, to_column: Floats, sign: int, first: int, out: Integers
+@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
+def _add_to_column(
+    messages: Any, at: int, sign: int, sums: Any, first: int, begin: int, end: int
 ) -> None:
-    """out[n] += sign · Σ of the messages to column n, in steps, for 16 factors from `first` on.
+    """Add the messages of a cell to the sums of its column, for the factors from begin to end.
 
-    columns (cells,), to_column (cells, stride), out (N, K) int64; in max-sum.
+    Both are pointers; those of factor 0 are at `at` and `first`. Few of the messages are not 0.
     """
-    stride, n_factors, zero = to_column.shape[1], out.shape[1], splat(_f32(0))
-    messages, sums = pointer(to_column.reshape(-1)), pointer(out.reshape(-1))
-    for i in range(columns.shape[0]):
-        at = i * stride + first
-        some = mask_bits(load(messages, at) == zero) ^ _ALL
-        if some:
-            own = columns[i] * n_factors + first
-            for j in range(min(LANES, n_factors - first)):
-                if (some >> j) & 1:
-                    sums[own + j] += sign * _i64(np.rint(messages[at + j] * STEPS))
+    for k in range(begin, end, LANES):
+        some = _u64(mask_bits(load(messages, at + k) == splat(_f32(0))) ^ _ALL)
+        while some:
+            j = k + lowest_bit(some)
+            some &= some - _u64(1)
+            sums[first + j] += sign * _i64(np.rint(messages[at + j] * STEPS))
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def add_to_sums(
+    indptr: Integers, columns: Integers, begin: int, end: int, messages: Messages, sign: int,
+    totals: Totals, scratch: Floats,
+) -> None:  # fmt: skip
+    """Add what the listed zeros of the rows begin … end send, times a sign, in max-sum.
+
+    messages (cells, stride); scratch (stride,) float32.
+    """
+    n_factors, stride = totals.rows.shape[1], messages.to_row.shape[1]
+    to_row, to_column = (
+        pointer(messages.to_row.reshape(-1)),
+        pointer(messages.to_column.reshape(-1)),
+    )
+    own, sums, by = pointer(scratch), pointer(totals.columns.reshape(-1)), splat(_f32(sign))
+    for m in range(begin, end):
+        if indptr[m] == indptr[m + 1]:
+            continue
+        for k in range(n_factors):
+            own[k] = totals.rows[m, k]
+        for i in range(indptr[m], indptr[m + 1]):
+            for k in range(0, stride, LANES):
+                store(own, k, load(own, k) + by * load(to_row, i * stride + k))
+            first = totals.numbers[columns[i]] * n_factors
+            _add_to_column(to_column, i * stride, sign, sums, first, 0, stride)
+        for k in range(n_factors):
+            totals.rows[m, k] = own[k]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -119,34 +136,48 @@ def add_steps(touched: Integers, steps: Integers, out: Floats) -> None:
 @njit(nogil=True, cache=True, error_model="numpy")
 def start_max_sum(
     begin: int, end: int, row_of: Integers, columns: Integers, before: Integers, x: Floats,
-    y: Floats, strength: np.float32, old: Messages, new: Messages,
+    y: Floats, strength: np.float32, old: Messages, new: Messages, scratch: Floats,
 ) -> None:  # fmt: skip
     """Messages of the cells begin … end of a new list: old ones, or those to first order.
 
     before (cells,): the number of a cell in the old list, or −1; x (M, K), y (N, K): beliefs. With
     clip(v) = min(max(v, 0), strength), cell (m, n) sends −clip(y[n] + clip(x[m])) to its row.
+    scratch (32,) float32.
     """
-    none = _f32(0)
+    n_factors, stride = x.shape[1], new.to_row.shape[1]
+    last, zero, top = stride - LANES, splat(_f32(0)), splat(strength)
+    rows, others, behind = pointer(x.reshape(-1)), pointer(y.reshape(-1)), pointer(scratch)
+    old_ones = pointer(old.to_row.reshape(-1)), pointer(old.to_column.reshape(-1))
+    to_row, to_column = pointer(new.to_row.reshape(-1)), pointer(new.to_column.reshape(-1))
+    for k in range(2 * LANES):  # behind the last factor
+        behind[k] = _f32(0)
     for i in range(begin, end):
+        at = i * stride
         if before[i] >= 0:
-            new.to_row[i] = old.to_row[before[i]]
-            new.to_column[i] = old.to_column[before[i]]
+            for k in range(0, stride, LANES):
+                store(to_row, at + k, load(old_ones[0], before[i] * stride + k))
+                store(to_column, at + k, load(old_ones[1], before[i] * stride + k))
             continue
-        m, n = row_of[i], columns[i]
-        for k in range(x.shape[1]):
-            of_row = min(max(x[m, k], none), strength)
-            of_column = min(max(y[n, k], none), strength)
-            new.to_row[i, k] = -min(max(y[n, k] + of_row, none), strength)
-            new.to_column[i, k] = -min(max(x[m, k] + of_column, none), strength)
+        of_x, of_y = row_of[i] * n_factors, _i64(columns[i]) * n_factors
+        for k in range(last, n_factors):
+            behind[k - last] = rows[of_x + k]
+            behind[LANES + k - last] = others[of_y + k]
+        for k in range(0, stride, LANES):
+            a = load(behind, 0) if k == last else load(rows, of_x + k)
+            b = load(behind, LANES) if k == last else load(others, of_y + k)
+            of_row = minimum(maximum(a, zero), top)
+            of_column = minimum(maximum(b, zero), top)
+            store(to_row, at + k, zero - minimum(maximum(b + of_row, zero), top))
+            store(to_column, at + k, zero - minimum(maximum(a + of_column, zero), top))
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _send(
     claim: Vector, cavity: Vector, messages: Any, at: int, damping: Vector, change: Vector
-) -> Vector:
+) -> tuple[Vector, Vector]:
     """Update 16 messages towards (claim + cavity)₊ − (cavity)₊, damped; `max_sum._send`.
 
-    Returns the larger of `change` and of what they changed.
+    Returns the messages, and the larger of `change` and of what they changed.
     """
     zero, old = splat(_f32(0)), load(messages, at)
     new = maximum(claim + minimum(cavity, zero), zero - maximum(cavity, zero))
@@ -154,21 +185,22 @@ def _send(
     moved = maximum(damping * (new - old), splat(_f32(-3e38)))
     value = old + moved
     size = maximum(value, zero - value)
-    store(messages, at, where(size > splat(_f32(NEGLIGIBLE)), value, zero))
-    return maximum(change, maximum(moved, zero - moved))
+    value = where(size > splat(_f32(NEGLIGIBLE)), value, zero)
+    store(messages, at, value)
+    return value, maximum(change, maximum(moved, zero - moved))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def max_sum(
     indptr: Integers, columns: Integers, begin: int, end: int, rows: Floats, others: Floats,
-    messages: Messages, strength: np.float32, damping: np.float32, scratch: Floats,
+    messages: Messages, strength: np.float32, damping: np.float32, totals: Totals, scratch: Floats,
 ) -> np.float32:  # fmt: skip
     """Do one iteration of max-sum over the listed zeros of the rows begin … end.
 
     All numbers are those of `kernels.max_sum` to the last bit: the sum of (Γ̂)₊ has few terms that
     are not 0, which are added in the order of the factors. rows (M, K) and others (N, K) are
-    beliefs; messages (cells, stride); scratch (5 · stride,) float32. Returns the largest change as
-    a share of the strength.
+    beliefs; messages (cells, stride), which are added to the totals; scratch (6 · stride,) float32.
+    Returns the largest change as a share of the strength.
     """
     n_factors, stride = rows.shape[1], messages.to_row.shape[1]
     last = stride - LANES
@@ -177,14 +209,16 @@ def max_sum(
         pointer(messages.to_column.reshape(-1)),
     )
     x, y = pointer(rows.reshape(-1)), pointer(others.reshape(-1))
-    own, of_row, of_column, a, b, both = (
+    own, of_row, of_column, a, b, both, sent = (
         pointer(scratch),
         0,
         stride,
         2 * stride,
         3 * stride,
         4 * stride,
+        5 * stride,
     )
+    sums = pointer(totals.columns.reshape(-1))
     zero, top, by = splat(_f32(0)), splat(strength), splat(damping)
     change = zero
     for k in range(2 * stride):  # behind the last factor: below every belief
@@ -194,6 +228,7 @@ def max_sum(
             continue
         for k in range(n_factors):
             own[of_row + k] = x[m * n_factors + k]
+            own[sent + k] = totals.rows[m, k]
         for i in range(indptr[m], indptr[m + 1]):
             of_y, at, total = _i64(columns[i]) * n_factors, i * stride, _f32(0)
             for k in range(last, n_factors):
@@ -207,15 +242,19 @@ def max_sum(
                 store(own, a + k, from_row)
                 store(own, b + k, from_column)
                 store(own, both + k, term)
-                above = mask_bits(term > zero)
-                if above:
-                    for j in range(LANES):
-                        if (above >> j) & 1:
-                            total += own[both + k + j]
+                above = _u64(mask_bits(term > zero))
+                while above:
+                    total += own[both + k + lowest_bit(above)]
+                    above &= above - _u64(1)
+            first = totals.numbers[columns[i]] * n_factors
             for k in range(0, stride, LANES):
                 claim = minimum((splat(total) - load(own, both + k)) - top, zero)
-                change = _send(claim, load(own, b + k), to_row, at + k, by, change)
-                change = _send(claim, load(own, a + k), to_column, at + k, by, change)
+                value, change = _send(claim, load(own, b + k), to_row, at + k, by, change)
+                store(own, sent + k, load(own, sent + k) + value)
+                _, change = _send(claim, load(own, a + k), to_column, at + k, by, change)
+                _add_to_column(to_column, at, 1, sums, first, k, k + LANES)
+        for k in range(n_factors):
+            totals.rows[m, k] = own[sent + k]
     store(own, 0, change)
     most = _f32(0)
     for j in range(LANES):
