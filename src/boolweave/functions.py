@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,11 +21,12 @@ from boolweave.data.labels import name_of
 from boolweave.estimator import BooleanMatrixFactorization, fewest_errors
 from boolweave.estimator.parameters import check_fit_parameters, settings_of, with_objective
 from boolweave.fit import rank
+from boolweave.runtime.checks import is_whole
 from boolweave.runtime.deadline import Deadline
 from boolweave.runtime.progress import progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -80,9 +82,7 @@ def select_rank(
     """
     if criterion not in ("mdl", "heldout"):
         raise ValueError(f'criterion must be "mdl" or "heldout", got {criterion!r}')
-    wanted = None if ranks is None else [int(k) for k in ranks]
-    if wanted is not None and (not wanted or min(wanted) < 1):
-        raise ValueError(f"ranks must be one or more positive whole numbers, got {wanted}")
+    wanted = None if ranks is None else _checked_ranks(ranks)
     estimator = BooleanMatrixFactorization("auto", **parameters)
     check_fit_parameters(estimator, {"sample_weight": sample_weight})
     observations = estimator._checked(X)
@@ -118,6 +118,15 @@ def select_rank(
         if not selection.interrupted:
             recorder.finish()
     return selection
+
+
+def _checked_ranks(ranks: Any) -> list[int]:
+    wanted = list(ranks) if isinstance(ranks, Iterable) else []
+    if not wanted or not all(is_whole(k) and k >= 1 for k in wanted):
+        raise ValueError(
+            f"ranks must be one or more positive whole numbers, such as range(1, 11), got {ranks!r}"
+        )
+    return [int(k) for k in wanted]
 
 
 def load(path: str | Path) -> BooleanMatrixFactorization | BooleanCompletion:

@@ -14,6 +14,7 @@ from sklearn.model_selection import BaseCrossValidator
 
 from boolweave.data.splits import Entries
 from boolweave.metrics import accuracy, expected_calibration_error, log_loss, roc_auc
+from boolweave.runtime.checks import check_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -79,10 +80,7 @@ class EntryKFold(BaseCrossValidator):
     def __init__(
         self, n_splits: int = 5, *, random_state: int | np.random.Generator | None = None
     ) -> None:
-        whole = isinstance(n_splits, int | np.integer) and not isinstance(n_splits, bool)
-        if not whole or n_splits < 2:
-            raise ValueError(f"n_splits must be a whole number >= 2, got {n_splits!r}")
-        self.n_splits = n_splits
+        self.n_splits = check_count("n_splits", n_splits, least=2)
         self.random_state = random_state
 
     def get_n_splits(self, X: object = None, y: object = None, groups: object = None) -> int:

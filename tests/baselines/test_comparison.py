@@ -100,7 +100,7 @@ def test_bad_calls():
         compare(SEEN, methods=["nonsense"])
     with pytest.raises(ValueError, match="n_folds"):
         compare(SEEN, n_folds=1)
-    with pytest.raises(ValueError, match="top must be a whole number >= 1, but got 0"):
+    with pytest.raises(ValueError, match="top must be a whole number >= 1, got 0"):
         compare(SEEN, top=0)
     for unknown in ("method", "n_member"):
         with pytest.raises(TypeError, match=f"unexpected argument '{unknown}'; expected param"):

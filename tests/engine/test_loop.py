@@ -340,5 +340,5 @@ def test_number_of_threads(monkeypatch, n_jobs, expected):
 
 
 def test_no_threads_at_all_is_an_error():
-    with pytest.raises(ValueError, match=r"n_jobs must not be 0.*-1 for all cores"):
+    with pytest.raises(ValueError, match=r"n_jobs must be a whole number .*-1 for all cores"):
         effective_jobs(0)

@@ -201,7 +201,7 @@ def test_bad_parameters(parameters, message):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"n_jobs": 0}, "n_jobs must not be 0"),
+        ({"n_jobs": 0}, "n_jobs must be a whole number other than 0"),
         ({"row_prior": [[0.5, 2.0]]}, "row_prior must hold probabilities"),
         ({"row_prior": np.full((5, 2), 0.5)}, r"row_prior must .* broadcast to .* = \(6, 2\)"),
         ({"column_prior": np.full((3, 4), 0.5)}, r"column_prior must .* = \(2, 4\)"),

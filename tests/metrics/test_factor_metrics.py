@@ -51,7 +51,7 @@ def test_information_bound():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: metrics.information_bound(0, 1, 1), "n_rows must be at least 1, got 0"),
+        (lambda: metrics.information_bound(0, 1, 1), "n_rows must be a whole number >= 1, got 0"),
         (
             lambda: metrics.match_factors([[1]], [[1]], [[1], [0]], [[1]]),
             "1 x 1 and 2 x 1",

@@ -107,7 +107,7 @@ def test_wrong_names_and_numbers(model):
         model.recommend(["Zoe"])
     with pytest.raises(ValueError, match=r"did you mean 'Ann'\?"):
         model.recommend(["Anne"])
-    with pytest.raises(ValueError, match="n must be at least 1"):
+    with pytest.raises(ValueError, match="n must be a whole number >= 1"):
         model.recommend(["Ann"], n=0)
     with pytest.raises(ValueError, match="columns must be from 0 to 4"):
         model.explain(0, 9)

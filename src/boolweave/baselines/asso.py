@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from sklearn.utils._param_validation import Integral, Interval, Real, StrOptions
+from sklearn.utils._param_validation import Interval, Real, StrOptions
 
 from boolweave.baselines.base import Baseline
 from boolweave.baselines.boolean_factors import BooleanFactors, matrix_of
+from boolweave.estimator.parameters import AtLeast
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +77,7 @@ class Asso(BooleanFactors):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Baseline._parameter_constraints,
-        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "n_components": [AtLeast(1), StrOptions({"auto"})],
         "threshold": [Interval(Real, 0, 1, closed="right"), "array-like", StrOptions({"auto"})],
         "bonus": [Interval(Real, 0, None, closed="neither")],
         "penalty": [Interval(Real, 0, None, closed="left")],

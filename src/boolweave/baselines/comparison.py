@@ -26,6 +26,7 @@ from boolweave.data.observations import Observations, Split
 from boolweave.data.splits import entry_positions
 from boolweave.estimator import BooleanMatrixFactorization
 from boolweave.io.files import shortened
+from boolweave.runtime.checks import check_count
 from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
@@ -344,8 +345,7 @@ def compare(
                 f"compare() got an unexpected argument {name!r}; expected parameters of "
                 "boolweave's estimators, except `method`, since all methods are compared"
             )
-    if isinstance(top, bool) or not isinstance(top, int | np.integer) or top < 1:
-        raise ValueError(f"top must be a whole number >= 1, but got {top!r}")
+    check_count("top", top)
     if splits is None:
         splits = seen.folds(N_FOLDS if n_folds is None else n_folds, random_state)
     elif n_folds is not None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-from sklearn.utils._param_validation import Integral, Interval, Real, StrOptions
+from sklearn.utils._param_validation import Interval, Real, StrOptions
 
 from boolweave.baselines import real_factors
 from boolweave.baselines.base import Baseline, entries_of, hold_out, platt, share_of_ones
 from boolweave.baselines.real_factors import Targets
 from boolweave.data.splits import entry_positions
+from boolweave.estimator.parameters import AtLeast
 from boolweave.metrics import log_loss
 from boolweave.model.odds import log_odds, sigmoid
 
@@ -95,11 +96,11 @@ class GLRM(Baseline):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Baseline._parameter_constraints,
-        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "n_components": [AtLeast(1), StrOptions({"auto"})],
         "loss": [StrOptions(set(LOSSES))],
         "regularization": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "offset": ["boolean"],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [AtLeast(1)],
         "tol": [Interval(Real, 0, None, closed="left")],
     }
 

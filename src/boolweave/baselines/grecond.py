@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from sklearn.utils._param_validation import Integral, Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from boolweave.baselines.base import Baseline
 from boolweave.baselines.boolean_factors import BooleanFactors, matrix_of
 from boolweave.engine.kernels.jit import njit
+from boolweave.estimator.parameters import AtLeast
 from boolweave.search.kernels.bits import pack, popcount
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class GreConD(BooleanFactors):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Baseline._parameter_constraints,
-        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "n_components": [AtLeast(1), StrOptions({"auto"})],
         "missing": [StrOptions({"auto", "zero", "one"})],
     }
 

@@ -25,6 +25,7 @@ from boolweave.data.labels import check_order
 from boolweave.data.observations import Observations
 from boolweave.data.splits import Entries
 from boolweave.data.weights import entry_weights
+from boolweave.estimator.parameters import AtLeast
 from boolweave.runtime.progress import task_progress
 
 if TYPE_CHECKING:
@@ -104,10 +105,10 @@ class BooleanCompletion(FittedCompletion):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "n_layers": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
-        "n_directions": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
-        "n_members": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [AtLeast(1), StrOptions({"auto"})],
+        "n_layers": [AtLeast(0), StrOptions({"auto"})],
+        "n_directions": [AtLeast(0), StrOptions({"auto"})],
+        "n_members": [AtLeast(1)],
         "absent": [StrOptions({"zero", "missing"})],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
@@ -202,7 +203,7 @@ class BooleanCompletion(FittedCompletion):
         cautions.about_one_value(table.observations)
         with task_progress(self.verbose) as say:
             found = fit(
-                table, self._wanted(), self.n_members, self._seed(), self._runner(),
+                table, self._wanted(), int(self.n_members), self._seed(), self._runner(),
                 self.max_time, say,
             )  # fmt: skip
         self._frame = Frame.of(X)

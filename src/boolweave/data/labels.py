@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from boolweave.data.cells import is_missing
+from boolweave.runtime.checks import is_whole
 
 if TYPE_CHECKING:
     from boolweave.data.observed import ObservedEntries
@@ -173,8 +174,12 @@ def positions_of_any_shape(
         array = array.astype(np.str_)
     if array.dtype.kind == "U":
         return _by_label(array.ravel(), observations, axis).reshape(array.shape)
-    if array.dtype.kind == "O" and all(_is_whole(number) for number in array.ravel()):
-        array = array.astype(np.int64)
+    if array.dtype.kind == "O" and all(is_whole(number) for number in array.ravel()):
+        try:
+            array = array.astype(np.int64)
+        except OverflowError:
+            longest = max(array.ravel(), key=abs)
+            raise ValueError(f"{axis}s must be from 0 to {size - 1}, got {longest}") from None
     if array.dtype.kind not in "iu" and array.size:
         raise ValueError(f"{axis}s must be whole numbers or labels, got {array.dtype}")
     labels = observations.row_labels if axis == "row" else observations.column_labels
@@ -220,10 +225,6 @@ def whole_numbers(labels: Labels) -> NDArray[np.int64] | None:
 
 def _numbers(observations: ObservedEntries, axis: str) -> NDArray[np.int64] | None:
     return observations.row_numbers if axis == "row" else observations.column_numbers
-
-
-def _is_whole(number: object) -> bool:
-    return isinstance(number, int | np.integer) and not isinstance(number, bool | np.bool_)
 
 
 def _are_positions(wanted: object) -> bool:

@@ -18,6 +18,7 @@ from boolweave.data.observed import ObservedEntries
 from boolweave.data.sources import Absent as Absent
 from boolweave.data.sources import Duplicates as Duplicates
 from boolweave.data.sources import Sources
+from boolweave.runtime.checks import is_whole
 from boolweave.runtime.storage import is_in_file, iterate_blocks, iterate_chunks
 from boolweave.runtime.types import Array, Integers
 
@@ -267,7 +268,7 @@ class Observations(Sources, ObservedEntries):
         >>> [len(values) for _, _, _, values in observations.folds(3, random_state=0)]
         [2, 2, 2]
         """
-        if not 2 <= n_folds <= self.n_observed:
+        if not is_whole(n_folds) or not 2 <= n_folds <= self.n_observed:
             raise ValueError(
                 f"n_folds must be from 2 to the number of observed entries, {self.n_observed}, "
                 f"but got {n_folds!r}"

@@ -15,6 +15,7 @@ import numpy as np
 from boolweave.data.entries import find_sorted
 from boolweave.data.labels import pairs, place_of
 from boolweave.data.observations import Observations
+from boolweave.runtime.checks import check_count
 from boolweave.runtime.types import Array, Integers
 
 if TYPE_CHECKING:
@@ -182,8 +183,7 @@ def hide_last(observations: Observations, times: ArrayLike, per_row: int = 1) ->
     >>> rows, columns, values
     (array([0]), array([1], dtype=int32), array([0], dtype=uint8))
     """
-    if isinstance(per_row, bool) or not isinstance(per_row, int | np.integer) or per_row < 1:
-        raise ValueError(f"per_row must be a whole number >= 1, but got {per_row!r}")
+    check_count("per_row", per_row)
     when = _checked_times(times, observations.n_observed, "observed entries")
     n_entries = np.diff(observations.indptr)
     if not (n_entries > per_row).any():
@@ -293,8 +293,7 @@ def folds_by_time(
     [(2, 2), (4, 2)]
     """
     when = _checked_times(times, observations.n_observed, "observed entries")
-    if isinstance(n_folds, bool) or not isinstance(n_folds, int | np.integer) or n_folds < 1:
-        raise ValueError(f"n_folds must be a whole number >= 1, but got {n_folds!r}")
+    check_count("n_folds", n_folds)
     cuts = np.arange(n_folds + 1) * len(when) // (n_folds + 1)
     begins = np.sort(when)[cuts] if len(when) else when
     if len(np.unique(begins)) <= n_folds:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from boolweave.data.observations import Observations
 from boolweave.model.products import Product, boolean_product, check_product
+from boolweave.runtime.checks import check_count
 
 _NUMBERS = (int, float, np.integer, np.floating)
 
@@ -89,8 +90,7 @@ def make_boolean(
         ("n_columns", n_columns),
         ("n_components", n_components),
     ):
-        if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
-            raise ValueError(f"{name} must be a whole number >= 1, got {size!r}")
+        check_count(name, size)
     check_product(product)
     row_p, column_p = _densities(int(n_components), product, row_density, column_density)
     one_given_zero, zero_given_one = _flip_pair(flip)

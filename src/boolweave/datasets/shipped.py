@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from boolweave.data.observations import Observations
 from boolweave.datasets.movielens import read_movielens
+from boolweave.runtime.checks import is_whole
 
 CONGRESSES = range(101, 108)
 
@@ -93,7 +94,7 @@ def load_senate(congress: int = 107) -> Dataset:
     >>> senate.observations.shape
     (633, 102)
     """
-    if isinstance(congress, bool) or not isinstance(congress, (int, np.integer)):
+    if not is_whole(congress):
         raise TypeError(f"congress must be a whole number, 101 to 107, got {congress!r}")
     if congress not in CONGRESSES:
         raise ValueError(

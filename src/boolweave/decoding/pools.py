@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from boolweave.decoding.tanner import as_sparse_bits, check_count, ones_at
+from boolweave.decoding.tanner import as_sparse_bits, ones_at
+from boolweave.runtime.checks import check_count, is_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -191,12 +192,12 @@ def design_pools(
         weight = pools_per_item
         if weight is None:
             weight = int(np.clip(round(np.log(2) * pools / positives), 1, pools))
-        if weight != int(weight) or not 1 <= weight <= pools:
+        if not is_whole(weight) or not 1 <= weight <= pools:
             raise ValueError(
-                f"pools_per_item must be a whole number from 1 to {pools}, got {weight}"
+                f"pools_per_item must be a whole number from 1 to {pools}, got {weight!r}"
             )
-        rows = _constant_weight(items, pools, int(weight), rng).ravel()
-        columns = np.repeat(np.arange(items), int(weight))
+        rows = _constant_weight(items, pools, weight, rng).ravel()
+        columns = np.repeat(np.arange(items), weight)
     return ones_at(rows, columns, (pools, items))
 
 

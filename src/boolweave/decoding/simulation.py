@@ -10,8 +10,9 @@ import numpy as np
 from boolweave.decoding.group_testing import group_testing, pool_rate
 from boolweave.decoding.pool_rules import comp, definite_defectives, scomp
 from boolweave.decoding.pools import as_design
-from boolweave.decoding.tanner import as_probabilities, check_count
+from boolweave.decoding.tanner import as_probabilities
 from boolweave.metrics import expected_calibration_error
+from boolweave.runtime.checks import check_count
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Real
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -15,6 +16,7 @@ import scipy.sparse
 
 from boolweave.model.odds import HARD_BELIEF, HARD_EVIDENCE
 from boolweave.model.products import Product, as_bits
+from boolweave.runtime.checks import check_count
 from boolweave.runtime.threads import effective_jobs, run_all, threads
 
 if TYPE_CHECKING:
@@ -108,12 +110,6 @@ def ones_at(rows: Integers, columns: Integers, shape: tuple[int, int]) -> scipy.
     return matrix
 
 
-def check_count(name: str, value: float) -> None:
-    """Refuse anything but a positive whole number."""
-    if value != int(value) or value < 1:
-        raise ValueError(f"{name} must be a positive whole number, got {value}")
-
-
 def as_probabilities(
     name: str, values: ArrayLike, *shapes: tuple[int, ...], each: str = ""
 ) -> NDArray[np.float64]:
@@ -175,6 +171,9 @@ class DecoderSettings:
         object.__setattr__(self, "method", METHODS[self.method])
         if self.schedule not in ("flooding", "serial"):
             raise ValueError(f'schedule must be "flooding" or "serial", got {self.schedule!r}')
+        for name in ("damping", "scale", "tol"):
+            if not isinstance(getattr(self, name), Real):
+                raise ValueError(f"{name} must be a number, got {getattr(self, name)!r}")
         for name in ("damping", "scale"):
             value = getattr(self, name)
             if not 0 < value <= 1:

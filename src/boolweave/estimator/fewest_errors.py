@@ -52,7 +52,7 @@ def fit(
         _reporting(parameters) as clock,
     ):
         n_components, selection, n_init = parameters.n_components, None, parameters.n_init
-        options = Options(None if n_init == "auto" else n_init, parameters.max_time)
+        options = Options(None if n_init == "auto" else int(n_init), parameters.max_time)
         how: _How = {
             "false_one_weight": parameters.false_one_weight, "product": parameters.product,
             "weights": own, "n_jobs": parameters.n_jobs, "report": clock, "recorder": recorder,
@@ -62,7 +62,7 @@ def fit(
             selection, answer = search_rank(counted, options=options, seed=seed, **how)
             n_components = selection.best
         else:
-            answer = search(counted, n_components, options=options, seed=seed, **how)
+            answer = search(counted, int(n_components), options=options, seed=seed, **how)
         result = result_of(
             answer, observations, product=parameters.product,
             false_one_weight=parameters.false_one_weight, weights=weights, in_time=clock.in_time,

@@ -14,6 +14,7 @@ from boolweave.data.sparse import is_sparse
 from boolweave.fit import learn, memory
 from boolweave.fit.settings import PAPER_FLIP, PAPER_PRIOR, Settings
 from boolweave.model.channel import Channel
+from boolweave.runtime.checks import is_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,10 +25,22 @@ if TYPE_CHECKING:
 
 Constraints: TypeAlias = dict[str, list[Any]]
 
+
+class AtLeast(Interval):  # type: ignore[misc]
+    """Whole numbers from a lower limit up; unlike scikit-learn's intervals, True is no number."""
+
+    def __init__(self, least: int) -> None:
+        super().__init__(Integral, least, None, closed="left")
+
+    def is_satisfied_by(self, val: object) -> bool:
+        """Whether a value is such a number."""
+        return is_whole(val) and super().is_satisfied_by(val)
+
+
 _PRIOR = [Interval(Real, 0, 1, closed="both"), "array-like", StrOptions({"learn"}), None]
 
 CONSTRAINTS: Constraints = {
-    "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+    "n_components": [AtLeast(1), StrOptions({"auto"})],
     "product": [StrOptions({"or", "xor"})],
     "method": [StrOptions({"auto", "max-sum", "sum-product"})],
     "noise": [Interval(Real, 0, 1, closed="both"), Channel, StrOptions({"learn"}), None],
@@ -35,9 +48,9 @@ CONSTRAINTS: Constraints = {
     "column_prior": _PRIOR,
     "absent": [StrOptions({"zero", "missing"})],
     "damping": [Interval(Real, 0, 1, closed="right")],
-    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "max_iter": [AtLeast(1)],
     "tol": [Interval(Real, 0, None, closed="left")],
-    "n_init": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+    "n_init": [AtLeast(1), StrOptions({"auto"})],
     "messages": [StrOptions({"auto", "uint8", "float32"})],
     "n_jobs": [Integral, None],
     "random_state": ["random_state"],
@@ -154,16 +167,16 @@ def settings_of(parameters: BooleanMatrixFactorization, seen: ObservedEntries) -
         n_init = 1 if paper or wide else learn.N_STARTS
     prior = PAPER_PRIOR if paper else "learn"
     return Settings(
-        n_components=1 if parameters.n_components == "auto" else parameters.n_components,
+        n_components=1 if parameters.n_components == "auto" else int(parameters.n_components),
         product=parameters.product,
         method=parameters.method,
         noise=noise if isinstance(noise, Channel | str) else Channel.symmetric(noise),
         row_prior=prior if parameters.row_prior is None else parameters.row_prior,
         column_prior=prior if parameters.column_prior is None else parameters.column_prior,
         damping=parameters.damping,
-        max_iter=parameters.max_iter,
+        max_iter=int(parameters.max_iter),
         tol=parameters.tol,
-        n_init=n_init,
+        n_init=int(n_init),
         n_jobs=parameters.n_jobs,
         decimation=parameters.decimation,
         messages=parameters.messages,

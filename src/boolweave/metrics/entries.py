@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from boolweave.metrics.checks import bits_and_probabilities, known_entries
+from boolweave.runtime.checks import check_count
 
 # Probabilities are kept this far from 0 and 1 in the log-loss: one certain mistake then costs 34.5
 # instead of infinity.
@@ -214,8 +215,7 @@ def expected_calibration_error(y: ArrayLike, p: ArrayLike, n_bins: int = 10) -> 
     >>> round(expected_calibration_error([1, 0, 1, 1], [0.75, 0.75, 0.75, 0.75]), 6)
     0.0
     """
-    if n_bins < 1:
-        raise ValueError(f"n_bins must be a whole number >= 1, got {n_bins!r}")
+    check_count("n_bins", n_bins)
     bits, probability = bits_and_probabilities(y, p)
     bins = np.minimum((probability * n_bins).astype(np.int64), n_bins - 1)
     # Sum over bins of (count / n) |mean p - mean y| = sum |sum p - sum y| / n.

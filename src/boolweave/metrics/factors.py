@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from boolweave.model.products import as_bits
+from boolweave.runtime.checks import check_count
 from boolweave.runtime.types import Array
 
 # Number of rows that are converted to floats at once.
@@ -110,6 +111,5 @@ def information_bound(n_rows: int, n_columns: int, n_components: int) -> float:
     """
     sizes = {"n_rows": n_rows, "n_columns": n_columns, "n_components": n_components}
     for name, size in sizes.items():
-        if size < 1:
-            raise ValueError(f"{name} must be at least 1, got {size!r}")
+        check_count(name, size)
     return float(n_components * (n_rows + n_columns - math.log(n_components) + 1))

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from boolweave.metrics.checks import bits_and_scores
+from boolweave.runtime.checks import check_count
 from boolweave.runtime.types import Array
 
 
@@ -74,8 +75,7 @@ def ranking_scores(rows: ArrayLike, y: ArrayLike, p: ArrayLike, n: int = 10) -> 
     >>> found.precision, found.recall, found.n_rows  # Ann: 1 of 2 and 1 of 2; Bo: 1 of 2 and all
     (0.5, 0.75, 2)
     """
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise ValueError(f"n must be a whole number >= 1, got {n!r}; 10 means the first ten")
+    check_count("n", n, remedy="; 10 means the first ten")
     bits, score = bits_and_scores(y, p)
     row = _numbered(rows, len(bits))
     order = np.lexsort((-score, row))

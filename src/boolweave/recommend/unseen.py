@@ -13,6 +13,7 @@ from boolweave.data.labels import name_of, positions
 from boolweave.data.ones import SparseObservations
 from boolweave.recommend.reasons import FactorExplainer
 from boolweave.recommend.words import NEUTRAL, Words, percent
+from boolweave.runtime.checks import check_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -194,8 +195,7 @@ def recommend(model: Fitted, rows: Any, n: int = 10, words: Words = NEUTRAL) -> 
 
 def recommend_at(explainer: Explains, rows: NDArray[np.intp], n: int) -> Recommendations:
     """The same as `recommend` for rows by position, with reasons from an explainer."""
-    if n < 1:
-        raise ValueError(f"n must be at least 1, got {n}")
+    check_count("n", n)
     found = best_unseen(explainer.predict_rows, explainer.observations, rows, n)
     return Recommendations(rows, *found, explainer)
 

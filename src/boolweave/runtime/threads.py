@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 
+from boolweave.runtime.checks import is_whole
+
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
@@ -16,8 +18,11 @@ def effective_jobs(n_jobs: int | None) -> int:
     """Return the number of threads: None is 1, −1 all cores, −2 all but one, and so on."""
     if n_jobs is None:
         return 1
-    if n_jobs == 0:
-        raise ValueError("n_jobs must not be 0; use None or 1 for one thread, -1 for all cores")
+    if not is_whole(n_jobs) or n_jobs == 0:
+        raise ValueError(
+            "n_jobs must be a whole number other than 0: 1 for one thread, -1 for all cores, got "
+            f"{n_jobs!r}"
+        )
     return n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
 
 

@@ -67,7 +67,7 @@ def test_nothing_asked_for():
 
 def test_wrong_input():
     ensemble, seen = random_ensemble(4), random_observations(1)
-    with pytest.raises(ValueError, match="n must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="n must be a whole number >= 1, got 0"):
         recommend(ensemble, seen, [0], n=0)
     with pytest.raises(ValueError, match="there is no row named 'r9'"):
         recommend(ensemble, seen, ["r9"])
