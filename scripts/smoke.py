@@ -124,7 +124,8 @@ def report(folder: Path) -> None:
 
 def excel(folder: Path) -> None:
     command(folder, "complete", "likes.csv", *SMALL, "-o", "filled.xlsx")
-    assert "filled" in command(folder, "info", "filled.xlsx", "--drop", "filled by boolweave")
+    filled = json.loads(command(folder, "info", "filled.xlsx", "--json"))
+    assert (filled["rows"], filled["columns"], filled["observed"]) == (4, 4, 16)
 
 
 def distributed(folder: Path) -> None:
@@ -147,6 +148,13 @@ EXTRAS: dict[str, tuple[Callable[[Path], None], tuple[str, ...]]] = {
 }
 
 
+def prepare(folder: Path) -> None:
+    """Make the table and the model that the commands use."""
+    (folder / "likes.csv").write_text(TABLE)
+    few = ("-k", "2", "--method", "max-sum", "--model", "likes.npz")
+    command(folder, "factorize", "likes.csv", *few)
+
+
 def main() -> None:
     wanted = sys.argv[1:]
     if unknown := set(wanted) - set(EXTRAS):
@@ -154,9 +162,7 @@ def main() -> None:
     print(f"boolweave {boolweave.__version__} of {Path(boolweave.__file__).parent}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "likes.csv").write_text(TABLE)
-        few = ("-k", "2", "--method", "max-sum", "--model", "likes.npz")
-        command(folder, "factorize", "likes.csv", *few)
+        prepare(folder)
         for check in [EXTRAS[extra][0] for extra in wanted] or CORE:
             start = time.perf_counter()
             check(folder)

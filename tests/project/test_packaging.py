@@ -10,15 +10,15 @@ from email.parser import Parser
 from pathlib import Path
 
 import pytest
+from commands import run_here
 
 ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "scripts" / "build_dist.py"
 CORE = {"numpy", "scipy", "numba", "scikit-learn", "polars", "narwhals", "typer", "rich"}
 EXTRAS = {"plot", "report", "excel", "distributed", "test", "lint", "bench", "docs"}
 
 
-def load_script():
-    spec = importlib.util.spec_from_file_location("build_dist", SCRIPT)
+def load_script(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -29,7 +29,10 @@ def built(tmp_path_factory):
     """Both archives, built twice in different places; the script compares them."""
     folder = tmp_path_factory.mktemp("dist")
     done = subprocess.run(
-        [sys.executable, SCRIPT, folder], capture_output=True, text=True, check=False
+        [sys.executable, ROOT / "scripts" / "build_dist.py", folder],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     names = [line.split()[2] for line in done.stdout.splitlines()]
@@ -84,10 +87,37 @@ def test_the_sdist_holds_what_its_checks_read(built):
 
 
 def test_builds_that_differ_are_refused(monkeypatch, tmp_path):
-    script = load_script()
+    script = load_script("build_dist")
     monkeypatch.setattr(sys, "argv", ["build_dist.py", str(tmp_path / "dist")])
     monkeypatch.setattr(script, "build", lambda tree, target, epoch: {"a.whl": "1"})
     monkeypatch.setattr(script, "build_elsewhere", lambda folder, epoch: {"a.whl": "2"})
     with pytest.raises(SystemExit, match=r"the two builds differ:\nsha256 1  a\.whl\nsha256 2"):
         script.main()
     assert not (tmp_path / "dist").exists()
+
+
+@pytest.fixture(scope="module")
+def smoke():
+    """The smoke test of an installed wheel, whose commands run in this process."""
+    script = load_script("smoke")
+
+    def command(folder, *arguments, code=0):
+        done = run_here(*arguments, cwd=folder, text=True)
+        assert done.returncode == code, done.stderr
+        return done.stderr if code else done.stdout
+
+    script.command = command
+    return script
+
+
+def test_the_smoke_test_of_the_core_holds_for_this_code(smoke, tmp_path):
+    smoke.prepare(tmp_path)
+    for check in smoke.CORE:
+        check(tmp_path)
+
+
+@pytest.mark.parametrize("extra", ["plot", "report", "excel", "distributed"])
+def test_the_smoke_test_of_an_extra_holds_for_this_code(smoke, extra, tmp_path):
+    assert set(smoke.EXTRAS) == EXTRAS - {"test", "lint", "bench", "docs"}
+    smoke.prepare(tmp_path)
+    smoke.EXTRAS[extra][0](tmp_path)
