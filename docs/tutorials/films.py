@@ -2,7 +2,7 @@
 # # Which film next?
 #
 # From the ratings that people tweeted, we predict who likes which film, recommend films with
-# reasons, and find out how much of a rating is taste and how much is just a good film or a kind
+# reasons, and find out how much of a rating is taste and how much is just a good film or a generous
 # person.
 #
 # ## The question
@@ -53,7 +53,7 @@ print(f"right, with BooleanCompletion: {metrics.accuracy(liked, chance > 0.5):.1
 # ## What matters
 #
 # The model was compared with a simpler one, on entries that it held out for itself. Offsets alone
-# know how good a film is and how kind a person is. Directions add taste: people who like this
+# know how good a film is and how generous a person is. Directions add taste: people who like this
 # also like that.
 
 # %%
@@ -158,7 +158,7 @@ for sentence in model.explain(mine, "Stoker (2013)").sentences():
 # > +0.07 directions: Silver Linings Playbook (2012) (0), Evil Dead (2013) (1), The Cabin in the Woods (2011) (1), The Conjuring (2013) (1) are like Stoker (2013)
 
 # %% [markdown]
-# Somebody who liked three films out of five is a little kinder than average, which counts for
+# Somebody who liked three films out of five is a little more generous than average, which counts for
 # every film. The taste for horror adds a little for this thriller: that is the line of the
 # directions, which names the films that are like it.
 #

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # A picture through a noisy channel
 #
-# A parity-check code adds bits to a message so that errors can be found and mended. This page
+# A parity-check code adds bits to a message so that errors can be found and corrected. This page
 # sends a small picture through a channel that flips one bit in twenty, and gets it back intact.
 #
 # ## The question
@@ -59,7 +59,7 @@ print("points:", drawing.size, " words:", n_words, " bits sent:", sent.size)
 #
 # One bit in twenty is flipped. The receiver knows this rate, and `bsc_llr` turns each bit into a
 # log-likelihood ratio, which says how strongly it speaks for a 0. The decoder then passes
-# messages between bits and checks until all checks are met.
+# messages between bits and checks until all checks are satisfied.
 
 # %%
 FLIP = 0.05
@@ -76,7 +76,7 @@ print("iterations of each word:", decoded.n_iter.tolist())
 # > iterations of each word: [9, 5, 7, 6, 8, 6, 5, 6]
 
 # %% [markdown]
-# Hundreds of bits were flipped, and every one of them was mended. Each word took between five and
+# Hundreds of bits were flipped, and every one of them was corrected. Each word took between five and
 # nine iterations. The message itself stands in some of the positions of a word, which
 # `information_positions` lists, so that we can draw it at every stage.
 

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # How many factors?
 #
-# More factors always explain more. Three ways to choose their number, on a table whose answer is
-# known and on one where it is not.
+# More factors always explain more. This page shows three ways to choose their number, on a table
+# whose answer is known and on one where it is not.
 #
 # ## The question
 #
