@@ -251,20 +251,23 @@ def store(file: Path, stored: dict[tuple, dict], arguments: argparse.Namespace) 
     every = list(tables(arguments.movielens)) + sorted({name for name, *_ in stored})
     methods = list(completion_peers.METHODS)
     order = sorted(stored, key=lambda k: (every.index(k[0]), *k[1:3], methods.index(k[3])))
-    report = conditions(arguments) | {"results": [stored[k] for k in order]}
+    before = json.loads(file.read_text())["versions"] if file.exists() else {}
+    report = conditions(arguments, before) | {"results": [stored[k] for k in order]}
     beside = file.with_suffix(".part")
     beside.write_text(json.dumps(report, indent=1) + "\n")
     beside.replace(file)
 
 
-def conditions(arguments: argparse.Namespace) -> dict:
-    """The date and the versions of the last measurement."""
+def conditions(arguments: argparse.Namespace, versions: dict[str, str]) -> dict:
+    """The date of the last measurement, and the versions of it and of those before."""
     return {
         "date": now(),
         "command": " ".join(["python", "benchmarks/completion.py", *sys.argv[1:]]),
         "limit": arguments.limit,
-        "versions": {"boolweave": boolweave.__version__, "python": platform.python_version(),
-                     "numpy": np.__version__} | completion_peers.versions(),
+        "versions": versions
+        | {"boolweave": boolweave.__version__, "python": platform.python_version(),
+           "numpy": np.__version__}
+        | completion_peers.versions(),
         "machine": {"system": platform.system(), "architecture": platform.machine(),
                     "cores": os.cpu_count()},
     }  # fmt: skip
