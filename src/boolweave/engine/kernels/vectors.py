@@ -315,6 +315,8 @@ def _conversion(target: Kind) -> Any:
                 return builder.sitofp(args[0], to)
             if _is_float(a):
                 return builder.fptosi(args[0], to)
+            if a.dtype.bitwidth == target.bitwidth:
+                return args[0]
             if a.dtype.bitwidth > target.bitwidth:
                 return builder.trunc(args[0], to)
             return builder.zext(args[0], to) if not a.dtype.signed else builder.sext(args[0], to)
@@ -413,6 +415,18 @@ def add_pairs(typing: Context, a: Kind, data: Kind, index: Kind) -> Intrinsic:
         return context.get_dummy_value()
 
     return types.void(a, data, index), generate
+
+
+@compiled_or(lambda a, array: a.astype(array.dtype))
+def narrowed(typing: Context, a: Kind, data: Kind) -> Intrinsic:
+    """Convert a vector to the type of an array of integers that may have fewer bits."""
+
+    def generate(context: Context, builder: Builder, sig: Signature, args: list[Value]) -> Value:
+        if data.dtype == a.dtype:
+            return args[0]
+        return builder.trunc(args[0], _llvm(context, data.dtype))
+
+    return VectorType(data.dtype)(a, data), generate
 
 
 @compiled_or(lambda a, array: a.astype(array.dtype))

@@ -46,13 +46,12 @@ from boolweave.runtime.threads import pool_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from boolweave.data.ones import Cells, SparseObservations
     from boolweave.engine.backend import Semiring
     from boolweave.engine.field import Field
     from boolweave.engine.integer_sums import Score
     from boolweave.engine.integers import Part
+    from boolweave.engine.zeros.collective import Steps
     from boolweave.model.model import Model
     from boolweave.runtime.storage import Memory
     from boolweave.runtime.types import Array, Floats
@@ -89,8 +88,8 @@ class SparseMessages(Messages):
     of_ones: Messages
     rows: Floats  # (M, K) what the zeros of a row send to it, but for those listed
     columns: Floats  # (N, K), likewise to a column
-    row_steps: NDArray[np.int16]  # (M, stride) beliefs in the last iteration
-    column_steps: NDArray[np.int16]  # (N, stride)
+    row_steps: Steps  # (M, stride) beliefs in the last iteration
+    column_steps: Steps  # (N, stride)
     listed: Listed
 
     def __post_init__(self) -> None:
@@ -205,7 +204,7 @@ class SparseBackend:
         assert inner.messages is not None
         messages = SparseMessages(
             inner.messages, np.zeros((M, K), np.float32), np.zeros((N, K), np.float32),
-            quantised(M, K), quantised(N, K), Listed.none(M, K),
+            quantised(M, K, "max-sum"), quantised(N, K, "max-sum"), Listed.none(M, K),
         )  # fmt: skip
         return State(messages, field=field)
 
@@ -214,9 +213,9 @@ class SparseBackend:
         before, K = messages_of(state), problem.n_components
         inner = self.ones.to_sum_product(problem.of_ones, self._inner(state))
         assert inner.messages is not None
+        row_steps, column_steps = (quantised(n, K, "sum-product") for n in problem.shape)
         after = SparseMessages(
-            inner.messages, before.rows, before.columns,
-            quantised(len(before.rows), K), quantised(len(before.columns), K),
+            inner.messages, before.rows, before.columns, row_steps, column_steps,
             before.listed.to_sum_product(K),
         )  # fmt: skip
         return replace(state, messages=after, semiring="sum-product")
@@ -235,8 +234,8 @@ class SparseBackend:
         (M, N), K = problem.shape, problem.n_components
         check_like(no_array((M, K), np.float32), found.rows)
         check_like(no_array((N, K), np.float32), found.columns)
-        check_like(no_array(quantised(M, K).shape, np.int16), found.row_steps)
-        check_like(no_array(quantised(N, K).shape, np.int16), found.column_steps)
+        check_like(quantised(M, K, state.semiring), found.row_steps)
+        check_like(quantised(N, K, state.semiring), found.column_steps)
         found.listed.check(problem.shape, K, state.semiring)
         self.ones.check(problem.of_ones, self._inner(state))
 
@@ -358,10 +357,8 @@ class SparseBackend:
         """
         messages, scale, pool = messages_of(state), problem.scale(state.semiring), self.pool
         seen, listed, room = self.observations, messages.listed, self._room
-        rows, change = Side.of(scale, before.rows, messages.row_steps, pool, room, "rows")
-        columns, more = Side.of(
-            scale, before.columns.T, messages.column_steps, pool, room, "columns"
-        )
+        rows, change = Side.of(scale, before.rows, messages.row_steps, pool)
+        columns, more = Side.of(scale, before.columns.T, messages.column_steps, pool)
         sums = Sums(messages.rows, messages.columns, after.rows, after.columns.T)
         renew_sums(
             scale, rows, columns, [seen.ones, seen.holes, listed.cells],

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from boolweave.engine.field import Field
     from boolweave.runtime.types import Array, Floats
 
+    Steps = NDArray[np.int8 | np.int16]
+
 # Max-sum: steps of λ; what is beyond ±λ counts as ±λ.
 STEPS = 127
 
@@ -141,44 +143,34 @@ class Scale:
         return np.concatenate([sums, sums[:, -1:]], axis=1)
 
 
-def quantised(n: int, n_factors: int) -> NDArray[np.int16]:
+def quantised(n: int, n_factors: int, semiring: Semiring) -> Steps:
     """Room for the beliefs of n rows or columns, (n, stride): K in whole vectors."""
-    room = np.zeros((n, -(-n_factors // LANES) * LANES), dtype=np.int16)
-    room[:, n_factors:] = np.iinfo(np.int16).min
-    return room
+    kind = np.int8 if semiring == "max-sum" else np.int16
+    return np.zeros((n, -(-n_factors // LANES) * LANES), dtype=kind)
 
 
 @dataclass(frozen=True, eq=False)
 class Side:
     """Rows or columns: their beliefs in steps."""
 
-    steps: NDArray[np.int16]  # (n, stride)
-    narrow: NDArray[np.int8] | None  # (n, stride), the same in max-sum
+    steps: Steps  # (n, stride)
     counts: NDArray[np.int64]  # (K, levels), how often each belief occurs
 
     @classmethod
     def of(
-        cls, scale: Scale, beliefs: Floats, steps: NDArray[np.int16],
-        pool: ThreadPoolExecutor | None, room: Room | None = None, name: str = "",
-    ) -> tuple[Side, int]:  # fmt: skip
+        cls, scale: Scale, beliefs: Floats, steps: Steps, pool: ThreadPoolExecutor | None
+    ) -> tuple[Side, int]:
         """Make the side of beliefs (n, K), written to `steps` over those of the last iteration.
 
-        `room` keeps an array of this name from one call to the next. Also returns the largest
-        change of what a variable tells zeros, in steps.
+        Also returns the largest change of what a variable tells zeros, in steps.
         """
-        narrow: NDArray[np.uint8] | None = None
-        if scale.semiring == "max-sum":
-            narrow = (room or Room()).array(name, steps.shape, np.uint8)
         beliefs, (n, n_factors) = np.ascontiguousarray(beliefs), beliefs.shape
         low, high = (np.float32(limit) for limit in scale.limits)
         per_odds = np.float32(scale.per_odds)
 
         def quantise(some: slice) -> tuple[NDArray[np.int64], float]:
             counts = np.zeros((n_factors, scale.n_levels), dtype=np.int64)
-            narrow_ones = None if narrow is None else narrow[some]
-            change = kernels.quantise(
-                beliefs[some], per_odds, low, high, steps[some], narrow_ones, counts
-            )
+            change = kernels.quantise(beliefs[some], per_odds, low, high, steps[some], counts)
             return counts, change
 
         counts, change = np.zeros((n_factors, scale.n_levels), dtype=np.int64), 0.0
@@ -186,7 +178,7 @@ class Side:
             counts += some_counts
             change = max(change, some_change)
         counts[:, 0] = n - counts.sum(axis=1)
-        return cls(steps, None if narrow is None else narrow.view(np.int8), counts), int(change)
+        return cls(steps, counts), int(change)
 
 
 def _pieces(n: int) -> list[slice]:
@@ -230,7 +222,7 @@ def renew_sums(
         damped = _damped(scale, table, damping, sums.rows[own], sums.after_rows[own])
         if max_sum:
             kernels.max_sum_to_rows(
-                lists, steps, columns.narrow, STEPS, _beyond_first(table), damped,
+                lists, steps, columns.steps, STEPS, _beyond_first(table), damped,
                 kernels.scratch_for(n_factors, kind), first,
             )  # fmt: skip
         else:
@@ -242,7 +234,7 @@ def renew_sums(
         lists, steps = _lists_of(by_columns, own), columns.steps[own]
         if max_sum:
             scratch = kernels.scratch_for(n_factors, kind)
-            kernels.add_clipped(lists, steps, rows.narrow, STEPS, scratch, to_columns[own])
+            kernels.add_clipped(lists, steps, rows.steps, STEPS, scratch, to_columns[own])
         else:
             _look_up(scale, lists, steps, rows, to_columns[own])
 
@@ -315,9 +307,7 @@ def _beyond_first(table: Array) -> Array:
     return table - table[:, :1]
 
 
-def _look_up(
-    scale: Scale, lists: kernels.Lists, steps: NDArray[np.int16], others: Side, out: Array
-) -> None:
+def _look_up(scale: Scale, lists: kernels.Lists, steps: Steps, others: Side, out: Array) -> None:
     """What listed cells would send to some rows or columns in sum-product, (n, K)."""
     out.fill(0)
     for indptr, numbers in lists:
@@ -327,9 +317,7 @@ def _look_up(
             )
 
 
-def _between(
-    scale: Scale, steps: NDArray[np.int16], table: Array, listed: Array
-) -> NDArray[np.float64]:
+def _between(scale: Scale, steps: Steps, table: Array, listed: Array) -> NDArray[np.float64]:
     """What zeros send less what listed cells would send, in sum-product, (n, K)."""
     totals, (at, part) = np.empty(listed.shape), scale.between
     kernels.sums_between(steps, scale.limits[0], at, part, table, listed, totals)

@@ -14,7 +14,8 @@ from boolweave.runtime.threads import pool_of
 def sides_of(rows, columns, scale):
     """Rows and columns as `renew_sums` takes them, of beliefs (M, K) and (K, N)."""
     given = [np.ascontiguousarray(beliefs, dtype=np.float32) for beliefs in (rows, columns.T)]
-    return [Side.of(scale, beliefs, quantised(*beliefs.shape), None)[0] for beliefs in given]
+    rooms = [quantised(*beliefs.shape, scale.semiring) for beliefs in given]
+    return [Side.of(scale, *side, None)[0] for side in zip(given, rooms, strict=True)]
 
 
 def renewed(seen, rows, columns, scale, first=0.0, damping=1.0, n_jobs=1, field=None):
@@ -88,7 +89,7 @@ def test_damping_threads_and_field(semiring, monkeypatch):
 
 
 def test_change_counts_what_is_told_to_zeros():
-    steps, scale = quantised(1, 2), Scale(12.7, "max-sum")  # ten steps for 1 of log-odds
+    steps, scale = quantised(1, 2, "max-sum"), Scale(12.7, "max-sum")  # ten steps for 1 of log-odds
     assert Side.of(scale, np.array([[-5.0, 3.0]], "f4"), steps, None)[1] == 30
     assert steps[0, :2].tolist() == [-50, 30]
     assert Side.of(scale, np.array([[-9.0, 2.0]], "f4"), steps, None)[1] == 10
@@ -99,7 +100,7 @@ def test_beliefs_are_counted(semiring, monkeypatch):
     monkeypatch.setattr("boolweave.engine.zeros.collective.ROWS", 8)
     scale = Scale(2.0, semiring)
     beliefs = np.random.default_rng(0).normal(-3, 12, (40, 5)).astype("f4")
-    side, _ = Side.of(scale, beliefs, quantised(40, 5), pool_of(2))
+    side, _ = Side.of(scale, beliefs, quantised(40, 5, semiring), pool_of(2))
     low, high = scale.limits
     values = np.clip(np.rint(beliefs * np.float32(scale.per_odds)), low, high).astype(int)
     expected = [np.bincount(v - low, minlength=scale.n_levels) for v in values.T]

@@ -1,10 +1,11 @@
 """What all zeros of a row send at once, in whole steps.
 
-Beliefs are whole numbers of steps, (n, stride) int16, where the stride is K rounded up to a
-multiple of 16; the numbers behind the last factor are below every belief. What a zero sends to its
-row, given the belief of its column and what the row tells it, depends only on the sum of the two:
-see `boolweave.engine.zeros.collective`. The kernels here count beliefs, from which the sum over all
-cells of a row follows, and add up what listed cells would send, which are not collective zeros.
+Beliefs are whole numbers of steps, (n, stride), where the stride is K rounded up to a multiple of
+16; behind the last factor is the lowest belief. They have 8 bits in max-sum, where they are within
+±127, and 16 bits in sum-product. What a zero sends to its row, given the belief of its column and
+what the row tells it, depends only on the sum of the two: see `boolweave.engine.zeros.collective`.
+The kernels here count beliefs, from which the sum over all cells of a row follows, and add up what
+listed cells would send, which are not collective zeros.
 """
 
 from typing import Any, NamedTuple, TypeAlias
@@ -17,12 +18,13 @@ from boolweave.engine.kernels.vectors import (
     LANES,
     as_int16,
     as_int32,
-    as_uint8,
     largest,
     load,
+    lowest_bit,
     mask_bits,
     maximum,
     minimum,
+    narrowed,
     pointer,
     prefetch_to_read,
     splat,
@@ -43,25 +45,20 @@ _RUN = 256
 _LINE = 64
 _AHEAD = 16
 
-# Behind the last factor of a row: below every belief.
-_NO_BELIEF = np.iinfo(np.int16).min
-
 # 3 · 2²²: the floats around it are whole numbers.
 _ROUND = np.float32(12582912.0)
 
 _i16 = np.int16
 _i64 = np.int64
+_u64 = np.uint64
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def quantise(
     beliefs: Floats, per_odds: np.float32, low: np.float32, high: np.float32, out: Integers,
-    narrow: Integers | None, counts: Integers,
+    counts: Integers,
 ) -> np.int16:  # fmt: skip
-    """Round beliefs (n, K) to whole steps within [low, high]; out (n, stride) int16.
-
-    narrow (n, stride) uint8, unless it is None, gets the lower bytes, which are all of a number of
-    8 bits; behind the last factor it has 0.
+    """Round beliefs (n, K) to whole steps within [low, high]; out (n, stride).
 
     Added to counts[k, v], (K, levels) int64: how many beliefs of factor k are low + v, for v > 0.
     Returns the largest change of the positive part of a belief, which is what a variable tells
@@ -71,11 +68,9 @@ def quantise(
     stride = out.shape[1]
     flat = beliefs.reshape(-1)
     odds, steps = pointer(flat), pointer(out.reshape(-1))
-    if narrow is not None:
-        lower = pointer(narrow.reshape(-1))
     behind, is_factor = np.zeros(LANES, np.float32), np.zeros(LANES, np.int16)
     is_factor[: K - (stride - LANES)] = 1  # the last vector of a row may have fewer factors
-    zero, lowest, none = splat(_i16(0)), splat(_i16(low)), splat(_i16(_NO_BELIEF))
+    zero, lowest = splat(_i16(0)), splat(_i16(low))
     real, last, change = load(pointer(is_factor), 0) > zero, stride - LANES, zero
     for i in range(n):
         for first in range(0, stride, LANES):
@@ -89,17 +84,16 @@ def quantise(
             # adding this number rounds to whole numbers, and halves to even ones
             rounded = as_int16(as_int32((value + splat(_ROUND)) - splat(_ROUND)))
             if first == last:
-                rounded = where(real, rounded, none)
-            moved = maximum(rounded, zero) - maximum(load(steps, i * stride + first), zero)
+                rounded = where(real, rounded, lowest)
+            before = as_int16(load(steps, i * stride + first))
+            moved = maximum(rounded, zero) - maximum(before, zero)
             change = maximum(change, maximum(moved, zero - moved))
-            store(steps, i * stride + first, rounded)
-            if narrow is not None:
-                store(lower, i * stride + first, as_uint8(rounded))
-            above = mask_bits(rounded > lowest)
-            if above:
-                for j in range(LANES):
-                    if (above >> j) & 1:
-                        counts[first + j, out[i, first + j] - _i16(low)] += 1
+            store(steps, i * stride + first, narrowed(rounded, out))
+            above = _u64(mask_bits(rounded > lowest))
+            while above:
+                k = first + lowest_bit(above)
+                above &= above - _u64(1)
+                counts[k, out[i, k] - _i16(low)] += 1
     return largest(change)
 
 
@@ -207,8 +201,8 @@ def add_clipped(
     """What listed cells would send to some rows or columns if they were zeros, in max-sum.
 
     With clip(v) = min(max(v, 0), bound), out[m, k] = Σₙ clip(others[n, k] + (own[m, k])₊) over the
-    cells (m, n). own (m, stride) int16, others (n, stride) int8, bound ≤ 127; out (m, K). The lists
-    have the cells of each m.
+    cells (m, n). own (m, stride), others (n, stride) int8, bound ≤ 127; out (m, K). The lists have
+    the cells of each m.
     """
     stride, n_factors = own.shape[1], out.shape[1]
     x, y = pointer(own.reshape(-1)), pointer(others.reshape(-1))
@@ -217,7 +211,7 @@ def add_clipped(
     zero = splat(_i16(0))
     for m in range(own.shape[0]):
         for first in range(0, stride, LANES):
-            store(shifts, first, maximum(load(x, m * stride + first), zero))
+            store(shifts, first, maximum(as_int16(load(x, m * stride + first)), zero))
         totals[:] = 0
         _add_listed(m, own.shape[0], listed, y, stride, shifts, bound, sums)
         for k in range(n_factors):
@@ -232,7 +226,7 @@ def max_sum_to_rows(
     """Damp the sums of zeros of some rows towards those of these beliefs, in max-sum.
 
     Listed cells are not among these zeros: what they would send (see `add_clipped`) is taken back.
-    rows (n, stride) int16; columns (N, stride) int8; bound ≤ 127. beyond (K, bound + 1): what zeros
+    rows (n, stride) and columns (N, stride) int8; bound ≤ 127. beyond (K, bound + 1): what zeros
     send to a row with a belief t ≥ 0, in addition to what they send at t = 0.
     """
     stride, n_factors = rows.shape[1], damped.sums.shape[1]
@@ -243,15 +237,15 @@ def max_sum_to_rows(
     zero = splat(_i16(0))
     for m in range(rows.shape[0]):
         for first in range(0, stride, LANES):
-            store(shifts, first, maximum(load(x, m * stride + first), zero))
+            store(shifts, first, maximum(as_int16(load(x, m * stride + first)), zero))
         totals[:] = 0
         _add_listed(m, rows.shape[0], listed, y, stride, shifts, bound, sums)
         for first in range(0, stride, LANES):
-            above = mask_bits(load(x, m * stride + first) > zero)
-            if above:
-                for j in range(LANES):
-                    if (above >> j) & 1:
-                        totals[first + j] -= beyond[first + j, rows[m, first + j]]
+            above = _u64(mask_bits(load(shifts, first) > zero))
+            while above:
+                k = first + lowest_bit(above)
+                above &= above - _u64(1)
+                totals[k] -= beyond[k, rows[m, k]]
         _damp(m * n_factors, n_factors, sums, 0, target, more)
 
 
@@ -261,7 +255,7 @@ def max_sum_to_columns(
 ) -> None:
     """Damp the sums of zeros of some columns towards those of these beliefs, in max-sum.
 
-    columns (n, stride) int16. listed (n, K): what listed cells would send to them; it is
+    columns (n, stride) int8. listed (n, K): what listed cells would send to them; it is
     overwritten. beyond is as in `max_sum_to_rows`.
     """
     stride, n_factors = columns.shape[1], listed.shape[1]
@@ -269,12 +263,11 @@ def max_sum_to_columns(
     target, more = _flat(damped), None if field is None else pointer(field.reshape(-1))
     for n in range(columns.shape[0]):
         for first in range(0, stride, LANES):
-            above = mask_bits(load(y, n * stride + first) > zero)
-            if above:
-                for j in range(LANES):
-                    if (above >> j) & 1:
-                        k = first + j
-                        listed[n, k] -= beyond[k, columns[n, k]]
+            above = _u64(mask_bits(as_int16(load(y, n * stride + first)) > zero))
+            while above:
+                k = first + lowest_bit(above)
+                above &= above - _u64(1)
+                listed[n, k] -= beyond[k, columns[n, k]]
         _damp(n * n_factors, n_factors, totals, n * n_factors, target, more)
 
 
