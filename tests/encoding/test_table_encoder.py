@@ -1,6 +1,7 @@
 """Any table as named columns of zeros and ones, and back."""
 
 import datetime
+from datetime import time, timedelta
 
 import numpy as np
 import pandas as pd
@@ -230,6 +231,34 @@ def test_codes_for_no_answer_are_refused(codes):
     assert not np.isnan(told.transform(table)).any()
 
 
+def test_other_types_are_left_out():
+    """Times of day, durations, lists and records are no levels, and no reason for a traceback."""
+    cells = {
+        "opens": [time(8), time(9), None, time(8)],
+        "lasts": [timedelta(1), timedelta(2), None, timedelta(1)],
+        "marks": [[1, 2], [1], None, [2]],
+        "place": [{"x": 1}, {"x": 2}, None, {"x": 1}],
+        "bytes": [b"x", b"y", None, b"x"],
+    }
+    with pytest.warns(ColumnsLeftOutWarning, match="marks .its cells have the type List"):
+        encoder = TableEncoder().fit(pl.DataFrame({**cells, "open": [1, 0, 1, 0]}))
+    assert set(encoder.left_out_) == set(cells)
+    assert encoder.get_feature_names_out().tolist() == ["open"]
+    levels = TableEncoder(categories=["opens"]).fit(pl.DataFrame({"opens": cells["opens"]}))
+    assert levels.get_feature_names_out().tolist() == ["opens = 08:00:00", "opens = 09:00:00"]
+
+
+@pytest.mark.parametrize(
+    ("word", "other"), [("YES", "NO"), ("Yes", "No"), ("y", "n"), ("FALSE", "TRUE"), ("1", "0")]
+)
+def test_counterparts(word, other):
+    """A column of yes alone is filled in with yes and no, in the same spelling."""
+    encoder = TableEncoder().fit(pl.DataFrame({"a": [word, None, word]}))
+    is_one = word.lower() in ("yes", "y", "1")
+    said = encoder.most_probable(np.array([[0.1], [0.9]]))["a"].to_list()
+    assert said == ([other, word] if is_one else [word, other])
+
+
 def test_words_for_ones_and_zeros():
     table = pd.DataFrame({"a": ["ja", "nein", "-", "JA"], "b": [1, 2, 99, 2]})
     encoder = TableEncoder(ones=["ja", 1], zeros=["nein", 2], missing=["-", 99])
@@ -277,6 +306,7 @@ def test_set_output(kind):
         ({"dates": ("century",)}, {"age": [1, 2]}, "century"),
         ({"ones": "x", "zeros": "X"}, {"age": [1, 2]}, "only one meaning"),
         ({}, {"age": []}, "n_samples=0"),
+        ({}, {"age": [1.0, np.inf, 2.0]}, "column 'age' contains infinity"),
     ],
 )
 def test_one_clear_error(options, table, words):

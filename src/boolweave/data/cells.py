@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from numbers import Complex, Real
-from typing import NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,9 @@ ZEROS = ("0", "false", "no", "n", "0.0")
 BLANKS = ("", "na", "n/a", "nan", "null", "none", "?")
 _USUAL = {**dict.fromkeys(ONES, 1), **dict.fromkeys(ZEROS, 0), **dict.fromkeys(BLANKS, MISSING)}
 USUAL_SPELLINGS = tuple(_USUAL)
+
+# The word for zero that belongs to a word for one.
+_OPPOSITES = {"yes": "no", "y": "n", "true": "false", "1": "0", "1.0": "0.0"}
 
 # Numbers that questionnaires use for "no answer", "does not apply" or "refused"; the largest number
 # of a column must be among the first of them.
@@ -161,6 +164,22 @@ class CellWords:
 USUAL = CellWords()
 
 
+def counterpart(code: int, word: str) -> str | None:
+    """The word for the other value, given a word for a one or zero, in the same case, if known.
+
+    Examples
+    --------
+    >>> from boolweave.data.cells import counterpart
+    >>> counterpart(1, "Yes"), counterpart(0, "FALSE"), counterpart(1, "ja")
+    ('No', 'TRUE', None)
+    """
+    words = _OPPOSITES if code == 1 else {zero: one for one, zero in _OPPOSITES.items()}
+    other = words.get(word.lower())
+    if other is None:
+        return None
+    return other.upper() if word.isupper() else other.title() if word[:1].isupper() else other
+
+
 def no_answer_codes(numbers: Iterable[float]) -> list[int]:
     """The numbers of a column that look like codes for "no answer", such as 9, 99 or −1.
 
@@ -216,6 +235,17 @@ def check_option(name: str, value: object, options: Sequence[str]) -> None:
     if value not in options:
         expected = " or ".join(f'"{option}"' for option in options)
         raise ValueError(f"{name} must be {expected}, but got {value!r}")
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether a value is a whole number; a Boolean is none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def check_whole(name: str, value: object, least: int = 1) -> None:
+    """Raise unless `value` is a whole number, not less than `least`."""
+    if not is_whole(value) or value < least:
+        raise ValueError(f"{name} must be a whole number >= {least}, but got {value!r}")
 
 
 # ---------------------------------------------------------------- cells

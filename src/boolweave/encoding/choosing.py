@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from boolweave.data.cells import MISSING, USUAL, WRONG, CellWords, no_answer_codes
+from boolweave.data.cells import (
+    MISSING,
+    USUAL,
+    WRONG,
+    CellWords,
+    counterpart,
+    no_answer_codes,
+)
 from boolweave.encoding.features import (
     MONTHS,
     OTHER,
@@ -71,6 +78,8 @@ class Settings:
 
 def choose(column: pl.Series, rule: Rule, settings: Settings) -> Feature:
     """Choose the encoding of a clean column (`tables.without_blanks`)."""
+    import polars as pl
+
     name = column.name
     known = column.drop_nulls()
     if not len(known):
@@ -89,6 +98,8 @@ def choose(column: pl.Series, rule: Rule, settings: Settings) -> Feature:
     dates = as_dates(column)
     if dates is not None:
         return _dates(name, dates, settings)
+    if column.dtype != pl.String:  # times of day, durations, lists, ...
+        return Dropped(name, f"its cells have the type {column.dtype}")
     separator = _separator(known, settings)
     if separator:
         return _choices(column, separator, settings)
@@ -96,7 +107,11 @@ def choose(column: pl.Series, rule: Rule, settings: Settings) -> Feature:
 
 
 def boolean_codes(column: pl.Series, words: CellWords) -> dict[object, int]:
-    """The code of each different cell: 0, 1, MISSING or WRONG."""
+    """The code of each different cell: 0, 1, MISSING or WRONG; none for dates, lists and so on."""
+    import polars as pl
+
+    if not (column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.String)):
+        return {}
     cells = column.drop_nulls().unique().to_list()
     return {cell: words.code(int(cell) if isinstance(cell, bool) else cell) for cell in cells}
 
@@ -113,18 +128,12 @@ def _boolean(column: pl.Series, words: CellWords) -> Boolean | None:
     if any(isinstance(cell, bool) for cell in codes):
         usual = {1: True, 0: False}
     elif any(isinstance(cell, str) for cell in codes):
-        usual = _partner(spelled)
+        usual = {1: "1", 0: "0"}
+        for code, cell in spelled.items():
+            if (other := counterpart(code, str(cell))) is not None:
+                usual[1 - code] = other
     spelled = usual | spelled
     return Boolean(column.name, words, _whole(spelled[1]), _whole(spelled[0]))
-
-
-def _partner(spelled: dict[int, object]) -> dict[int, object]:
-    """The counterpart of yes or no, if a column has only one of them."""
-    pairs = [("yes", "no"), ("Yes", "No"), ("y", "n"), ("true", "false"), ("True", "False")]
-    for one, zero in pairs:
-        if spelled.get(1) == one or spelled.get(0) == zero:
-            return {1: one, 0: zero}
-    return {1: "1", 0: "0"}
 
 
 def _whole(cell: object) -> object:

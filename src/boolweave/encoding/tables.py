@@ -24,12 +24,19 @@ def columns_of(table: Any, names: list[str]) -> list[pl.Series]:
     import narwhals.stable.v1 as nw
 
     if isinstance(table, np.ndarray):
-        return [_series(name, table[:, j]) for j, name in enumerate(names)]
-    frame: nw.DataFrame[Any] = nw.from_native(table, eager_only=True)
-    return [
-        _of_narwhals(name, frame.select(nw.nth(j)).get_column(frame.columns[j]))
-        for j, name in enumerate(names)
-    ]
+        columns = [_series(name, table[:, j]) for j, name in enumerate(names)]
+    else:
+        frame: nw.DataFrame[Any] = nw.from_native(table, eager_only=True)
+        columns = [
+            _of_narwhals(name, frame.select(nw.nth(j)).get_column(frame.columns[j]))
+            for j, name in enumerate(names)
+        ]
+    for column in columns:
+        if column.dtype.is_float() and column.is_infinite().any():
+            raise ValueError(
+                f"column {column.name!r} contains infinity; use NaN for unknown numbers"
+            )
+    return columns
 
 
 def _of_narwhals(name: str, column: Any) -> pl.Series:
@@ -114,13 +121,17 @@ def as_dates(column: pl.Series) -> pl.Series | None:
     if known.str.contains(european).all():
         dates = column.str.to_datetime("%d.%m.%Y", time_unit="us", strict=False)
     elif known.str.contains(day).all():
-        plain = column.str.replace(" ", "T").str.strip_suffix("Z")
-        plain = plain.str.replace(r"^([0-9-]+)$", "${1}T00:00")
-        plain = plain.str.replace(r"(T\d+:\d+)$", "${1}:00")
-        dates = plain.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f", time_unit="us", strict=False)
+        dates = iso_dates(column)
     else:
         return None
     return None if dates.null_count() > column.null_count() else dates
+
+
+def iso_dates(texts: pl.Series) -> pl.Series:
+    """ISO dates, with or without a time of day after a blank or a T; null for other texts."""
+    plain = texts.str.strip_chars().str.replace(" ", "T").str.strip_suffix("Z")
+    plain = plain.str.replace(r"^([0-9-]+)$", "${1}T00:00").str.replace(r"(T\d+:\d+)$", "${1}:00")
+    return plain.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f", time_unit="us", strict=False)
 
 
 def table_like(like: str, names: list[str], columns: list[list[object]], index: Any) -> Any:

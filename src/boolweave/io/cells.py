@@ -71,10 +71,12 @@ def times_of_column(column: pl.Series, name: str) -> Array:
     """The times in a column: numbers, dates, or texts of numbers or of ISO dates, (n,)."""
     import polars as pl
 
+    from boolweave.encoding.tables import iso_dates
+
     times = column.cast(pl.Datetime("us"), strict=False) if column.dtype.is_temporal() else column
     if column.dtype == pl.String:
         times = column.str.strip_chars().cast(pl.Float64, strict=False)
-        if times.null_count() and (dates := _dates(column)).null_count() < times.null_count():
+        if times.null_count() and (dates := iso_dates(column)).null_count() < times.null_count():
             times = dates
     elif not (column.dtype.is_temporal() or column.dtype.is_numeric()):
         times = pl.Series([None] * len(column), dtype=pl.Float64)
@@ -87,13 +89,6 @@ def times_of_column(column: pl.Series, name: str) -> Array:
             f"{at + 1}, got {column[at]!r}; correct it", column=repr(column.name),
         )  # fmt: skip
     return times.to_numpy()
-
-
-def _dates(texts: pl.Series) -> pl.Series:
-    """ISO dates, with or without a time of day after a blank or a T; null for other texts."""
-    plain = texts.str.strip_chars().str.replace(" ", "T").str.strip_suffix("Z")
-    plain = plain.str.replace(r"^([0-9-]+)$", "${1}T00:00").str.replace(r"(T\d+:\d+)$", "${1}:00")
-    return plain.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f", time_unit="us", strict=False)
 
 
 # ---------------------------------------------------------------- observations

@@ -111,8 +111,8 @@ def _meant_as_boolean(column: pl.Series, words: CellWords) -> bool:
 
     known = column.drop_nulls()
     codes = boolean_codes(known, words)
-    right = known.is_in([cell for cell, code in codes.items() if code != WRONG]).sum()
-    return right >= MEANT * len(known)
+    right = [cell for cell, code in codes.items() if code != WRONG]
+    return (known.is_in(right).sum() if right else 0) >= MEANT * len(known)
 
 
 def remedy_for(cell: object, column: pl.Series, words: CellWords) -> str:

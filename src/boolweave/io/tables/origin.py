@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from boolweave.data.cells import CellWords
+from boolweave.data.cells import CellWords, counterpart
 from boolweave.io.dialect import MARK, Dialect, sampled
 from boolweave.io.tables.records import sep_line
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 # If there are more spellings than this, they are not distinguished, and the usual ones are written.
 MOST_SPELLINGS = 255
-_PAIRS = {"yes": "no", "y": "n", "true": "false", "1": "0", "1.0": "0.0"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,19 +79,11 @@ class Spellings:
             own = np.where(codes == code, counts, 0)
             if own.any():
                 found[code] = self.texts[int(np.argmax(own))].strip()
-        if len(found) == 1:  # the counterpart, as no is to yes
+        if len(found) == 1:
             ((code, text),) = found.items()
-            usual = usual | _partner(code, text)
+            if (other := counterpart(code, text)) is not None:
+                found[1 - code] = other
         return usual | found
-
-
-def _partner(code: int, text: str) -> dict[int, str]:
-    pairs = _PAIRS if code == 1 else {zero: one for one, zero in _PAIRS.items()}
-    other = pairs.get(text.lower())
-    if other is None:
-        return {}
-    other = other.upper() if text.isupper() else other.title() if text[:1].isupper() else other
-    return {1 - code: other}
 
 
 class Speller:
