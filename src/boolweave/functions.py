@@ -26,7 +26,7 @@ from boolweave.runtime.deadline import Deadline
 from boolweave.runtime.progress import progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -225,7 +225,7 @@ class Completion:
 
     @property
     def probabilities(self) -> Any:
-        """P(o = 1) of every entry, observed or not, (M, N); computed on first use.
+        """P(o = 1) of every entry, observed or not, (M, N); computed on each use.
 
         If the input was a table, this is a table of the same library, with the same names.
         """
@@ -339,11 +339,11 @@ def complete(
     return Completion(BooleanCompletion(n_components, **chosen).fit(X))
 
 
-def only_in_factorization(parameters: Mapping[str, Any]) -> list[str]:
+def only_in_factorization(parameters: Iterable[str]) -> list[str]:
     """Names of the given parameters that only `BooleanMatrixFactorization` has."""
     own = set(signature(BooleanMatrixFactorization).parameters)
     own -= set(signature(BooleanCompletion).parameters)
-    return [name for name, value in parameters.items() if name in own and value is not None]
+    return [name for name in parameters if name in own]
 
 
 def cover(

@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from boolweave import BooleanMatrixFactorization, Channel, Observations, complete, factorize
 from boolweave.datasets import make_boolean
 from boolweave.engine import backend, loop
+from boolweave.engine.result import Result
 from boolweave.model.products import boolean_product
 
 NAN = np.nan
@@ -465,6 +466,7 @@ def test_complete():
     ones = sp.csr_array(COMPLETE)
     assert complete(ones, 1, random_state=0).observations.n_observed == 12
     assert complete(ones, 1, random_state=0, noise=0.1).observations.n_observed == 12
+    assert isinstance(complete(ones, 1, random_state=0, noise=None), Result)
     assert factorize(ones, 2, random_state=0).observations.n_observed == 24
 
 

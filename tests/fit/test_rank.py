@@ -280,6 +280,8 @@ def test_a_seed_is_a_seed():
     [
         ({"ranks": []}, "ranks must be one or more positive whole numbers"),
         ({"ranks": [0, 1]}, "ranks must be one or more positive whole numbers"),
+        ({"ranks": [1.5]}, r"ranks must be one or more positive whole numbers.*got \[1.5\]"),
+        ({"ranks": 5}, "ranks must be one or more positive whole numbers.*got 5"),
         ({"criterion": "bic"}, 'criterion must be "mdl" or "heldout"'),
         ({"method": "magic"}, "'method' parameter"),
     ],

@@ -28,6 +28,9 @@ def test_error_and_accuracy():
 def test_unknown_entries_are_not_counted():
     Z = np.array([[1.0, np.nan], [0.0, np.nan]])
     assert metrics.reconstruction_error(Z, [[0, 1], [0, 1]]) == 0.5
+    for truth in (np.ma.array([1, 0, 0], mask=[0, 1, 0]), np.array([1, None, 0], dtype=object)):
+        assert metrics.accuracy(truth, [1, 1, 0]) == 1
+        assert metrics.agreement(truth, [1, 1, 0]).n_entries == 2
 
 
 def test_log_loss_and_area_agree_with_scikit_learn():
@@ -63,6 +66,10 @@ def test_calibration_error():
         (lambda: metrics.log_loss([], []), "at least one entry"),
         (lambda: metrics.roc_auc([1, 1], [0.5, 0.6]), "both 0 and 1"),
         (lambda: metrics.expected_calibration_error([1], [0.5], n_bins=0), "n_bins"),
+        (lambda: metrics.expected_calibration_error([1], [0.5], n_bins=2.5), "n_bins"),
+        (lambda: metrics.accuracy([1, 0], [0.9, 0.1]), "y_hat must hold only 0 and 1, got 0.9"),
+        (lambda: metrics.accuracy([1, 0], [1, np.nan]), "y_hat must hold only 0 and 1, got nan"),
+        (lambda: metrics.agreement([2, 0], [1, 0]), "y must hold only 0 and 1, got 2"),
     ],
 )
 def test_bad_input(call, words):

@@ -27,6 +27,9 @@ def test_only_unseen_columns_best_first(model):
     assert found.columns.tolist() == [[2, -1], [4, -1], [-1, -1]]
     assert found.probabilities[0, 0] > 0.5
     assert np.isnan(found.probabilities[2]).all()
+    assert found.explain(0, 0).column == "cake"
+    with pytest.raises(IndexError, match="there are 1 recommendations for this row"):
+        found.explain(0, 1)
 
 
 def test_a_row_asked_for_twice(model):
@@ -109,6 +112,8 @@ def test_wrong_names_and_numbers(model):
         model.recommend(["Anne"])
     with pytest.raises(ValueError, match="n must be a whole number >= 1"):
         model.recommend(["Ann"], n=0)
+    with pytest.raises(ValueError, match=r"n must be a whole number >= 1, got 2\.5"):
+        model.recommend(["Ann"], n=2.5)
     with pytest.raises(ValueError, match="columns must be from 0 to 4"):
         model.explain(0, 9)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from numbers import Complex, Real
-from typing import NoReturn, TypeAlias, TypeGuard
+from typing import NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -235,17 +235,6 @@ def check_option(name: str, value: object, options: Sequence[str]) -> None:
     if value not in options:
         expected = " or ".join(f'"{option}"' for option in options)
         raise ValueError(f"{name} must be {expected}, but got {value!r}")
-
-
-def is_whole(value: object) -> TypeGuard[int]:
-    """Whether a value is a whole number; a Boolean is none."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def check_whole(name: str, value: object, least: int = 1) -> None:
-    """Raise unless `value` is a whole number, not less than `least`."""
-    if not is_whole(value) or value < least:
-        raise ValueError(f"{name} must be a whole number >= {least}, but got {value!r}")
 
 
 # ---------------------------------------------------------------- cells

@@ -23,11 +23,15 @@ def same_shape(
 
 def known_entries(
     truth: ArrayLike, estimate: ArrayLike, truth_name: str, estimate_name: str
-) -> tuple[Array, Array]:
-    """Both as flat arrays, restricted to entries whose truth is known (not NaN)."""
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Both as flat bits, restricted to entries whose truth is known: not NaN, None or masked."""
     a, b = same_shape(truth, estimate, truth_name, estimate_name)
-    known = ~np.isnan(a) if a.dtype.kind == "f" else np.ones(a.shape, dtype=bool)
-    return a[known], b[known]
+    if a.dtype.kind == "O":
+        a = a.astype(np.float64)  # None becomes NaN
+    known = ~np.ma.getmaskarray(np.ma.asanyarray(truth))
+    if a.dtype.kind == "f":
+        known &= ~np.isnan(a)
+    return as_bits(a[known], truth_name, None), as_bits(b[known], estimate_name, None)
 
 
 def bits_and_probabilities(
@@ -65,4 +69,4 @@ def bits_and_numbers(y: ArrayLike, p: ArrayLike) -> tuple[NDArray[np.bool_], NDA
     numbers = given.astype(np.float64).ravel()
     if truth.size == 0:
         raise ValueError("y and p must hold at least one entry, got none")
-    return as_bits(truth.reshape(1, -1), "y").ravel().astype(bool), numbers
+    return as_bits(truth, "y", None).ravel().astype(bool), numbers

@@ -32,10 +32,14 @@ def reconstruction_error(Z: ArrayLike, Z_hat: ArrayLike) -> float:
     >>> reconstruction_error([[1, 0], [1, float("nan")]], [[1, 1], [1, 0]])  # 1 of 3
     0.3333333333333333
     """
-    truth, estimate = known_entries(Z, Z_hat, "Z", "Z_hat")
-    if not truth.size:
-        raise ValueError("Z must have at least one known entry, got none")
-    return float(np.mean(truth != estimate))
+    return _share_wrong(Z, Z_hat, "Z", "Z_hat")
+
+
+def _share_wrong(truth: ArrayLike, estimate: ArrayLike, name: str, estimate_name: str) -> float:
+    bits, answer = known_entries(truth, estimate, name, estimate_name)
+    if not bits.size:
+        raise ValueError(f"{name} must have at least one known entry, got none")
+    return float(np.mean(bits != answer))
 
 
 def accuracy(y: ArrayLike, y_hat: ArrayLike) -> float:
@@ -54,7 +58,7 @@ def accuracy(y: ArrayLike, y_hat: ArrayLike) -> float:
     >>> accuracy([1, 0, 1, 1], [1, 1, 1, 1])
     0.75
     """
-    return 1.0 - reconstruction_error(y, y_hat)
+    return 1.0 - _share_wrong(y, y_hat, "y", "y_hat")
 
 
 @dataclass(frozen=True)
@@ -146,7 +150,7 @@ def agreement(y: ArrayLike, y_hat: ArrayLike) -> Agreement:
     50.0% of 2 ones covered, 1 false one; 80.0% of 10 entries right (all zeros: 80.0%)
     """
     truth, estimate = known_entries(y, y_hat, "y", "y_hat")
-    cell = 2 * (truth == 1) + (estimate == 1)
+    cell = 2 * truth + estimate
     return Agreement.of_counts(np.bincount(cell, minlength=4).reshape(2, 2))
 
 

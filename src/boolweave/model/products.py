@@ -26,23 +26,27 @@ def check_product(product: str) -> None:
         raise ValueError(f'product must be "or" or "xor", got {product!r}')
 
 
-def as_bits(array: ArrayLike, name: str) -> NDArray[np.uint8]:
-    """Turn a 2-D array of 0 and 1 (any numeric or bool dtype) into uint8.
+def as_bits(array: ArrayLike, name: str, ndim: int | None = 2) -> NDArray[np.uint8]:
+    """Turn an array of 0 and 1 (any numeric or bool dtype) into uint8.
 
     Parameters
     ----------
-    array : array_like of shape (A, B)
+    array : array_like of shape (A, B), or of any shape with ``ndim=None``
         Zeros and ones.
     name : str
         Name of the array in an error message.
+    ndim : int, optional
+        The expected number of dimensions.
 
     Returns
     -------
-    ndarray of shape (A, B), uint8
+    ndarray of the same shape, uint8
     """
     given: Array = np.asarray(array)
-    if given.ndim != 2:
-        raise ValueError(f"{name} must have 2 dimensions, got {given.ndim}; reshape it to 2-D")
+    if ndim is not None and given.ndim != ndim:
+        raise ValueError(
+            f"{name} must have {ndim} dimensions, got {given.ndim}; reshape it to {ndim}-D"
+        )
     if given.dtype == np.bool_:
         return given.astype(np.uint8)
     if given.dtype.kind not in "iuf":
@@ -51,10 +55,10 @@ def as_bits(array: ArrayLike, name: str) -> NDArray[np.uint8]:
         )
     wrong = (given != 0) & (given != 1)
     if wrong.any():
-        row, column = (int(index) for index in np.argwhere(wrong)[0])
+        place = "" if ndim is None else f" at {tuple(map(int, np.argwhere(wrong)[0]))}"
         raise ValueError(
-            f"{name} must hold only 0 and 1, got {given[row, column]} at ({row}, {column}); "
-            f"threshold it first, for example {name} > 0"
+            f"{name} must hold only 0 and 1, got {given[wrong][0]}{place}; compare probabilities "
+            "with 0.5, or log-odds with 0, first"
         )
     return given.astype(np.uint8)
 

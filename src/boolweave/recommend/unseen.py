@@ -94,7 +94,11 @@ class Recommendations:
 
     def explain(self, i: int, j: int) -> Any:
         """Explain the j-th recommendation of the i-th requested row, both from 0."""
-        return self.explainer.at(int(self.rows[i]), int(self.columns[i, j]))
+        column = int(self.columns[i, j])
+        if column < 0:
+            n = int(np.count_nonzero(self.columns[i] >= 0))
+            raise IndexError(f"there are {n} recommendations for this row, got the position {j}")
+        return self.explainer.at(int(self.rows[i]), column)
 
     @cached_property
     def reasons(self) -> tuple[tuple[str, ...], ...]:
