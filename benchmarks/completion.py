@@ -33,7 +33,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before NumPy is imported
@@ -45,6 +44,7 @@ import completion_peers
 import completion_report
 from boolweave import datasets, metrics
 from boolweave.data.observations import Observations, Split
+from processes import machine, now
 
 RESULTS = Path(__file__).resolve().parent / "results" / "completion.json"
 
@@ -268,13 +268,8 @@ def conditions(arguments: argparse.Namespace, versions: dict[str, str]) -> dict:
         | {"boolweave": boolweave.__version__, "python": platform.python_version(),
            "numpy": np.__version__}
         | completion_peers.versions(),
-        "machine": {"system": platform.system(), "architecture": platform.machine(),
-                    "cores": os.cpu_count()},
+        "machine": machine(),
     }  # fmt: skip
-
-
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def parse() -> argparse.Namespace:

@@ -7,20 +7,18 @@ Other packages run in an environment that is created in .bench/ on first use.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 
+import processes
 from completion_methods import METHODS, PACKAGES, Entries, Method, Task
 
-ROOT = Path(__file__).resolve().parent.parent
-ENVIRONMENT = ROOT / ".bench" / "completion-venv"
-PEERS_PYTHON = ENVIRONMENT / "bin" / "python"
+PEERS_PYTHON = processes.python_of("completion")
+ENVIRONMENT = PEERS_PYTHON.parent.parent
 
 # Seconds that a process may take for imports and compilation, beyond the limit of its fit.
 GRACE = 60.0
@@ -31,10 +29,10 @@ GRACE = 60.0
 
 def install(method: str) -> str | None:
     """Install the packages of a method into the environment; return an error message or None."""
+    failure = processes.install("completion", "scipy", "threadpoolctl")
+    if failure is not None:
+        return failure
     pip = [str(PEERS_PYTHON), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    if not PEERS_PYTHON.exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT)], check=True)
-        subprocess.run([*pip, "scipy", "threadpoolctl"], check=True)
     log = ENVIRONMENT / f"{method}.json"
     if not log.exists():
         done = subprocess.run([*pip, PACKAGES[method]], capture_output=True, text=True)
@@ -72,21 +70,15 @@ def run(method: str, problem: Path, seed: int, limit: float, threads: int) -> di
         python = str(PEERS_PYTHON)
     answer = problem.with_name("answer.npz")
     command = [python, __file__, method, str(problem), str(answer), str(seed), str(threads)]
-    environment = os.environ | {name: str(threads) for name in (
-        "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}  # fmt: skip
-    with tempfile.TemporaryFile("w+") as printed, tempfile.TemporaryFile("w+") as errors:
-        try:
-            code = subprocess.run(
-                command, env=environment, stdout=printed, stderr=errors, timeout=limit + GRACE
-            ).returncode
-        except subprocess.TimeoutExpired:
-            return {"left_out": f"no answer within {limit:g} s", "limit": limit}
-        printed.seek(0)
-        errors.seek(0)
-        if code != 0:
-            failure = (errors.read().strip().splitlines() or ["no message"])[-1]
-            return {"left_out": f"failed: {failure[:200]}"}
-        report = json.loads(printed.read().splitlines()[-1])
+    libraries = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+    code, printed, complaint = processes.run(
+        command, limit + GRACE, dict.fromkeys(libraries, str(threads))
+    )
+    if code is None:
+        return {"left_out": f"no answer within {limit:g} s", "limit": limit}
+    if code:
+        return {"left_out": f"failed: {complaint[:200]}"}
+    report = json.loads(printed.splitlines()[-1])
     if report["seconds"] > limit:
         return {"left_out": f"no answer within {limit:g} s", "limit": limit}
     with np.load(answer) as arrays:

@@ -38,6 +38,7 @@ from boolweave import BooleanMatrixFactorization, Observations  # noqa: E402
 from boolweave.datasets.planted import make_boolean  # noqa: E402
 from boolweave.fit import memory  # noqa: E402
 from boolweave.runtime.checkpoint import Checkpoint, Recorder  # noqa: E402
+from processes import peak_memory  # noqa: E402
 
 RESULTS = Path(HERE) / "results" / "distributed.json"
 PAGE = Path(HERE).parent / "docs" / "scale.md"
@@ -315,7 +316,7 @@ def one_run(place: str, kind: str, allowed: int) -> None:
     shape = tuple(np.load(f"{place}/shape.npy").tolist())
     quietly(BooleanMatrixFactorization(max_iter=2, **MAX_SUM), np.eye(30))  # compile the kernels
     Path("/proc/self/clear_refs").write_text("5")  # reset the peak memory
-    before = peak()
+    before = peak_memory()
     seen = Observations(shape, *arrays)
     if kind == "files_uncached":
         memory.free_memory = lambda: 1
@@ -323,14 +324,9 @@ def one_run(place: str, kind: str, allowed: int) -> None:
     model = BooleanMatrixFactorization(max_iter=14, max_memory=limit, **MAX_SUM)
     seconds, odds = timed(model, seen)
     print(json.dumps({
-        "ns_per_entry": 1e9 * seconds / seen.n_observed, "peak_MB": (peak() - before) / 1e6,
+        "ns_per_entry": 1e9 * seconds / seen.n_observed, "peak_MB": (peak_memory() - before) / 1e6,
         "sum": float(odds.sum(dtype=np.float64)),
     }))  # fmt: skip
-
-
-def peak() -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
 # ---------------------------------------------------------------- all of it

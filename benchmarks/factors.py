@@ -41,7 +41,6 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
@@ -52,6 +51,7 @@ import numpy as np
 import boolweave
 import factors_peers
 import factors_report
+from processes import machine, now
 from quality import PROBLEMS
 
 RESULTS = Path(__file__).resolve().parent / "results" / "factors.json"
@@ -276,10 +276,6 @@ def summarise(lines: list[dict]) -> dict:
     return summary
 
 
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
 def version(package: str) -> str | None:
     try:
         return metadata.version(package)
@@ -297,8 +293,7 @@ def conditions(arguments: argparse.Namespace) -> dict:
         "limit_of_others": arguments.limit, "peers": arguments.peers,
         "versions": {"boolweave": boolweave.__version__, "python": platform.python_version()}
         | {package: version(package) for package in packages},
-        "machine": {"system": platform.system(), "architecture": platform.machine(),
-                    "cores": os.cpu_count()},
+        "machine": machine(),
     }  # fmt: skip
 
 

@@ -10,9 +10,7 @@ import importlib.util
 import itertools
 import json
 import os
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -20,6 +18,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
+
+import processes
 
 # The thresholds of Asso, all of which are tried.
 THRESHOLDS = [round(0.05 * step, 2) for step in range(1, 21)]
@@ -118,21 +118,13 @@ def run(method: str, problem: Path, K: int, seconds: float, threads: int) -> dic
         if K > MOST_FACTORS:
             return {"left_out": f"K > {MOST_FACTORS}"}
     command = [sys.executable, __file__, method, str(problem), str(K), str(seconds), str(threads)]
-    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
-    with tempfile.TemporaryFile("w+") as printed, tempfile.TemporaryFile("w+") as errors:
-        try:
-            code = subprocess.run(
-                command, env=environment, stdout=printed, stderr=errors, timeout=seconds + GRACE
-            ).returncode
-        except subprocess.TimeoutExpired:
-            code = 0
-        printed.seek(0)
-        errors.seek(0)
-        lines = [json.loads(line) for line in printed.read().splitlines() if line.endswith("}")]
-        failure = (errors.read().strip().splitlines() or ["no message"])[-1]
+    code, printed, complaint = processes.run(
+        command, seconds + GRACE, {"OPENBLAS_NUM_THREADS": "1"}
+    )
+    lines = [json.loads(line) for line in printed.splitlines() if line.endswith("}")]
     history = [line for line in lines if "errors" in line]
-    if code != 0:
-        return {"left_out": f"failed: {failure}"}
+    if code:
+        return {"left_out": f"failed: {complaint}"}
     if not history:
         return {"left_out": f"no answer within {seconds:g} s"}
     ended = lines[-1].get("ended", seconds + GRACE)

@@ -24,9 +24,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
-import subprocess
 import sys
 import tempfile
 import time
@@ -34,10 +32,11 @@ from pathlib import Path
 
 import numpy as np
 
+import processes
 from peers import NIMFA_PYTHON, best_binarised_error, make_nimfa_environment, nimfa_settings
+from processes import answer_of, load_before, machine, memory_now, peak_memory
 
-ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "benchmarks" / "results" / "first.json"
+RESULTS = processes.RESULTS / "first.json"
 
 NIMFA = "NIMFA Bmf"
 RANK = 5
@@ -113,7 +112,7 @@ def run_nimfa(problem: Path, flip: float, options: dict) -> dict:
         start = Clock()
         fitted = bmf()
         times.append(start.elapsed())
-    peak = peak_memory()  # before the search for thresholds, which is not part of NIMFA
+    peak = peak_memory() / 2**20  # before the search for thresholds, which is not part of NIMFA
     w, h = np.asarray(fitted.basis()), np.asarray(fitted.coef())
 
     result = summary(times, [int(fitted.fit.n_iter)], best_binarised_error(w, h, truth), before)
@@ -123,7 +122,7 @@ def run_nimfa(problem: Path, flip: float, options: dict) -> dict:
 
 
 def run_reference(problem: Path, flip: float, options: dict) -> dict:
-    sys.path.insert(0, str(ROOT / "tests"))
+    sys.path.insert(0, str(processes.ROOT / "tests" / "support"))
     from reference import max_sum_reference
 
     truth, seen = load(problem)
@@ -166,9 +165,7 @@ class Clock:
         return time.perf_counter() - self.start[0], time.process_time() - self.start[1]
 
 
-def summary(
-    times: list[Seconds], iterations: list[int], error: float | None, before: float
-) -> dict:
+def summary(times: list[Seconds], iterations: list[int], error: float | None, before: int) -> dict:
     wall, cpu = zip(*times, strict=True)
     return {
         "time_s": float(np.median(wall)),
@@ -176,33 +173,9 @@ def summary(
         "cpu_s": float(np.median(cpu)),
         "iterations": iterations,
         "error": error,
-        "peak_mb": peak_memory(),
-        "start_mb": before,
+        "peak_mb": peak_memory() / 2**20,
+        "start_mb": before / 2**20,
     }
-
-
-def memory_now() -> float:
-    return _status("VmRSS:")
-
-
-def peak_memory() -> float:
-    """Peak memory of this process in MB.
-
-    This is VmHWM, because on Linux getrusage includes the memory of the parent process at the time
-    when it started this process.
-    """
-    return _status("VmHWM:")
-
-
-def _status(field: str) -> float:
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-    except OSError:
-        import resource
-
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak / (2**20 if sys.platform == "darwin" else 2**10)
-    return next(int(line.split()[1]) for line in lines if line.startswith(field)) / 2**10
 
 
 # ---- the parent
@@ -210,25 +183,9 @@ def _status(field: str) -> float:
 
 def in_child(python: Path | str, runner: str, problem: Path, flip: float, options: dict) -> dict:
     """Run one contender in a process of its own; a failure is returned, not raised."""
-    environment = os.environ | {
-        "OPENBLAS_NUM_THREADS": "1",
-        "OMP_NUM_THREADS": "1",
-        "NUMBA_CACHE_DIR": str(problem.parent / "numba"),
-    }
-    command = [
-        str(python),
-        __file__,
-        "--child",
-        runner,
-        str(problem),
-        str(flip),
-        json.dumps(options),
-    ]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    if done.returncode != 0:
-        reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        return {"failed": reason}
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    command = [str(python), __file__, "--child", runner, str(problem), str(flip)]
+    cache = {"NUMBA_CACHE_DIR": str(problem.parent / "numba")}
+    return answer_of([*command, json.dumps(options)], environment=cache)
 
 
 def contenders(starts: int, full: bool) -> list[tuple[str, Path | str, str, dict]]:
@@ -283,10 +240,7 @@ def measure(arguments: argparse.Namespace) -> None:
     if no_nimfa:
         console.print(f"[yellow]{no_nimfa}; its line and the ratios stay empty.")
 
-    load = os.getloadavg()[0]
-    if load > 0.5:
-        console.print(f"[yellow]The machine is busy (load {load:.1f}): times will be too long.")
-
+    load = load_before(console)
     results = []
     first_call = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -313,9 +267,7 @@ def measure(arguments: argparse.Namespace) -> None:
     report = {
         "problem": {"rows": arguments.size, "columns": arguments.size, "rank": RANK,
                     "density": 0.5, "seed": arguments.seed, "iterations": ITERATIONS},
-        "machine": {"python": platform.python_version(), "system": platform.system(),
-                    "architecture": platform.machine(), "cores": os.cpu_count(),
-                    "load_before": load},
+        "machine": {"python": platform.python_version(), **machine(), "load_before": load},
         "first_call_s": first_call,
         "results": results,
     }  # fmt: skip

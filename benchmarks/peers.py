@@ -1,14 +1,12 @@
 """NIMFA in an environment of its own, because it needs NumPy 1.
 
 The environment is created in .bench/ on first use. This file is also the program that runs in it;
-therefore only NumPy is imported at the top.
+therefore NumPy is the only package that is imported at the top.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -16,28 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
-NIMFA_PYTHON = ROOT / ".bench" / "nimfa-venv" / "bin" / "python"
+from processes import answer_of, install, python_of
+
+NIMFA_PYTHON = python_of("nimfa")
 
 
 def make_nimfa_environment() -> str | None:
     """Create NIMFA's environment if it does not exist; return an error message or None."""
-    if NIMFA_PYTHON.exists():
-        return None
-    folder = NIMFA_PYTHON.parent.parent
-    install = [
-        str(NIMFA_PYTHON), "-m", "pip", "install", "-qq", "--disable-pip-version-check",
-        "--only-binary=numpy,scipy", "nimfa==1.4.0", "numpy<2", "scipy<1.13",
-    ]  # fmt: skip
-    try:
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        subprocess.run(install, check=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        import shutil
-
-        shutil.rmtree(folder, ignore_errors=True)
-        return f"NIMFA could not be installed ({error})"
-    return None
+    return install("nimfa", "--only-binary=numpy,scipy", "nimfa==1.4.0", "numpy<2", "scipy<1.13")
 
 
 def nimfa_settings(rank: int, iterations: int, all_iterations: bool = False) -> dict:
@@ -66,13 +50,7 @@ def nimfa_bmf(seen: np.ndarray, truth: np.ndarray, rank: int, iterations: int = 
     with tempfile.TemporaryDirectory() as folder:
         problem = Path(folder) / "problem.npz"
         np.savez(problem, seen=seen, truth=truth)
-        done = subprocess.run(
-            [str(NIMFA_PYTHON), __file__, str(problem), str(rank), str(iterations)],
-            env=os.environ | {"OPENBLAS_NUM_THREADS": "1"}, capture_output=True, text=True,
-        )  # fmt: skip
-    if done.returncode != 0:
-        return {"failed": (done.stderr.strip().splitlines() or ["no message"])[-1]}
-    return json.loads(done.stdout.strip().splitlines()[-1])
+        return answer_of([str(NIMFA_PYTHON), __file__, str(problem), str(rank), str(iterations)])
 
 
 def main() -> None:

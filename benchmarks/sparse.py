@@ -32,9 +32,10 @@ from typing import Any
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "benchmarks" / "results" / "sparse.json"
-ALS_PYTHON = ROOT / ".bench" / "implicit-venv" / "bin" / "python"
+import processes
+from processes import answer_of, install, python_of
+
+RESULTS = processes.RESULTS / "sparse.json"
 N_JOBS = 2
 PARTS = ("scaling", "large", "equal", "roles", "baskets", "peers")
 
@@ -260,17 +261,9 @@ def als(which: str) -> dict[str, Any]:
 
     import scipy.sparse as sp
 
-    if not ALS_PYTHON.exists():
-        folder = ALS_PYTHON.parent.parent
-        install = [str(ALS_PYTHON), "-m", "pip", "install", "-qq", "implicit==0.7.2"]
-        try:
-            subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-            subprocess.run(install, check=True)
-        except (OSError, subprocess.CalledProcessError) as error:
-            import shutil
-
-            shutil.rmtree(folder, ignore_errors=True)
-            return {"failed": f"implicit could not be installed ({error})"}
+    failure = install("implicit", "implicit==0.7.2")
+    if failure is not None:
+        return {"failed": failure}
     if which == "baskets":
         table, K = market_baskets(), 100
     else:
@@ -278,14 +271,8 @@ def als(which: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder_name:
         file = Path(folder_name) / "table.npz"
         sp.save_npz(file, table, compressed=False)
-        done = subprocess.run(
-            [str(ALS_PYTHON), "-c", ALS, str(file), str(K), str(N_JOBS)],
-            capture_output=True, text=True, check=False,
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": str(N_JOBS)},
-        )  # fmt: skip
-    if done.returncode:
-        return {"failed": done.stderr[-500:]}
-    return dict(json.loads(done.stdout))
+        command = [str(python_of("implicit")), "-c", ALS, str(file), str(K), str(N_JOBS)]
+        return answer_of(command, environment={"OMP_NUM_THREADS": str(N_JOBS)})
 
 
 # ---------------------------------------------------------------- processes and tables

@@ -22,9 +22,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
-import subprocess
 import sys
 import tempfile
 import time
@@ -33,9 +31,10 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "benchmarks" / "results" / "speed.json"
-PICTURE = RESULTS.with_suffix(".png")
+import processes
+from processes import answer_of, load_before, machine, memory_now, peak_memory
+
+RESULTS = processes.RESULTS / "speed.json"
 
 THREADS = (1, 2)
 FLIP = 0.1
@@ -128,15 +127,15 @@ def peak_of_fit(warm, observations, K: int) -> dict:
     model = BooleanMatrixFactorization(K, method="max-sum", max_iter=2, random_state=0)
     model.fit(warm)
     give_back_memory()
-    before = status("VmRSS:")
+    before = memory_now()
     model.fit(observations)
-    above = status("VmHWM:") - before
+    above = peak_memory() - before
     n = observations.n_observed
     expected = memory.FitSize(observations.shape, n, K, method="max-sum", learns=False).n_bytes
     return {
         "bytes_each": above / (n * K),
         "expected_memory": expected / above,
-        "peak_mb": status("VmHWM:") / 2**20,
+        "peak_mb": peak_memory() / 2**20,
     }
 
 
@@ -226,7 +225,7 @@ def run_planted(options: dict) -> dict:
         "runs": runs,
         "time_s": float(np.median(there)) if there else None,
         "arrived": f"{len(there)} of {len(runs)}",
-        "peak_mb": status("VmHWM:") / 2**20,
+        "peak_mb": peak_memory() / 2**20,
     }
 
 
@@ -246,12 +245,6 @@ def run_first_fit(options: dict) -> dict:
 RUNNERS = {"step": run_step, "planted": run_planted, "first_fit": run_first_fit}
 
 
-def status(field: str) -> int:
-    """A line of /proc/self/status in bytes."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(field)) * 1024
-
-
 def give_back_memory() -> None:
     """Return free memory to the system and reset the peak, which would affect the next figures."""
     import ctypes
@@ -269,29 +262,18 @@ def give_back_memory() -> None:
 
 
 def in_child(runner: str, options: dict, cache: Path | None = None) -> dict:
-    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    if cache is not None:
-        environment["NUMBA_CACHE_DIR"] = str(cache)
     command = [sys.executable, __file__, "--child", runner, json.dumps(options)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    if done.returncode != 0:
-        return {"failed": (done.stderr.strip().splitlines() or ["no message"])[-1]}
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    return answer_of(command, environment={} if cache is None else {"NUMBA_CACHE_DIR": str(cache)})
 
 
 def measure(arguments: argparse.Namespace) -> dict:
     from rich.console import Console
 
     console = Console(stderr=True)
-    load = os.getloadavg()[0]
-    if load > 0.5:
-        console.print(f"[yellow]The machine is busy (load {load:.1f}): times will be too long.")
+    load = load_before(console)
     report: dict = {
-        "machine": {
-            "python": platform.python_version(), "system": platform.system(),
-            "architecture": platform.machine(), "cores": os.cpu_count(), "load_before": load,
-        },
-    }  # fmt: skip
+        "machine": {"python": platform.python_version(), **machine(), "load_before": load}
+    }
     with tempfile.TemporaryDirectory() as folder:
         cache = Path(folder) / "numba"
         console.print("first fit, with compilation …")

@@ -1,22 +1,20 @@
 """Other programs for Boolean factorization, each in an environment of its own in .bench/.
 
 `speed.py` runs them; this file is also the program that runs in their environments, and therefore
-only NumPy is imported at the top. An environment is created on first use. If a program cannot be
-installed, fails or takes too long, this is reported.
+NumPy is the only package imported at the top. An environment is created on first use. If a program
+cannot be installed, fails or takes too long, this is reported.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
+from processes import answer_of, install, peak_memory, python_of
 
 # The packages to install, the program itself first.
 PEERS = {
@@ -26,44 +24,13 @@ PEERS = {
 }
 
 
-def python_of(peer: str) -> Path:
-    return ROOT / ".bench" / f"{peer}-venv" / "bin" / "python"
-
-
-def install(peer: str) -> str | None:
-    """Create the environment of a program if it does not exist; return an error message or None."""
-    python = python_of(peer)
-    if python.exists():
-        return None
-    folder = python.parent.parent
-    pip = [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
-    commands = [[sys.executable, "-m", "venv", "--clear", str(folder)], [*pip, *PEERS[peer]]]
-    for command in commands:
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            import shutil
-
-            shutil.rmtree(folder, ignore_errors=True)
-            return "does not install: " + (done.stderr.strip().splitlines() or ["no message"])[-1]
-    return None
-
-
 def run(peer: str, problem: Path, rank: int, iterations: int, timeout: float) -> dict:
     """Run a program on the matrices `seen` and `truth` of an .npz file."""
-    problem_with_it = install(peer)
-    if problem_with_it is not None:
-        return {"failed": problem_with_it}
+    failure = install(peer, *PEERS[peer])
+    if failure is not None:
+        return {"failed": failure}
     command = [str(python_of(peer)), __file__, peer, str(problem), str(rank), str(iterations)]
-    one_thread = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
-    try:
-        done = subprocess.run(
-            command, env=os.environ | one_thread, capture_output=True, text=True, timeout=timeout
-        )
-    except subprocess.TimeoutExpired:
-        return {"failed": f"did not end within {timeout:.0f} s", "longer_than_s": timeout}
-    if done.returncode != 0:
-        return {"failed": (done.stderr.strip().splitlines() or ["no message"])[-1]}
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    return answer_of(command, timeout, {"NUMBA_NUM_THREADS": "1"})
 
 
 # ---- in the environment of the program
@@ -91,11 +58,6 @@ def nbmf_mm(seen: np.ndarray, rank: int, iterations: int) -> tuple[np.ndarray, i
 RUNNERS = {"boolem": boolem, "nbmf-mm": nbmf_mm}
 
 
-def peak_mb() -> float:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 2**10
-
-
 def main() -> None:
     peer, problem, rank, iterations = sys.argv[1:]
     with np.load(problem) as arrays:
@@ -108,7 +70,7 @@ def main() -> None:
     thresholds = np.linspace(0.05, 0.95, 19)  # a user cannot know the best
     error = min(float(np.mean((product > threshold) != truth)) for threshold in thresholds)
     answer = {"time_s": wall, "cpu_s": cpu, "error": error, "iterations": n_iter}
-    print(json.dumps(answer | {"peak_mb": peak_mb()}))
+    print(json.dumps(answer | {"peak_mb": peak_memory() / 2**20}))
 
 
 if __name__ == "__main__":
