@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from boolweave.data.observations import Observations
     from boolweave.engine.result import Result
     from boolweave.fit.rank import RankSelection
+    from boolweave.runtime.types import Integers
 
 
 def select_rank(
@@ -337,6 +338,17 @@ def complete(
     if only_in_factorization(parameters):
         return BooleanMatrixFactorization(n_components, **chosen)._find(X)[0]
     return Completion(BooleanCompletion(n_components, **chosen).fit(X))
+
+
+def predicted_at(
+    model: BooleanMatrixFactorization | BooleanCompletion, rows: Integers, columns: Integers
+) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+    """Values and probabilities of a fitted model at positions, (n,) each."""
+    if isinstance(model, BooleanMatrixFactorization):
+        result = model.result_
+        return result.predict(rows, columns), result.predict_proba(rows, columns)
+    chance = model.ensemble_.probabilities(rows.astype(np.intp), columns.astype(np.intp))
+    return (chance > 0.5).astype(np.uint8), chance
 
 
 def only_in_factorization(parameters: Iterable[str]) -> list[str]:

@@ -147,6 +147,8 @@ def test_predict(shop):
     table = answer("predict", "likes.npz", "-", cwd=shop, stdin=pairs).splitlines()
     assert table[0] == "row,column,value,probability"
     assert table[1].startswith("Ann,rum,0,") and table[2].startswith("Fay,gin,1,")
+    excel = b'sep=;\r\nrow;column\r\n# two guests\r\n"Ann";rum\r\n\r\nFay;gin\r\n'
+    assert answer("predict", "likes.npz", "-", cwd=shop, stdin=excel).splitlines() == table
     one = json.loads(
         answer("predict", "likes.npz", "--row", "Ann", "--column", "tea", "--json", cwd=shop)
     )

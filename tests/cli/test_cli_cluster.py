@@ -92,7 +92,7 @@ def test_twice_the_same_entry(frame, tmp_path):
         assert rest.n_observed == frame.height - 1
 
 
-def test_bad_files(frame, tmp_path):
+def test_bad_files(frame, tmp_path, monkeypatch):
     paths = write_parts(frame, tmp_path / "big", 2)
 
     def message(*given, **options):
@@ -108,11 +108,15 @@ def test_bad_files(frame, tmp_path):
     frame.with_columns(item=pl.col("item").cast(pl.String)).write_parquet(tmp_path / "o.parquet")
     assert "differ in type: Int32 and String" in message(*paths, tmp_path / "o.parquet")
     frame.with_columns(user=None).write_parquet(tmp_path / "o.parquet")
-    assert "got null" in message(tmp_path / "o.parquet", *paths)
+    assert "expected a name in row 1, got null" in message(tmp_path / "o.parquet", *paths)
     (tmp_path / "o.parquet").write_bytes(b"PAR1 nonsense PAR1")
     assert "cannot be read" in message(*paths, tmp_path / "o.parquet")
     frame.with_columns(liked=7).write_parquet(tmp_path / "o.parquet")
-    assert "expected 0, 1 or null, got 7" in message(*paths, tmp_path / "o.parquet")
+    assert "expected 0, 1 or null, got 7 in row 1;" in message(*paths, tmp_path / "o.parquet")
+    number = pl.int_range(frame.height)
+    frame.with_columns(liked=pl.when(number == 8).then(7)).write_parquet(tmp_path / "o.parquet")
+    monkeypatch.setattr(parts, "LINES_AT_A_TIME", 5)
+    assert "got 7 in row 9;" in message(*paths, tmp_path / "o.parquet")
     pairs = [write_pairs(frame, tmp_path)] * 2
     assert "three columns, row, column, value, but got 2" in message(*pairs)
 

@@ -75,12 +75,26 @@ def test_group_test_with_pairs_and_learned_prevalence(lab):
         ("pool,outcome\nnorth,1\nsouth,0\neast,0\nwest,1\nmid,0\ntop,1\n", "'top' is not in"),
         ("1\n0\n", "expected 5 outcomes"),
         (POOLS, "got a table 5 x 6"),
+        (
+            "pool,outcome\nnorth,2\nsouth,1\neast,1\nwest,2\nmid,1\n",
+            "column 'outcome': expected 0/1",
+        ),
     ],
 )
 def test_bad_outcomes(lab, text, says):
     (lab / "bad.csv").write_text(text)
     arguments = ("group-test", lab / "pools.csv", lab / "bad.csv", "--prevalence")
     assert says in complaint(*arguments, "0.1")
+
+
+def test_words_for_outcomes(lab):
+    (lab / "words.csv").write_text("pool,outcome\nwest,pos\nnorth,pos\nsouth,neg\neast,neg\nmid,\n")
+    files = lab / "pools.csv", lab / "words.csv"
+    assert "got 'pos'" in complaint("group-test", *files, "--prevalence", "0.1")
+    done = run(
+        "group-test", *files, "--prevalence", "0.1", "--ones", "pos", "--zeros", "neg", "--json"
+    )
+    assert [row["item"] for row in json.loads(done.stdout) if row["positive"]] == ["bo"]
 
 
 def test_bad_prevalence(lab):

@@ -81,6 +81,20 @@ def shop(tmp_path_factory):
 # ---------------------------------------------------------------- new rows
 
 
+def test_new_rows_that_are_encoded_in_another_way(tmp_path):
+    """The error says why the columns differ, and the remedy works."""
+    people = tmp_path / "people.csv"
+    people.write_text("name,tea,age\nAnn,1,31\nBo,0,44\nCy,1,58\nDi,0,62\nEd,1,23\nFi,0,39\n")
+    (tmp_path / "new.csv").write_text("name,tea,age\nGo,1,33\nHe,0,55\n")
+    model = tmp_path / "m.npz"
+    run("factorize", people, "-k", "1", "--model", model, "-q")
+    assert "--encode 'age=40,60'" in complaint("transform", model, tmp_path / "new.csv")
+    rules = "--encode", "age=40,60"
+    run("factorize", people, "-k", "1", "--model", model, *rules, "-q")
+    done = run("transform", model, tmp_path / "new.csv", *rules, "--json")
+    assert [row["row"] for row in json.loads(done.stdout)] == ["Go", "He"]
+
+
 def test_transform(shop):
     done = run("transform", shop / "likes.npz", shop / "new.csv")
     assert done.stdout == "row,factor1,factor2\nZoe,1,0\nYan,0,1\n"

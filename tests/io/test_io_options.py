@@ -214,6 +214,13 @@ def test_a_table_called_ratings_may_be_any_table(tmp_path):
     path.write_text("name;a;b;c;d\nx;1;0;1;1\ny;0;1;1;0\n")
     seen = io.read(path, dialect=Dialect(delimiter=";")).observations
     np.testing.assert_array_equal(seen.to_dense(), [[1, 0, 1, 1], [0, 1, 1, 0]])
+    assert io.read(path).format == "csv"
+    for name, text in (
+        ("ratings.csv", "user,item,liked\nAnn,tea,1\nBo,tea,0\n"),
+        ("u.data", "1 0\n"),
+    ):
+        (tmp_path / name).write_text(text)
+        assert io.read(tmp_path / name).format == "csv"
 
 
 # ---------------------------------------------------------------- headers of long tables

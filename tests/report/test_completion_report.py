@@ -52,9 +52,21 @@ def test_a_table_with_few_entries_has_a_page():
     cells = np.indices((3, 5)).sum(axis=0) % 2
     model = BooleanCompletion(n_members=1, random_state=0).fit(cells)
     assert model.selection_ == []
+    held_out = np.array([0]), np.array([0]), np.array([1], dtype=np.uint8)
+    page = render_report(model, held_out=held_out)
+    assert "There are too few entries to hold some out and to compare models on them." in page
+    assert "Its quality is unknown." in page
+    assert 'id="calibration"' in page
+
+
+def test_a_fit_without_time_to_compare_models():
+    """A large table is not said to have too few entries."""
+    cells = np.random.default_rng(0).integers(0, 2, (30, 20))
+    model = BooleanCompletion(n_members=1, max_time=1e-6, random_state=0).fit(cells)
+    assert model.selection_ == []
     page = render_report(model)
-    assert "No models were compared, because there are too few entries" in page
-    assert "so its quality is unknown" in page
+    assert "too few entries" not in page
+    assert "The fit ended before models could be compared on held-out entries." in page
 
 
 def test_factors_are_named_by_their_surest_members(model):

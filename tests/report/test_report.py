@@ -15,6 +15,7 @@ from boolweave.report import contents, words
 from boolweave.report import page as page_module
 from boolweave.report.contents import N_BINS, calibration, histogram
 from boolweave.report.grid import FULL, NOTHING
+from boolweave.report.held_out import HeldOutPredictions
 from boolweave.report.page import render_report, write_report
 
 HOSTILE = [
@@ -117,10 +118,23 @@ def test_facts_of_factors_in_pieces(monkeypatch):
 def test_calibration_counts_everything():
     planted = make_boolean(40, 30, 2, flip=0.1, random_state=0).observations
     kept, rows, columns, values = planted.hide(0.2, random_state=0)
-    found = calibration(fitted(kept), (rows, columns, values))
+    found = calibration(HeldOutPredictions.of(fitted(kept), (rows, columns, values)))
     assert sum(found["count"]) == len(values)
     mean = np.average(found["frequency"], weights=found["count"])
     assert mean == pytest.approx(values.mean())
+
+
+def test_held_out_entries_are_positions():
+    """Rows that are labelled by other numbers are not mistaken for them, and no warning says so."""
+    planted = make_boolean(12, 10, 2, random_state=0).observations
+    labels = np.random.default_rng(0).permutation(12).astype(np.str_)
+    seen = replace(planted, row_labels=labels)
+    kept, rows, columns, values = seen.hide(0.3, random_state=0)
+    model = fitted(kept)
+    tested = HeldOutPredictions.of(model, (rows, columns, values))
+    by_label = HeldOutPredictions.of(model, (labels[rows].tolist(), columns, values))
+    np.testing.assert_array_equal(tested.chances, by_label.chances)
+    np.testing.assert_array_equal(tested.predicted, model.result_.predict(rows, columns))
 
 
 def test_histogram_counts_every_belief():
@@ -171,7 +185,8 @@ def test_the_curve_of_errors_is_drawn():
 
 
 def in_short(model, held_out=None):
-    said = words.of_factors(model, held_out)
+    tested = None if held_out is None else HeldOutPredictions.of(model, held_out)
+    said = words.of_factors(model, tested)
     return " ".join(said.found), " ".join(said.sure), " ".join(said.trouble)
 
 

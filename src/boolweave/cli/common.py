@@ -413,7 +413,8 @@ def read_new_rows(model: Model, source: str, how: ReadingOptions, quiet: bool) -
     from boolweave.io.files import listed
 
     fitted = model.observations_
-    new = read_input(source, how, quiet, model.absent).observations.to_local()
+    contents = read_input(source, how, quiet, model.absent)
+    new = contents.observations.to_local()
     expected, given = fitted.column_labels, new.column_labels
     if expected is None or given is None:
         if new.n_columns != fitted.n_columns:
@@ -426,10 +427,11 @@ def read_new_rows(model: Model, source: str, how: ReadingOptions, quiet: bool) -
         place, known = find_labels(given, expected)
         if not known.all():
             name = str(given[~known][0])
-            raise ValueError(
-                f"{source}: the model has no column named {name!r}"
-                f"{suggestion(name, expected.tolist())}"
-            )
+            near = suggestion(name, expected.tolist()) or "."
+            if contents.encoded is not None:
+                near += " New rows must be encoded like the rows of the fit: set the same rules "
+                near += "for both with --encode, for example --encode 'age=40,60'"
+            raise ValueError(f"{source}: the model has no column named {name!r}{near}")
         absent = np.setdiff1d(np.arange(fitted.n_columns), place)
         if len(absent):
             names = listed(expected[absent].tolist(), 4)

@@ -13,6 +13,7 @@ import typer
 from boolweave.cli.common import command_line, not_lost
 from boolweave.cli.output import check_folder, check_report, print_message
 from boolweave.cli.process import INTERRUPTED
+from boolweave.runtime.progress import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from boolweave.io import Reading
     from boolweave.io.cells import Seen
     from boolweave.metrics import Agreement
-    from boolweave.report.contents import HeldOut
+    from boolweave.report.held_out import HeldOut
 
 # Number of factors whose stability is reported one by one.
 NAMED = 8
@@ -41,12 +42,13 @@ class Fit:
 
     def on_held_out(self) -> Agreement | None:
         """Measure how well the held-out entries are predicted."""
+        from boolweave.functions import predicted_at
         from boolweave.metrics import agreement
 
         if self.held_out is None:
             return None
         rows, columns, values = self.held_out
-        return agreement(values, self.model.predict(rows, columns))
+        return agreement(values, predicted_at(self.model, rows, columns)[0])
 
     def summary(self) -> dict[str, object]:
         """The figures of a fit, for `--json`."""
@@ -105,7 +107,7 @@ class FactorFit(Fit):
         n, n_empty = len(self.model.components_), self.n_empty()
         empty = f", {n_empty} empty" if n_empty else ""
         words = self.on_observed().sentence("observed entries")
-        print_message(f"{_count(n, 'factor')}{empty}: {words}", False)
+        print_message(f"{counted(n, 'factor')}{empty}: {words}", False)
         if self.model.error_ is not None:
             print_message(self._errors_in_words(), False)
             if self.model.factor_stability_ is not None:
@@ -119,14 +121,14 @@ class FactorFit(Fit):
         model, seen = self.model, self.on_observed()
         missed, false = seen.n_ones - seen.n_covered, seen.false_ones
         words = (
-            f"{_count(missed + false, 'wrong entry', 'wrong entries')} = "
-            f"{missed:,} missed + {_count(false, 'false one')}"
+            f"{counted(missed + false, 'wrong entry', 'wrong entries')} = "
+            f"{missed:,} missed + {counted(false, 'false one')}"
         )
         if model.false_one_weight != 1:
             words += (
                 f"; error {model.error_:,.10g} with --false-one-weight {model.false_one_weight:g}"
             )
-        which = f"{_count(len(model.components_), 'factor')}"
+        which = f"{counted(len(model.components_), 'factor')}"
         if model.error_bound_ == model.error_:
             words += f"; optimal: no {which} can do better"
         elif model.error_bound_ > 0:
@@ -181,11 +183,12 @@ class CompletionFit(Fit):
 
     def _scores(self) -> dict[str, float]:
         """Compute log-loss and calibration error of the held-out entries."""
+        from boolweave.functions import predicted_at
         from boolweave.metrics import expected_calibration_error, log_loss
 
         assert self.held_out is not None
         rows, columns, values = self.held_out
-        chance = self.model.predict_proba(rows, columns)
+        _, chance = predicted_at(self.model, rows, columns)
         return {
             "log_loss": log_loss(values, chance),
             "calibration": expected_calibration_error(values, chance),
@@ -195,7 +198,7 @@ class CompletionFit(Fit):
 def _stability_in_words(stability: NDArray[np.float64]) -> str:
     """Describe which factors every search found, and how often the others were found."""
     changing = [k for k, share in enumerate(stability) if share < 1]
-    words = f"stability: {len(stability) - len(changing)} of {_count(len(stability), 'factor')} "
+    words = f"stability: {len(stability) - len(changing)} of {counted(len(stability), 'factor')} "
     words += f"{'was' if len(stability) == 1 else 'were'} found in every search"
     if changing:
         named = [f"factor {k + 1} in {stability[k]:.0%}" for k in changing[:NAMED]]
@@ -203,10 +206,6 @@ def _stability_in_words(stability: NDArray[np.float64]) -> str:
     if len(changing) > NAMED:
         words += f" and {len(changing) - NAMED} more"
     return words
-
-
-def _count(n: int, what: str, many: str | None = None) -> str:
-    return f"{n:,} {what if n == 1 else many or what + 's'}"
 
 
 def number_of(by_factor: NDArray[np.float64] | None, k: int) -> float | None:

@@ -60,10 +60,6 @@ def check_output(writing: Writing, formats: tuple[str, ...] | None = None) -> st
     from boolweave.io.write import TABLE_FORMATS
 
     kind = output_format(writing.output, writing.format, formats or TABLE_FORMATS)
-    if kind == "xlsx":
-        from boolweave.io.tables.excel import check_writer
-
-        check_writer()
     binary = kind in ("npz", "png", "xlsx")
     binary |= kind in ("parquet", "arrow") and sys.stdout.isatty()
     if binary and writing.output is None:
@@ -76,22 +72,24 @@ def output_format(
     output: Path | None, asked: str | None, known: tuple[str, ...], option: str = "--output"
 ) -> str:
     """Return the format asked for, or that of the suffix, or CSV; raise if it is not supported."""
+    from boolweave.io.tables.excel import check_writer
     from boolweave.runtime.atomic import is_stream
 
-    if asked is not None:
-        if asked not in known:
-            raise ValueError(f"--format: expected one of {', '.join(known)}, got {asked!r}")
-        return asked
-    if output is None or (is_stream(output) and output.suffix.lower() not in _BY_SUFFIX):
-        return "csv"
-    found = _BY_SUFFIX.get(output.suffix.lower())
+    found = asked or "csv"
+    if asked is not None and asked not in known:
+        raise ValueError(f"--format: expected one of {', '.join(known)}, got {asked!r}")
+    if asked is None and output is not None:
+        unnamed = is_stream(output) and output.suffix.lower() not in _BY_SUFFIX
+        found = "csv" if unnamed else _BY_SUFFIX.get(output.suffix.lower(), "")
     if found not in known:
         suffixes = ", ".join(s for s, kind in _BY_SUFFIX.items() if kind in known)
         raise ValueError(
             f"{option}: expected a name that ends in {suffixes}, got {str(output)!r}; "
             "rename it or set the format with --format"
         )
-    return str(found)
+    if found == "xlsx":
+        check_writer()
+    return found
 
 
 def check_folder(output: Path | None, option: str = "--output") -> None:

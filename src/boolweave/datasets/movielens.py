@@ -43,10 +43,13 @@ def read_movielens(path: str | PathLike[str]) -> Ratings:
 
     file = _find_ratings(Path(path))
     separator, header, titles_name = _FORMATS[file.name]
+    content, single = file.read_bytes(), separator
+    if separator == "::":  # polars splits at single bytes only
+        content, single = content.replace(b"::", b"\t"), "\t"
     try:
         frame = pl.read_csv(
-            file.read_bytes().replace(b"::", b"\t"),  # polars splits at single bytes only
-            separator="\t" if separator == "::" else separator,
+            content,
+            separator=single,
             has_header=False,
             skip_rows=1 if header else 0,
             schema={"user": pl.Int64, "film": pl.Int64, "rating": pl.Float64, "time": pl.Int64},
@@ -73,6 +76,22 @@ def read_movielens(path: str | PathLike[str]) -> Ratings:
         films=_film_labels(film_ids, titles),
         times=frame["time"].to_numpy(),
     )
+
+
+def is_movielens(file: Path, name: str) -> bool:
+    """Whether a file of this name has the fields of MovieLens in its first line.
+
+    Other tables may be called ratings.csv, too.
+    """
+    if name not in _FORMATS:
+        return False
+    separator, header, _ = _FORMATS[name]
+    with file.open("rb") as stream:
+        line = stream.readline(1000).decode("utf-8-sig", "replace").strip()
+    fields = line.split(separator)
+    if header:
+        return fields == ["userId", "movieId", "rating", "timestamp"]
+    return len(fields) == 4 and all(field.replace(".", "", 1).isdecimal() for field in fields)
 
 
 def _find_ratings(path: Path) -> Path:
@@ -105,7 +124,7 @@ def _read_titles(file: Path) -> dict[int, str]:
         except UnicodeDecodeError:  # the older sets are Latin-1
             text = content.decode("latin-1")
         rows = [line.split(separator) for line in text.splitlines()]
-    return {int(row[0]): row[1].strip() for row in rows if len(row) > 1 and row[0].isdigit()}
+    return {int(row[0]): row[1].strip() for row in rows if len(row) > 1 and row[0].isdecimal()}
 
 
 def _film_labels(film_ids: NDArray[np.int64], titles: dict[int, str]) -> NDArray[np.str_]:

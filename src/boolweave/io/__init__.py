@@ -246,6 +246,7 @@ def _parts(
 
 def _format_of(path: Path, name: Path, asked: Dialect) -> str:
     """Recognize the format by the first bytes, then by the name, then by the lines."""
+    from boolweave.datasets.movielens import is_movielens
     from boolweave.io.dialect import Dialect
     from boolweave.io.tables.excel import is_workbook
 
@@ -254,7 +255,7 @@ def _format_of(path: Path, name: Path, asked: Dialect) -> str:
         return "xlsx"
     if mark in {"parquet", "arrow", "png", "mtx", "npz", "npy"}:
         return "npz" if mark == "npy" else str(mark)
-    if name.name in _MOVIELENS and asked == Dialect():
+    if asked == Dialect() and is_movielens(path, name.name):
         return "movielens"
     stem = name.with_suffix("") if name.suffix.lower() in _PACKED else name
     if stem.suffix.lower() in _BY_SUFFIX:

@@ -67,6 +67,11 @@ def _own(kind: str) -> tuple[str, ...]:
     return ("header",) if kind == "xlsx" else ()
 
 
+def _first_row(kind: str, options: Options) -> int:
+    """The number of the first row of cells, from 1; in a workbook, the header is a row, too."""
+    return 2 if kind == "xlsx" and options.dialect.header is not False else 1
+
+
 def _layout_of(frame: pl.DataFrame, options: Options) -> Layout:
     if options.dialect.columns:
         return "pairs" if len(options.dialect.columns) == 2 else "triples"
@@ -99,13 +104,13 @@ def _long(frame: pl.DataFrame, name: str, kind: str, layout: Layout, options: Op
     """Triples, with their times if any, or pairs."""
     asked = Dialect(layout=layout, columns=options.dialect.columns, names=tuple(frame.columns))
     at = asked.picked(name)
-    axes = Numbering(), Numbering()
+    axes, first = (Numbering(), Numbering()), _first_row(kind, options)
     row, column = (
-        numbered(keys, frame.to_series(i), name) for keys, i in zip(axes, at, strict=False)
+        numbered(keys, frame.to_series(i), name, first) for keys, i in zip(axes, at, strict=False)
     )
     codes, absent = np.ones(frame.height, np.uint8), options.unlisted
     if layout == "triples":
-        codes = codes_of_cells(frame.to_series(at[2]), name, options.above, options.words)
+        codes = codes_of_cells(frame.to_series(at[2]), name, options.above, options.words, first)
         absent = options.absent or "missing"
     observations = observe(
         row, column, codes, axes[0].labels(), axes[1].labels(), name,
@@ -136,7 +141,7 @@ def _wide(frame: pl.DataFrame, name: str, kind: str, layout: Layout, options: Op
         above = threshold(np.concatenate([*everything, np.empty(0)]), above)
     codes = np.empty(frame.shape if frame.width else (len(first), 0), np.uint8)
     for j, column in enumerate(frame.iter_columns()):
-        codes[:, j] = codes_of_cells(column, name, above, options.words)
+        codes[:, j] = codes_of_cells(column, name, above, options.words, _first_row(kind, options))
     with naming_file(name):
         seen = Observations(*from_codes(codes, row_labels, frame.columns))
     origin = _origin(whole, cells, options) if options.keep and options.above is None else None
@@ -165,10 +170,12 @@ def _origin(frame: pl.DataFrame, cells: list[int], options: Options) -> Origin:
 # ---------------------------------------------------------------- columns
 
 
-def numbered(numbering: Numbering, keys: pl.Series, name: str) -> NDArray[np.int64]:
+def numbered(
+    numbering: Numbering, keys: pl.Series, name: str, first_row: int = 1
+) -> NDArray[np.int64]:
     """Number the names in a column, none of which may be missing."""
     if keys.null_count():
-        at = int(keys.is_null().arg_max() or 0)
+        at = first_row + int(keys.is_null().arg_max() or 0)
         raise FileError(
             name, f"expected a name in row {at}, got null; fill it in", column=repr(keys.name)
         )
@@ -176,9 +183,9 @@ def numbered(numbering: Numbering, keys: pl.Series, name: str) -> NDArray[np.int
 
 
 def codes_of_cells(
-    series: pl.Series, name: str, above: Above | None, words: CellWords = USUAL
+    series: pl.Series, name: str, above: Above | None, words: CellWords = USUAL, first_row: int = 1
 ) -> NDArray[np.uint8]:
-    """0, 1 or MISSING for the cells of a typed column."""
+    """0, 1 or MISSING for the cells of a typed column; errors count its rows from `first_row`."""
     if above is not None:
         return codes_above(_ratings(series, name, words), above)
     codes = codes_of_column(series, words)
@@ -186,7 +193,7 @@ def codes_of_cells(
         at = int(np.argmax(codes == WRONG))
         raise CellError(
             name,
-            f"expected 0, 1 or null, got {series[at]!r} in row {at}; "
+            f"expected 0, 1 or null, got {series[at]!r} in row {first_row + at}; "
             f"{remedy_for(series[at], series, words)}",
             column=repr(series.name),
         )

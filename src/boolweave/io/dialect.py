@@ -148,7 +148,7 @@ class Dialect:
         """Position of a column in a line of the file `name`, by name or by number (from 1)."""
         if column in self.names:
             return self.names.index(column)
-        if column.isdigit() and 1 <= int(column) <= self.n_fields:
+        if column.isdecimal() and 1 <= int(column) <= self.n_fields:
             return int(column) - 1
         known = listed(self.names)
         raise FileError(name, f"`{option}`: there is no column {column!r}; there are {known}")
@@ -188,7 +188,7 @@ def guess(
         header = _wide_header(rows, above, words)
     elif header is None:
         # Columns can be referred to by name only if there are names.
-        named = any(not column.isdigit() for column in asked.columns)
+        named = any(not column.isdecimal() for column in asked.columns)
         header = named or _long_header(rows, found.picked(name), words)
     found = replace(found, header=header, names=_names(rows[0], bool(header)))
     if layout != "wide":

@@ -60,8 +60,8 @@ def read_parts(paths: Sequence[Path], options: Options, max_memory: int | None) 
         ) from None  # fmt: skip
     n = 0
     for path, count in zip(paths, counts, strict=True):
-        for frame in _frames(path, names, count):
-            part = _pack(frame, str(path), axes, limit)
+        for start, frame in _frames(path, names, count):
+            part = _pack(frame, str(path), axes, limit, start + 1)
             packed[n : n + len(part)] = part
             release_pages(packed[n : n + len(part)])
             n += len(part)
@@ -93,8 +93,8 @@ def read_parts(paths: Sequence[Path], options: Options, max_memory: int | None) 
     )
 
 
-def _frames(path: Path, names: list[str], count: int) -> Iterator[pl.DataFrame]:
-    """The columns of a file that are asked for, some lines at a time."""
+def _frames(path: Path, names: list[str], count: int) -> Iterator[tuple[int, pl.DataFrame]]:
+    """The columns of a file that are asked for, some lines at a time, and the lines before."""
     import polars as pl
 
     for start in range(0, count, LINES_AT_A_TIME):
@@ -103,7 +103,7 @@ def _frames(path: Path, names: list[str], count: int) -> Iterator[pl.DataFrame]:
             frame = lines.slice(start, LINES_AT_A_TIME).collect()
         if frame.height != min(LINES_AT_A_TIME, count - start):
             raise FileError(str(path), f"expected {count} lines, got fewer; recreate it")
-        yield frame
+        yield start, frame
 
 
 @contextmanager
@@ -160,18 +160,22 @@ def _threshold(paths: Sequence[Path], name: str, above: Above | None) -> float |
 
 
 def _pack(
-    frame: pl.DataFrame, file: str, axes: tuple[Numbering, Numbering], above: float | None
-) -> NDArray[np.int64]:
-    """The entries of some lines, each as one number; missing ones are left out."""
+    frame: pl.DataFrame, file: str, axes: tuple[Numbering, Numbering], above: float | None,
+    first_row: int,
+) -> NDArray[np.int64]:  # fmt: skip
+    """The entries of some lines, each as one number; missing ones are left out.
+
+    Errors count the lines from `first_row`.
+    """
     sides = []
     for axis, keys in zip(axes, frame.iter_columns(), strict=False):
         if axis.dtype not in (None, keys.dtype):
             kinds = f"{axis.dtype} and {keys.dtype}"
             raise FileError(file, f"the files differ in type: {kinds}", column=repr(keys.name))
-        sides.append(numbered(axis, keys, file))
+        sides.append(numbered(axis, keys, file, first_row))
         if len(axis) > _LARGEST[0]:
             raise FileError(file, "more than 2³¹ rows or columns", column=repr(keys.name))
-    codes = codes_of_cells(frame.to_series(2), file, above)
+    codes = codes_of_cells(frame.to_series(2), file, above, first_row=first_row)
     return pack(sides[0], sides[1], codes, _LARGEST)
 
 

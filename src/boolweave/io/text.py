@@ -75,18 +75,23 @@ def _may_be_columns(found: Dialect) -> bool:
 
 def _encoded(path: Path, name: str, options: Options, refused: FileError | None = None) -> Contents:
     """Read a table whose columns may hold anything, and encode it as zeros and ones."""
-    import polars as pl
-
     options.check(name, "a table to encode", "delimiter", "header", *BY_LAYOUT["wide"])
     dialect = guess_columns(path, name, options.dialect, options.words)
+    frame = read_fields(path, name, dialect)
+    frame.columns = list(dialect.names)
+    form = TextForm.of(path, name, dialect) if options.keep else None
+    return encode_frame(frame, name, dialect, options, "", refused, form)
+
+
+def read_fields(path: Path, name: str, dialect: Dialect) -> pl.DataFrame:
+    """All fields of a table as texts, in the columns f0, f1, ..."""
+    import polars as pl
+
     kinds: dict[str, Any] = {f"f{i}": pl.String for i in range(dialect.n_fields)}
     pieces = [
         parse(chunk, name, dialect, kinds, None) for chunk in checked_chunks(path, name, dialect)
     ]
-    frame = pl.concat(pieces) if pieces else pl.DataFrame(schema=kinds)
-    frame.columns = list(dialect.names)
-    form = TextForm.of(path, name, dialect) if options.keep else None
-    return encode_frame(frame, name, dialect, options, "", refused, form)
+    return pl.concat(pieces) if pieces else pl.DataFrame(schema=kinds)
 
 
 def _read_wide(path: Path, name: str, dialect: Dialect, options: Options, plain: bool) -> Contents:

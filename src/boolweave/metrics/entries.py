@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from boolweave.metrics.checks import bits_and_probabilities, known_entries
 from boolweave.runtime.checks import check_count
+from boolweave.runtime.progress import counted
 
 # Probabilities are kept this far from 0 and 1 in the log-loss: one certain mistake then costs 34.5
 # instead of infinity.
@@ -121,16 +122,12 @@ class Agreement:
             return f"no {entries}"
         covered = "no ones to cover"
         if self.n_ones:
-            covered = f"{self.ones_covered:.1%} of {_count(self.n_ones, 'one')} covered"
+            covered = f"{self.ones_covered:.1%} of {counted(self.n_ones, 'one')} covered"
         return (
-            f"{covered}, {_count(self.false_ones, 'false one')}; "
+            f"{covered}, {counted(self.false_ones, 'false one')}; "
             f"{self.accuracy:.1%} of {self.n_entries:,} {entries} right "
             f"(all {'ones' if self.constant else 'zeros'}: {self.constant_accuracy:.1%})"
         )
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 def agreement(y: ArrayLike, y_hat: ArrayLike) -> Agreement:

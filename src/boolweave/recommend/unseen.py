@@ -14,6 +14,7 @@ from boolweave.data.ones import SparseObservations
 from boolweave.recommend.reasons import FactorExplainer
 from boolweave.recommend.words import NEUTRAL, Words, percent
 from boolweave.runtime.checks import check_count
+from boolweave.runtime.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -137,7 +138,7 @@ class Recommendations:
 
     def __repr__(self) -> str:
         n = len(self.rows)
-        lines = [f"Recommendations for {n:,} row{'' if n == 1 else 's'}"]
+        lines = [f"Recommendations for {counted(n, 'row')}"]
         seen = self.explainer.observations
         for row, columns, chances in zip(
             self.rows[:TEXT_ROWS], self.columns, self.probabilities, strict=False

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from boolweave.completion import BooleanCompletion
     from boolweave.completion.answers.explanation import CompletionExplanation
     from boolweave.data.observations import Observations
-    from boolweave.report.contents import HeldOut
     from boolweave.report.entries import EntryList
     from boolweave.report.grid import Predict
+    from boolweave.report.held_out import HeldOutPredictions
     from boolweave.report.lines import Lines
     from boolweave.runtime.types import Floats, Integers
 
@@ -94,18 +94,17 @@ def reason(found: CompletionExplanation) -> dict[str, object]:
     }
 
 
-def scores(model: BooleanCompletion, held_out: HeldOut, found: dict[str, Any]) -> Facts:
+def scores(tested: HeldOutPredictions, found: dict[str, Any]) -> Facts:
     """Log-loss, area under the curve and calibration error on held-out entries.
 
     The first and the last are taken from the calibration `found`.
     """
-    rows, columns, values = held_out
     facts = [
         ("held-out log-loss", f"{found['log_loss']:.4f}"),
         ("held-out calibration error", f"{found['error']:.4f}"),
     ]
-    if 0 < np.count_nonzero(values) < len(values):
-        auc = roc_auc(values, np.asarray(model.predict_proba(rows, columns)))
+    if 0 < np.count_nonzero(tested.values) < len(tested):
+        auc = roc_auc(tested.values, tested.chances)
         facts.insert(1, ("held-out area under the curve", f"{auc:.4f}"))
     return facts
 

@@ -10,21 +10,17 @@ from boolweave.data.labels import name_of
 from boolweave.data.ones import SparseObservations
 from boolweave.metrics import expected_calibration_error, log_loss
 from boolweave.plot import tile_orders
+from boolweave.recommend.members import surest
 from boolweave.report.grid import Grid, entries_of, make_grid
+from boolweave.report.words import percent
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from boolweave.completion import BooleanCompletion
     from boolweave.data.observed import ObservedEntries
     from boolweave.engine.result import Result
-    from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.model.channel import Channel
     from boolweave.report.grid import Seen
+    from boolweave.report.held_out import HeldOutPredictions
     from boolweave.runtime.types import Floats, Integers
-
-    Bits = NDArray[np.uint8]
-    HeldOut = tuple[Integers, Integers, Bits]  # rows, columns and values of held-out entries
 
 # Log-odds beyond this are drawn at the edge of the histogram: P = 0.999999.
 WIDEST_LOG_ODDS = 14.0
@@ -91,7 +87,7 @@ def factor_facts(result: Result, seen: Seen | None = None) -> list[dict[str, Any
     facts: list[dict[str, Any]] = []
     for k in range(len(Y)):
         rows, columns = (
-            _surest(odds) for odds in (result.row_log_odds[:, k], result.column_log_odds[k])
+            surest(odds) for odds in (result.row_log_odds[:, k], result.column_log_odds[k])
         )
         facts.append(
             {
@@ -122,12 +118,6 @@ def _figures(
     return figures
 
 
-def _surest(log_odds: Floats) -> NDArray[np.intp]:
-    """Positions of the members of a factor, the most certain first."""
-    inside = np.flatnonzero(log_odds > 0)
-    return inside[np.argsort(-log_odds[inside], kind="stable")]
-
-
 def _share(part: int, whole: int) -> str:
     return f"{part / whole:.1%}" if whole else "–"
 
@@ -138,8 +128,8 @@ def noise_in_words(channel: Channel) -> str:
     if up.ndim or down.ndim:
         return "given for each entry"
     if np.isclose(up, down):
-        return f"{float(up):.1%} of entries flipped"
-    return f"{float(up):.1%} of zeros, {float(down):.1%} of ones flipped"
+        return f"{percent(float(up))} of entries flipped"
+    return f"{percent(float(up))} of zeros, {percent(float(down))} of ones flipped"
 
 
 # ---------------------------------------------------------------- charts
@@ -153,14 +143,11 @@ def histogram(name: str, log_odds: Floats) -> dict[str, object]:
     return {"name": name, "edges": edges.tolist(), "counts": counts.tolist()}
 
 
-def calibration(
-    model: BooleanMatrixFactorization | BooleanCompletion, held_out: HeldOut
-) -> dict[str, object] | None:
+def calibration(tested: HeldOutPredictions) -> dict[str, object] | None:
     """Predicted probability and frequency of ones in ten bins, on held-out entries."""
-    rows, columns, values = held_out
-    if not len(values):
+    if not len(tested):
         return None
-    chance = np.clip(np.asarray(model.predict_proba(rows, columns)), 0.0, 1.0)
+    chance, values = np.clip(tested.chances, 0.0, 1.0), tested.values
     group = np.minimum((chance * 10).astype(int), 9)
     count = np.bincount(group, minlength=10)
     used = np.flatnonzero(count)

@@ -18,10 +18,11 @@ import numpy as np
 from boolweave import __version__
 from boolweave.covering.result import Cover
 from boolweave.estimator import BooleanMatrixFactorization
-from boolweave.metrics import Agreement, agreement
+from boolweave.metrics import Agreement
 from boolweave.plot import FACTOR_COLOURS
 from boolweave.report import completion, contents, cover, running, words
 from boolweave.report.entries import doubtful, holes
+from boolweave.report.held_out import HeldOutPredictions
 from boolweave.report.lines import Lines
 from boolweave.runtime.atomic import replacing
 from boolweave.runtime.extras import need
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
 
     from boolweave.completion import BooleanCompletion
     from boolweave.data.observed import ObservedEntries
-    from boolweave.report.contents import HeldOut
     from boolweave.report.entries import EntryList
     from boolweave.report.grid import Grid
+    from boolweave.report.held_out import HeldOut
 
     Model = BooleanMatrixFactorization | BooleanCompletion | Cover
     Facts = list[tuple[str, str]]
@@ -70,7 +71,8 @@ def write_report(
     title : str
         Title of the page.
     held_out : (rows, columns, values), optional
-        Entries that the model has not seen, to test its probabilities.
+        Entries that the model has not seen, to test its probabilities. Arrays of whole numbers are
+        positions, as `Observations.hide` returns them; other rows and columns are labels.
     command : str, optional
         The command that makes the same page again, if the model does not know it.
 
@@ -105,10 +107,12 @@ def render_report(
 
     if isinstance(model, Cover):
         variables, data = _cover_page(model)
-    elif isinstance(model, BooleanMatrixFactorization):
-        variables, data = _factor_page(model, held_out)
     else:
-        variables, data = _completion_page(model, held_out)
+        tested = None if held_out is None else HeldOutPredictions.of(model, held_out)
+        if isinstance(model, BooleanMatrixFactorization):
+            variables, data = _factor_page(model, tested)
+        else:
+            variables, data = _completion_page(model, tested)
     variables["command"] = command or variables["command"]
     data |= {"colours": FACTOR_COLOURS, "exploring": exploring}
     # In a script element, only "</script" and "<!--" could end or change the text.
@@ -147,7 +151,7 @@ def _fingerprint(script: str) -> str:
 # ---------------------------------------------------------------- the three kinds of pages
 
 
-def _factor_page(model: BooleanMatrixFactorization, held_out: HeldOut | None) -> Page:
+def _factor_page(model: BooleanMatrixFactorization, tested: HeldOutPredictions | None) -> Page:
     result, seen = model.result_, contents.local(model.observations_)
     grid = contents.factor_grid(result, seen)
     facts = contents.factor_facts(result, seen)
@@ -156,8 +160,8 @@ def _factor_page(model: BooleanMatrixFactorization, held_out: HeldOut | None) ->
     lists = [holes(seen, result.predict_proba), doubtful(seen, result.predict_proba, grid)]
     variables = _provenance(model) | {
         "default_title": "Boolean factors",
-        "in_short": words.of_factors(model, held_out),
-        "summary": _summary(model, held_out),
+        "in_short": words.of_factors(model, tested),
+        "summary": _summary(model, tested),
         "lists": [entries for entries in lists if entries is not None],
         "factors": facts,
         "figures": _figures(facts),
@@ -179,7 +183,7 @@ def _factor_page(model: BooleanMatrixFactorization, held_out: HeldOut | None) ->
             contents.histogram("rows", model.row_log_odds_),
             contents.histogram("columns", model.column_log_odds_),
         ],
-        "calibration": None if held_out is None else contents.calibration(model, held_out),
+        "calibration": None if tested is None else contents.calibration(tested),
         "rank": None if selection is None else selection.table(),
     }
     return variables, data
@@ -210,21 +214,22 @@ def _cover_page(found: Cover) -> Page:
     return variables, data
 
 
-def _completion_page(model: BooleanCompletion, held_out: HeldOut | None) -> Page:
+def _completion_page(model: BooleanCompletion, tested: HeldOutPredictions | None) -> Page:
     seen = model.observations_
     grid = completion.completion_grid(model)
     predict = completion.probabilities_of(model)
     lists = [holes(seen, predict), doubtful(seen, predict, grid)]
-    found = None if held_out is None else contents.calibration(model, held_out)
+    found = None if tested is None else contents.calibration(tested)
     variables = _provenance(model) | {
         "default_title": "Boolean completion",
-        "in_short": words.of_completion(model, held_out),
-        "summary": _completion_summary(model, held_out, found),
+        "in_short": words.of_completion(model, tested),
+        "summary": _completion_summary(model, tested, found),
         "lists": [entries for entries in lists if entries is not None],
         "factors": completion.layer_facts(model),
         "grid": grid,
         "predicted": "predicted",
         "selection": model.selection_,
+        "not_compared": words.why_not_compared(model),
     }
     lines = (
         Lines(seen, "row", grid.drawn[0], offsets=model.row_bias_),
@@ -289,7 +294,7 @@ def _data(
 # ---------------------------------------------------------------- figures
 
 
-def _summary(model: BooleanMatrixFactorization, held_out: HeldOut | None) -> Facts:
+def _summary(model: BooleanMatrixFactorization, tested: HeldOutPredictions | None) -> Facts:
     facts = [
         *_seen(model.observations_),
         ("factors", f"{len(model.components_)}"),
@@ -297,13 +302,13 @@ def _summary(model: BooleanMatrixFactorization, held_out: HeldOut | None) -> Fac
         *_errors(model),
         ("noise", contents.noise_in_words(model.noise_)),
     ]
-    if held_out is not None:
-        facts += _on_held_out(model, held_out)
+    if tested is not None:
+        facts += _agreement(tested.agreement, "held-out")
     return facts
 
 
 def _completion_summary(
-    model: BooleanCompletion, held_out: HeldOut | None, found: dict[str, Any] | None
+    model: BooleanCompletion, tested: HeldOutPredictions | None, found: dict[str, Any] | None
 ) -> Facts:
     facts = [
         *_seen(model.observations_),
@@ -313,9 +318,9 @@ def _completion_summary(
     if losses:
         facts.append(("cross-validated log-loss", f"{losses['blend']:.4f}"))
         facts.append(("the same with offsets alone", f"{losses['offsets']:.4f}"))
-    if held_out is not None:
-        facts += _on_held_out(model, held_out)
-        facts += [] if found is None else completion.scores(model, held_out, found)
+    if tested is not None:
+        facts += _agreement(tested.agreement, "held-out")
+        facts += [] if found is None else completion.scores(tested, found)
     return facts
 
 
@@ -326,11 +331,6 @@ def _seen(seen: ObservedEntries) -> Facts:
         ("entries observed", f"{seen.n_observed:,} ({words.percent(seen.n_observed / n_entries)})"),
         ("ones among them", f"{seen.n_ones:,} ({words.percent(seen.share_of_ones)})"),
     ]
-
-
-def _on_held_out(model: BooleanMatrixFactorization | BooleanCompletion, held_out: HeldOut) -> Facts:
-    rows, columns, values = held_out
-    return _agreement(agreement(values, np.asarray(model.predict(rows, columns))), "held-out")
 
 
 def _errors(model: BooleanMatrixFactorization) -> Facts:

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from boolweave.completion.choice.selection import LEAST_ENTRIES
 from boolweave.engine.result import Ending
 from boolweave.fit.judging import has_settled, share_changing
-from boolweave.metrics import Agreement, agreement
+from boolweave.metrics import Agreement
+from boolweave.runtime.progress import counted
 
 if TYPE_CHECKING:
     from boolweave.completion import BooleanCompletion
     from boolweave.covering.result import Cover
     from boolweave.data.observed import ObservedEntries
     from boolweave.estimator import BooleanMatrixFactorization
-    from boolweave.report.contents import HeldOut
+    from boolweave.report.held_out import HeldOutPredictions
 
 # A factor was found again if at least this fraction of the searches found it.
 AGAIN = 0.5
@@ -75,11 +77,6 @@ def _number_first(n: int) -> str:
     return WRITTEN[n] if n < len(WRITTEN) else f"{n:,}"
 
 
-def count(n: int, what: str, many: str | None = None) -> str:
-    """A number of things."""
-    return f"{n:,} {what if n == 1 else many or what + 's'}"
-
-
 def percent(share: float | None) -> str:
     """A share in percent, with one digit; 0.0% and 100.0% are exact. None means of nothing."""
     if share is None:
@@ -91,7 +88,7 @@ def percent(share: float | None) -> str:
 
 def table_in_words(seen: ObservedEntries) -> str:
     """The size of a table, and how much of it was observed."""
-    size = f"{count(seen.n_rows, 'row')} and {count(seen.n_columns, 'column')}"
+    size = f"{counted(seen.n_rows, 'row')} and {counted(seen.n_columns, 'column')}"
     if seen.is_complete:
         return f"a table of {size} without missing entries"
     share = seen.n_observed / (seen.n_rows * seen.n_columns)
@@ -101,7 +98,9 @@ def table_in_words(seen: ObservedEntries) -> str:
 # ---------------------------------------------------------------- factors
 
 
-def of_factors(model: BooleanMatrixFactorization, held_out: HeldOut | None) -> InShort:
+def of_factors(
+    model: BooleanMatrixFactorization, tested: HeldOutPredictions | None = None
+) -> InShort:
     """The paragraph about a factorization."""
     result, seen = model.result_, model.observations_
     K = len(model.components_)
@@ -114,8 +113,8 @@ def of_factors(model: BooleanMatrixFactorization, held_out: HeldOut | None) -> I
         tried = model.rank_selection_.ranks
         found.append(f"Their number was chosen from {tried.min()} to {tried.max()}.")
     sure, trouble = _how_sure(model)
-    if held_out is not None and len(held_out[2]):
-        sure.append(_on_held_out(model, held_out))
+    if tested is not None and len(tested):
+        sure.append(_on_held_out(tested))
     return InShort(found, sure, trouble + _factor_troubles(model, right))
 
 
@@ -126,7 +125,7 @@ def _explained(right: Agreement, K: int) -> str:
         whom = "It covers" if K == 1 else "Together they cover"
         ones = f"{whom} {percent(right.ones_covered)} of the observed ones"
     constant = "1" if right.constant else "0"
-    false = count(right.false_ones, "false one") if right.false_ones else "no false ones"
+    false = counted(right.false_ones, "false one") if right.false_ones else "no false ones"
     return (
         f"{ones}, with {false} where a zero was observed; "
         f"{percent(right.accuracy)} of the observed entries are right, compared with "
@@ -152,18 +151,19 @@ def _how_sure(model: BooleanMatrixFactorization) -> tuple[list[str], list[str]]:
         else:
             only = "none" if n_again == 0 else f"only {n_again:,}"
             trouble.append(
-                f"{only.capitalize()} of {count(K, 'factor')} {'was' if n_again == 1 else 'were'} "
-                "found again by at least half of the searches: other factors explain the table "
-                "equally well."
+                f"{only.capitalize()} of {counted(K, 'factor')} "
+                f"{'was' if n_again == 1 else 'were'} found again by at least half of the "
+                "searches: other factors explain the table equally well."
             )
     if model.error_ is not None:
         bound = model.error_bound_ or 0.0
         if bound == model.error_:
-            sure.append(f"It is proven that no {count(K, 'factor')} have fewer errors.")
+            which = "other factor has" if K == 1 else f"{counted(K, 'factor')} have"
+            sure.append(f"It is proven that no {which} fewer errors.")
         elif bound > 0:
             sure.append(
-                f"It is proven that {count(K, 'factor')} have an error of at least {bound:,.10g}; "
-                f"here it is {model.error_:,.10g}."
+                f"It is proven that {counted(K, 'factor')} {_has(K)} an error of at least "
+                f"{bound:,.10g}; here it is {model.error_:,.10g}."
             )
     return sure, trouble
 
@@ -211,26 +211,25 @@ def _has(n: int) -> str:
     return "has" if n == 1 else "have"
 
 
-def _on_held_out(model: BooleanMatrixFactorization | BooleanCompletion, held_out: HeldOut) -> str:
-    rows, columns, values = held_out
-    aside = agreement(values, np.asarray(model.predict(rows, columns)))
-    constant = "1" if aside.constant else "0"
+def _on_held_out(tested: HeldOutPredictions) -> str:
+    found = tested.agreement
+    constant = "1" if found.constant else "0"
     return (
-        f"Of {count(len(values), 'held-out entry', 'held-out entries')}, {aside.accuracy:.1%} were "
-        f"predicted correctly, compared with {aside.constant_accuracy:.1%} if all of them were "
-        f"predicted to be {constant}."
+        f"Of {counted(len(tested), 'held-out entry', 'held-out entries')}, {found.accuracy:.1%} "
+        f"were predicted correctly, compared with {found.constant_accuracy:.1%} if all of them "
+        f"were predicted to be {constant}."
     )
 
 
 # ---------------------------------------------------------------- completions and covers
 
 
-def of_completion(model: BooleanCompletion, held_out: HeldOut | None) -> InShort:
+def of_completion(model: BooleanCompletion, tested: HeldOutPredictions | None = None) -> InShort:
     """The paragraph about a completion."""
     seen = model.observations_
     n_holes = seen.n_rows * seen.n_columns - seen.n_observed
     if n_holes:
-        entries = count(n_holes, "missing entry", "missing entries")
+        entries = counted(n_holes, "missing entry", "missing entries")
         found = [f"The model filled in {entries} of {table_in_words(seen)}."]
     else:
         found = [f"Every entry of {table_in_words(seen)} got a probability."]
@@ -247,9 +246,9 @@ def of_completion(model: BooleanCompletion, held_out: HeldOut | None) -> InShort
         if blend["log_loss"] > offsets["log_loss"] - SAME_LOSS:
             trouble.append("Nothing beyond these offsets helped to predict held-out entries.")
     else:
-        trouble.append("There are too few entries to hold some out, so its quality is unknown.")
-    if held_out is not None and len(held_out[2]):
-        sure.append(_on_held_out(model, held_out))
+        trouble.append(f"{why_not_compared(model)} Its quality is unknown.")
+    if tested is not None and len(tested):
+        sure.append(_on_held_out(tested))
     for name, per_line in zip(("row", "column"), seen.observed_per_line(), strict=True):
         if n_empty := int((per_line == 0).sum()):
             trouble.append(
@@ -261,18 +260,28 @@ def of_completion(model: BooleanCompletion, held_out: HeldOut | None) -> InShort
     return InShort(found, sure, trouble)
 
 
+def why_not_compared(model: BooleanCompletion) -> str:
+    """Why no models were compared on held-out entries."""
+    if model.observations_.n_observed < LEAST_ENTRIES:
+        return "There are too few entries to hold some out and to compare models on them."
+    return "The fit ended before models could be compared on held-out entries."
+
+
 def of_cover(found: Cover) -> InShort:
     """The paragraph about a cover."""
     K, bound, n_false = int(found.cost or 0), int(found.bound or 0), len(found.false_ones)
     M, N = found.observations.shape
+    table = f"a table of {counted(M, 'row')} and {counted(N, 'column')}"
+    if not found.n_ones:
+        return InShort([f"There are no ones to cover in {table}."])
     covered = [
         f"{count_first(K, 'factor')} cover{'s' if K == 1 else ''} {percent(found.coverage)} of "
-        f"the {count(found.n_ones, 'one')} of a table of {count(M, 'row')} and "
-        f"{count(N, 'column')}, and {count(n_false, 'zero') if n_false else 'no zeros'}."
+        f"the {counted(found.n_ones, 'one')} of {table}, and "
+        f"{counted(n_false, 'zero') if n_false else 'no zeros'}."
     ]
     if found.n_fixed:
         covered.append(
-            f"The first {count(found.n_fixed, 'factor')} {_is_are(found.n_fixed)} given."
+            f"The first {counted(found.n_fixed, 'factor')} {_is_are(found.n_fixed)} given."
         )
     sure, trouble = [], []
     if bound == K:

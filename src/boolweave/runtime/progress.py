@@ -1,4 +1,4 @@
-"""Progress of a run, shown only on a terminal."""
+"""Progress of a run, shown only on a terminal, and numbers in words."""
 
 from __future__ import annotations
 
@@ -22,6 +22,18 @@ OnRound = Callable[[int, float, int, float | None], None]
 # seconds may have been spent on compiling.
 SOONEST = 2.0
 LEAST_SHARE = 0.001
+
+
+def counted(n: int, noun: str, plural: str | None = None) -> str:
+    """A number of things; the plural has an s unless another one is given.
+
+    Examples
+    --------
+    >>> from boolweave.runtime.progress import counted
+    >>> counted(1, "row"), counted(2000, "entry", "entries")
+    ('1 row', '2,000 entries')
+    """
+    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
 
 
 def on_rank_of(on_iteration: object) -> OnRank:
@@ -118,7 +130,7 @@ class RunProgress:
         """Show which rank is tried; the time of a rank is proportional to the rank."""
         done, whole = rank * (rank - 1) / 2, last * (last + 1) / 2 + (best or 1)
         self._ranks = done, whole
-        words = f"{rank} factor{'' if rank == 1 else 's'}"
+        words = counted(rank, "factor")
         words += "" if best is None else f", best so far {best}"
         self._bar.update(
             self._task, description=words, total=whole, completed=done,
@@ -177,7 +189,7 @@ def search_progress(max_time: float | None, verbose: int | bool = True) -> Itera
         task = display.add_task("starting", total=None, left="")
 
         def on_round(number: int, error: float, factors: int, share: float | None = None) -> None:
-            many = f"{factors} factor{'' if factors == 1 else 's'}"
+            many = counted(factors, "factor")
             words = f"{many}, round {number}, lowest error {error:,.10g}"
             left = time_left(began, share or 0.0, "at most ")
             display.update(task, description=words, left=left)

@@ -327,6 +327,9 @@ def test_workbooks_in_and_out(put, tmp_path):
     assert pl.read_excel(tmp_path / "factors.xlsx").columns[:2] == ["factor", "axis"]
     (tmp_path / "bad.xlsx").write_bytes((tmp_path / "out.xlsx").read_bytes()[:900])
     assert "bad.xlsx" in message(tmp_path / "bad.xlsx")
+    sheet.with_columns(rum=pl.Series([1, 0, 2, 1])).write_excel(tmp_path / "two.xlsx")
+    # A person looks for the row whose number Excel shows.
+    assert "column 'rum': expected 0, 1 or null, got 2 in row 4;" in message(tmp_path / "two.xlsx")
 
 
 def test_workbooks_need_their_packages(tmp_path, monkeypatch):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,16 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from boolweave.cli.common import command_line, print_contents, read_input
+from boolweave.cli.fits import end
 from boolweave.cli.options import ReadingOptions, Source, Writing
 from boolweave.cli.output import (
     check_folder,
     check_output,
     check_report,
+    in_words,
     output_format,
     print_message,
     put_answer,
 )
-from boolweave.cli.process import INTERRUPTED
+from boolweave.runtime.progress import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -108,7 +109,7 @@ def cover(
 
         write_report(found, report, title=Path(source).name, command=command_line())
         print_message(f"report: {report}", writing.quiet)
-    if (writing.output, writing.format, writing.json) == (None, None, False) and _on_terminal():
+    if in_words(writing):
         for line in _in_sentences(found):
             typer.echo(line)
     else:
@@ -118,12 +119,7 @@ def cover(
             lambda: write_table(_members(found), writing.output, kind),
         )
     print_message(_summary(found), writing.quiet)
-    if found.interrupted:
-        raise typer.Exit(INTERRUPTED)
-
-
-def _on_terminal() -> bool:
-    return sys.stdout.isatty()
+    end(found.interrupted)
 
 
 def _number(text: str) -> float:
@@ -155,7 +151,7 @@ def _read(source: str, how: ReadingOptions, quiet: bool) -> Matrix:
 
 def _fixed(path: Path) -> object:
     """Read the fixed factors, with the names of their columns."""
-    return read_input(str(path), ReadingOptions(), True).observations.to_local()
+    return read_input(str(path), ReadingOptions(encode="never"), True).observations.to_local()
 
 
 # ---------------------------------------------------------------- the answer
@@ -272,7 +268,7 @@ def _some(names: list[str], what: str) -> str:
         return f"no {what}s"
     shown = ", ".join(shortened(name, 40) for name in names[:NAMES_SHOWN])
     more = ", ..." if len(names) > NAMES_SHOWN else ""
-    return f"{len(names):,} {what}{'' if len(names) == 1 else 's'} ({shown}{more})"
+    return f"{counted(len(names), what)} ({shown}{more})"
 
 
 def _summary(found: Cover) -> str:
@@ -280,9 +276,8 @@ def _summary(found: Cover) -> str:
     # Not "100.0%" if a one is missed.
     coverage = min(found.coverage, 0.999) if len(found.missed) else 1.0
     words = (
-        f"{n_factors:,} {'factor covers' if n_factors == 1 else 'factors cover'} "
-        f"{coverage:.1%} of "
-        f"{found.n_ones:,} ones, {n_false:,} false {'one' if n_false == 1 else 'ones'}"
+        f"{counted(n_factors, 'factor covers', 'factors cover')} {coverage:.1%} of "
+        f"{counted(found.n_ones, 'one')}, {counted(n_false, 'false one')}"
     )
     if n_factors == bound:
         words += "; no cover has fewer factors"

@@ -271,7 +271,10 @@ def group_test(
     inside = pools.values == 1
     at = (pools.rows_of_entries()[inside], pools.indices[inside])
     matrix = scipy.sparse.csr_array((np.ones(len(at[0]), np.uint8), at), shape=pools.shape)
-    seen = read_input(outcomes, ReadingOptions(), writing.quiet).observations.to_local()
+    # The words for positive and negative may be given; nothing else is guessed.
+    words = {name: getattr(reading, name) for name in ("ones", "zeros", "missing")}
+    how = ReadingOptions(layout="wide", encode="never", **words)
+    seen = read_input(outcomes, how, writing.quiet).observations.to_local()
     results = _in_order(seen, pools, outcomes, design)
     found = group_testing(matrix, results, share, sensitivity, specificity)
     names = column_names(pools)

@@ -35,6 +35,7 @@ from boolweave.cli.output import (
     put_table,
 )
 from boolweave.cli.words import nouns_of
+from boolweave.runtime.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from boolweave.completion.answers.explanation import CompletionExplanation
     from boolweave.data.observed import ObservedEntries
     from boolweave.recommend import Explanation, Recommendations
-    from boolweave.report.contents import HeldOut
+    from boolweave.report.held_out import HeldOut
 
 
 def predict(
@@ -74,6 +75,7 @@ def predict(
     """
     import polars as pl
 
+    from boolweave.functions import predicted_at
     from boolweave.io.write import encodable
 
     kind = check_output(writing)
@@ -85,7 +87,7 @@ def predict(
     rows, columns = ([row or ""], [column or ""]) if pairs is None else _read_pairs(pairs)
     m = find_positions(fitted.observations_, rows, "row", pairs)
     n = find_positions(fitted.observations_, columns, "column", pairs)
-    value, chance = predicted(fitted, m, n)
+    value, chance = predicted_at(fitted, m, n)
     answer = pl.DataFrame(
         {
             "row": pl.Series(encodable(rows), dtype=pl.String),
@@ -99,26 +101,16 @@ def predict(
 
 def _read_pairs(source: str) -> tuple[list[str], list[str]]:
     """Read the first two fields of every line; a header is skipped."""
-    from boolweave.io.dialect import Dialect, guess, split
-    from boolweave.io.files import FileError, magic, shortened
+    from boolweave.io.dialect import Dialect, guess
+    from boolweave.io.files import FileError, magic
+    from boolweave.io.text import read_fields
 
-    pairs: list[list[str]] = []
     with local_file(source) as path:
         if magic(path) is not None:
             raise FileError(str(path), "expected a text table of rows and columns")
-        found = guess(path, str(path), Dialect(layout="pairs"), False)
-        text = path.read_text(encoding="utf-8-sig", errors="replace")
-        for number, line in enumerate(text.split("\n"), start=1):
-            fields = [field.strip() for field in split(line.rstrip("\r"), found.delimiter or ",")]
-            if not any(fields):
-                continue
-            if len(fields) < 2:
-                got = shortened(line, 80)
-                raise FileError(str(path), f"expected a row and a column, got {got!r}", line=number)
-            pairs.append(fields)
-    if found.header:
-        del pairs[0]
-    return [fields[0] for fields in pairs], [fields[1] for fields in pairs]
+        fields = read_fields(path, str(path), guess(path, str(path), Dialect(layout="pairs")))
+    rows, columns = (fields[f].fill_null("").str.strip_chars().to_list() for f in ("f0", "f1"))
+    return rows, columns
 
 
 def transform(
@@ -160,9 +152,10 @@ def transform(
         ],
         lambda: write_matrix([values], lines, writing.output, kind),
     )
-    what = f"{values.shape[1]} factors" if values.dtype == np.uint8 else "missing entries filled in"
-    many = "row" if seen.n_rows == 1 else "rows"
-    print_message(f"{seen.n_rows:,} new {many}, {what}", writing.quiet)
+    what = "missing entries filled in"
+    if values.dtype == np.uint8:
+        what = counted(values.shape[1], "factor")
+    print_message(f"{counted(seen.n_rows, 'new row')}, {what}", writing.quiet)
 
 
 def recommend(
@@ -338,19 +331,6 @@ def _echo_factors(found: Explanation, nouns: Nouns) -> None:
         typer.echo(f"    its {len(reason.columns):,} {nouns.columns}: {some_names(reason.columns)}")
     if not found.value:
         typer.echo(f"  {found.reason()}")
-
-
-def predicted(
-    fitted: Model, rows: NDArray[np.intp], columns: NDArray[np.intp]
-) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-    """Return values and probabilities at positions."""
-    from boolweave.estimator import BooleanMatrixFactorization
-
-    if isinstance(fitted, BooleanMatrixFactorization):
-        result = fitted.result_
-        return result.predict(rows, columns), result.predict_proba(rows, columns)
-    chance = fitted.ensemble_.probabilities(rows, columns)
-    return (chance > 0.5).astype("uint8"), chance
 
 
 def report(

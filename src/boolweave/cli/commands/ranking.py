@@ -19,6 +19,7 @@ from boolweave.cli.output import (
     save_picture,
 )
 from boolweave.runtime.extras import need
+from boolweave.runtime.progress import counted
 
 if TYPE_CHECKING:
     from boolweave.fit.rank import RankSelection
@@ -80,8 +81,8 @@ def rank(
     else:
         _put(found, writing, kind)
     stopped = " of those tried before the interruption" if found.interrupted else ""
-    many = "factor" if found.best == 1 else "factors"
-    print_message(f"best{stopped}: {found.best} {many}", writing.quiet or writing.json)
+    best = f"best{stopped}: {counted(found.best, 'factor')}"
+    print_message(best, writing.quiet or writing.json)
     end(found.interrupted)
 
 

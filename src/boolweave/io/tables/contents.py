@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from boolweave.io.files import FileError
+from boolweave.runtime.progress import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -54,15 +55,14 @@ class Encoded:
         kinds = self.encoder.kinds_
         used = [kind for kind in kinds if kind != "left out"]
         parts = [f"{used.count(kind)} {_plural(kind, used.count(kind))}" for kind in _KINDS]
-        counted = ", ".join(part for part in parts if not part.startswith("0 "))
+        kinds_used = ", ".join(part for part in parts if not part.startswith("0 "))
         some = [name for name in made if name not in self.columns][:3]
         such = f", such as {', '.join(map(repr, some))}" if some else ""
         left = [f"{name} ({why})" for name, why in self.encoder.left_out_.items()]
         named = "" if self.label is None else f"; row labels: {self.label!r}"
-        n = len(used)
         return (
-            f"encoded {n} column{'' if n == 1 else 's'} ({counted}) as {len(made)} 0/1 columns"
-            f"{such}",
+            f"encoded {counted(len(used), 'column')} ({kinds_used}) as "
+            f"{counted(len(made), '0/1 column')}{such}",
             f"left out: {_some(left) or 'nothing'}{named}",
         )
 

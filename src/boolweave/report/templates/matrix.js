@@ -1,5 +1,5 @@
 // The matrix in three panels (observed, reconstructed, difference) that show the same part of it.
-const PANELS = ["observed", "reconstructed", "difference"];
+const PANELS = ["observed", data.kind === "completion" ? "predicted" : "reconstructed", "difference"];
 const LABEL = 11; // height of a line in pixels below which its name is not written
 const PIECES = 16; // a factor in more pieces is outlined where it is largest
 const [HEIGHT, WIDTH] = data.grid.shape;
