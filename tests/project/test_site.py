@@ -79,7 +79,7 @@ def test_version_and_next_page(visit):
     page = visit("index.html")
     assert boolweave.__version__ in page.inner_text(".md-header")
     page.click("a.md-footer__link--next")
-    page.wait_for_url("**/tutorials/index.html")
+    page.wait_for_url("**/getting-started.html")
 
 
 @pytest.mark.parametrize(
