@@ -6,6 +6,8 @@ import ast
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 
@@ -100,6 +102,27 @@ class TestScripts:
         assert "`" not in shown
         with pytest.raises(ValueError, match=r"tutorials/senate\.md in its nav"):
             tutorials_hook._in_order([page for page in nav[0]["Tutorials"] if "senate" not in page])
+
+    def test_gallery_of_some(self):
+        pytest.importorskip("mkdocs")
+        import tutorials_hook
+
+        tutorials_hook._tutorials[:] = tutorials.tutorials()
+        config = SimpleNamespace(nav=[f"tutorials/{script.stem}.md" for script in SCRIPTS])
+        files = mock.Mock()
+        files.get_file_from_path = lambda name: mock.Mock(url_relative_to=lambda page: name)
+
+        def made(markdown, name="index.md"):
+            page = SimpleNamespace(file=SimpleNamespace(src_uri=name))
+            return tutorials_hook.on_page_markdown(markdown, page, config, files)
+
+        shown = made("before\n<!-- gallery zoo films -->\nafter")
+        assert re.findall(r'<li><a href="tutorials/(\w+).md">', shown) == ["zoo", "films"]
+        assert made("no comment") == "no comment"
+        with pytest.raises(KeyError, match="nothing"):
+            made("<!-- gallery nothing -->")
+        with pytest.raises(ValueError, match="must have a line"):
+            made("no comment", "tutorials/index.md")
 
 
 @each_script
