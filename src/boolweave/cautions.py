@@ -5,14 +5,13 @@ A remedy names the Python parameter; the options of the command line have the sa
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from sklearn.exceptions import ConvergenceWarning
 
-from boolweave.data.labels import level_of_caller
 from boolweave.engine.result import Ending
 from boolweave.fit.judging import has_settled, share_changing
+from boolweave.runtime.warning import warn_user
 
 if TYPE_CHECKING:
     from boolweave.data.observed import ObservedEntries
@@ -43,11 +42,10 @@ def about_changes(result: Result, parameters: Any) -> None:
         remedy = "Set decimation=0.1, which fixes the entries step by step, or use fewer factors."
     else:
         remedy = "Use fewer factors."
-    warnings.warn(
+    warn_user(
         f"the decoded factors still change after {result.n_iter} iterations, by {share:.1%} of "
         f"their ones in each. {remedy}",
         ConvergenceWarning,
-        stacklevel=5,
     )
 
 
@@ -58,11 +56,10 @@ def about_data(observations: ObservedEntries, parameters: Any) -> None:
         return
     if observations.n_observed == 0:
         guess = "0" if parameters.objective == "errors" else "a guess from the prior"
-        warnings.warn(
+        warn_user(
             f"no entry was observed, so every entry will be {guess}; check how ones and zeros are "
             'marked; if entries that are not listed are 0, set absent="zero"',
             DegenerateDataWarning,
-            stacklevel=level_of_caller(),
         )
     else:
         about_one_value(observations)
@@ -78,11 +75,10 @@ def about_one_value(observations: ObservedEntries) -> None:
     remedy = "add observed ones, or check how they are marked"
     if value:
         remedy = 'if entries that are not listed are 0, set absent="zero"; else add observed zeros'
-    warnings.warn(
+    warn_user(
         f"all {n_observed} observed entries are {value}, so that nothing indicates a "
         f"{1 - value}: all {n_missing} missing entries will probably become {value}; {remedy}",
         DegenerateDataWarning,
-        stacklevel=level_of_caller(),
     )
 
 

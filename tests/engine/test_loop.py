@@ -335,6 +335,9 @@ def test_any_number_of_threads_gives_the_same_bits(monkeypatch, min_block):
     ("n_jobs", "expected"), [(None, 1), (1, 1), (3, 3), (-1, 8), (-2, 7), (-8, 1), (-99, 1)]
 )
 def test_number_of_threads(monkeypatch, n_jobs, expected):
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(2, 10)), raising=False)
+    assert effective_jobs(n_jobs) == expected
+    monkeypatch.delattr("os.sched_getaffinity")
     monkeypatch.setattr("os.cpu_count", lambda: 8)
     assert effective_jobs(n_jobs) == expected
 

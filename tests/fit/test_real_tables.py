@@ -106,8 +106,9 @@ def test_factors_that_fit_noise_do_not_replace_uninformative_marginals():
     planted = make_boolean(
         120, 120, 8, row_density=0.5, column_density=0.5, flip=0.4, random_state=0
     )
-    with pytest.warns(UninformativeWarning, match="no start found factors"):
+    with pytest.warns(UninformativeWarning, match="no start found factors") as caught:
         model = BooleanMatrixFactorization(8, n_init=2, random_state=0).fit(planted.observations)
+    assert caught[0].filename == __file__
     assert model.marginal_ and np.mean(model.result_.Z != planted.Z) < 0.15
 
 

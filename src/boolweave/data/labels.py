@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import difflib
-import sys
-import warnings
 from collections.abc import Collection, Iterable, Sequence
 from itertools import chain, count
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -15,6 +12,7 @@ from numpy.typing import NDArray
 
 from boolweave.data.cells import is_missing
 from boolweave.runtime.checks import is_whole
+from boolweave.runtime.warning import warn_user
 
 if TYPE_CHECKING:
     from boolweave.data.observed import ObservedEntries
@@ -241,21 +239,11 @@ def _warn_if_ambiguous(array: NDArray[np.integer], numbers: NDArray[np.int64], a
     known = array[(array >= 0) & (array < len(numbers))]
     if len(known) and (numbers[known] != known).any():
         first = int(array.ravel()[0])
-        warnings.warn(
+        warn_user(
             f"the {axis}s of this model are labelled by numbers, but an array of whole numbers "
             f"holds positions, counted from 0: {first} is not the {axis} labelled "
             f"{str(first)!r}; pass labels as a list or as text",
-            stacklevel=level_of_caller(),
         )
-
-
-def level_of_caller() -> int:
-    """The level of the stack at which the user called the package, for `warnings.warn`."""
-    home = str(Path(__file__).parents[1])
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(home):
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def pairs(

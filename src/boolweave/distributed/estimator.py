@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import warnings
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,6 +20,7 @@ from boolweave.distributed.machine import ClusterMachine
 from boolweave.estimator import BooleanMatrixFactorization
 from boolweave.estimator.fitted import with_local_entries
 from boolweave.runtime.extras import need
+from boolweave.runtime.warning import warn_user
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -136,7 +136,7 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
                     cluster.clean_up()
                 return found
             except WorkerLost as lost:
-                warnings.warn(f"{lost}; the run continues with the others", stacklevel=3)
+                warn_user(f"{lost}; the run continues with the others")
 
     def __sklearn_clone__(self) -> DaskBooleanMatrixFactorization:
         """Clone with the same client, which is a connection and cannot be copied."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
@@ -18,6 +17,7 @@ from boolweave.encoding.choosing import PARTS, SEPARATORS, Rule, Settings, choos
 from boolweave.encoding.features import Bits, Dropped, Feature
 from boolweave.encoding.rules import rules_of
 from boolweave.encoding.tables import columns_of, table_like, without_blanks
+from boolweave.runtime.warning import warn_user
 
 
 class ColumnsLeftOutWarning(UserWarning):
@@ -171,7 +171,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 f"{_in_words(self.left_out_)}"
             )
         if surprising := {n: why for n, why in self.left_out_.items() if why != "as asked"}:
-            warnings.warn(f"left out: {_in_words(surprising)}", ColumnsLeftOutWarning, stacklevel=3)
+            warn_user(f"left out: {_in_words(surprising)}", ColumnsLeftOutWarning)
         return self
 
     def transform(self, X: Any) -> Bits:

@@ -12,7 +12,6 @@ found, and `_attempt` runs the method of the settings, which is
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -47,6 +46,7 @@ from boolweave.model.channel import Channel
 from boolweave.model.model import Model
 from boolweave.runtime.checkpoint import Recorder
 from boolweave.runtime.threads import effective_jobs
+from boolweave.runtime.warning import warn_user
 
 if TYPE_CHECKING:
     from boolweave.data.observed import ObservedEntries
@@ -192,12 +192,11 @@ class _Fit(Steps):
 
     def _with_warning(self, result: Result) -> Result:
         constant = judging.wrong_as_constant(self.observations)
-        warnings.warn(
+        warn_user(
             f"no start found factors that are better than a constant matrix: they have "
             f"{self._wrong(result)} wrong entries, a constant {constant}. Try fewer factors, more "
             "starts (n_init), or set the noise if you know it.",
             UninformativeWarning,
-            stacklevel=2,
         )
         return result
 
@@ -392,12 +391,11 @@ class _Fit(Steps):
         if fits_noise or judging.is_informative(result, start, self.observations):
             return result
         right, right_before, constant = judging.shares_explained(self.observations, result, start)
-        warnings.warn(
+        warn_user(
             f"sum-product became uninformative (it explains {right:.1%} of the entries, a constant "
             f"{constant:.1%}, max-sum {right_before:.1%}), so the answer is that of max-sum. The "
             "noise may be too strong for this many factors: try fewer, or set noise and priors.",
             UninformativeWarning,
-            stacklevel=2,
         )
         return replace(start, model=self._model_of(start))
 

@@ -31,6 +31,7 @@ from boolweave.model.channel import Channel
 from boolweave.model.model import Model
 from boolweave.runtime.checkpoint import Recorder
 from boolweave.runtime.progress import on_rank_of
+from boolweave.runtime.warning import warn_user
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -314,9 +315,7 @@ class _Search:
         except MemoryError as error:
             if not self.state.ranks:
                 raise
-            warnings.warn(
-                f"the search for the number of factors ended before {rank}: {error}", stacklevel=2
-            )
+            warn_user(f"the search for the number of factors ended before {rank}: {error}")
             return False
         return True
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
@@ -25,6 +24,7 @@ import numpy as np
 from boolweave.runtime.archives import Archive
 from boolweave.runtime.checkpoint_files import Directory, files_at
 from boolweave.runtime.storage import LazyArray, Memory
+from boolweave.runtime.warning import warn_user
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -215,12 +215,11 @@ class Recorder:
         try:
             self.save()
         except (OSError, MemoryError) as error:
-            warnings.warn(
+            warn_user(
                 f"the checkpoint in {self._path} could not be written ({error}); the run continues "
                 "and tries again later. Make room there, or expect to begin again after a "
                 "crash.",
                 CheckpointWarning,
-                stacklevel=2,
             )
 
     def save(self) -> None:
@@ -257,11 +256,10 @@ class Recorder:
             for number in self._files.numbers():
                 self._files.remove(number)
         except OSError as error:  # no reason to lose the result
-            warnings.warn(
+            warn_user(
                 f"the checkpoints in {self._path} could not be removed ({error}); the run is "
                 "finished and does not need them; remove them before you use this place again",
                 CheckpointWarning,
-                stacklevel=2,
             )
 
     def _load(self, files: Directory) -> list[tuple[str, Node]]:
@@ -273,9 +271,8 @@ class Recorder:
             except (FileNotFoundError, PermissionError):
                 raise
             except Exception:  # damage can show up anywhere: in zip, headers of arrays, JSON
-                warnings.warn(
+                warn_user(
                     f"{files.name(number)} is damaged; trying the previous checkpoint",
-                    stacklevel=4,
                 )
                 continue
             if header["version"] > VERSION:

@@ -13,7 +13,6 @@ import mmap
 import os
 import shutil
 import tempfile
-import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import numpy as np
+
+from boolweave.runtime.warning import warn_user
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -250,10 +251,9 @@ def check_disk(n_bytes: int) -> None:
             f"{free / 2**30:.3g} GiB free; set TMPDIR to a directory on a larger disk"
         )
     if _is_in_memory(Path(folder)):
-        warnings.warn(
+        warn_user(
             f"{folder}, where messages are kept because of max_memory, is itself in memory; set "
-            "TMPDIR to a directory on a disk",
-            stacklevel=2,
+            "TMPDIR to a directory on a disk"
         )
 
 

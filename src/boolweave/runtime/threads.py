@@ -15,7 +15,10 @@ Answer = TypeVar("Answer")
 
 
 def effective_jobs(n_jobs: int | None) -> int:
-    """Return the number of threads: None is 1, −1 all cores, −2 all but one, and so on."""
+    """Return the number of threads: None is 1, −1 all cores, −2 all but one, and so on.
+
+    Only the cores that this process may use count.
+    """
     if n_jobs is None:
         return 1
     if not is_whole(n_jobs) or n_jobs == 0:
@@ -23,7 +26,13 @@ def effective_jobs(n_jobs: int | None) -> int:
             "n_jobs must be a whole number other than 0: 1 for one thread, -1 for all cores, got "
             f"{n_jobs!r}"
         )
-    return n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
+    return n_jobs if n_jobs > 0 else max(1, _n_cores() + 1 + n_jobs)
+
+
+def _n_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):  # fewer than the machine has, as in a batch job
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def threads(n_jobs: int | None) -> AbstractContextManager[ThreadPoolExecutor | None]:
