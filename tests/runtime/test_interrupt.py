@@ -5,16 +5,19 @@ import os
 import signal
 import subprocess
 import sys
+from itertools import count
 
 import numpy as np
 import pytest
+from commands import run_here
 from problems import even_model, random_run, random_small, run_from
 from reference import log_probability
 
 from boolweave import BooleanMatrixFactorization, load, select_rank
 from boolweave.datasets import make_boolean
 from boolweave.engine import loop
-from boolweave.fit import learn
+from boolweave.fit import learn, rank
+from boolweave.runtime.checkpoint import Checkpoint
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -87,51 +90,32 @@ def test_a_real_interrupt():
     assert output.strip() == "True False True (3, 200)", errors
 
 
-# Says when it is in the n-th of the short starts of a default fit, in a trial, or at the end.
-STARTS = """
-import signal, sys, warnings
-from boolweave import BooleanMatrixFactorization
-from boolweave.engine import loop
-from boolweave.datasets import make_boolean
+def ctrl_c_at(monkeypatch, module, name, call):
+    """Send the signal of Ctrl-C to this process at the n-th call of a function."""
+    function, calls = getattr(module, name), count(1)
 
-warnings.simplefilter("ignore")
-when, n_components, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
-planted = make_boolean(60, 50, 4, flip=0.15, random_state=0)
-step, n_steps = loop.iterate, 0
+    def interrupted(*arguments):
+        if next(calls) == call:
+            signal.raise_signal(signal.SIGINT)
+        return function(*arguments)
 
-def announced_step(*arguments):
-    global n_steps
-    step(*arguments)
-    n_steps += 1
-    if n_steps == when:
-        print("looping", flush=True)
-        signal.pause()  # until the signal comes
-
-loop.iterate = announced_step
-k = n_components if n_components == "auto" else int(n_components)
-model = BooleanMatrixFactorization(k, random_state=0).fit(planted.observations)
-model.save(path)
-print(model.interrupted_)
-"""
+    monkeypatch.setattr(module, name, interrupted)
 
 
+@pytest.mark.filterwarnings("ignore::boolweave.fit.learn.UninformativeWarning")
 @pytest.mark.parametrize(
-    ("when", "n_components"), [(3, "6"), (45, "6"), (250, "6"), (10, "auto"), (300, "auto")]
+    ("when", "n_components"), [(3, 6), (45, 6), (250, 6), (10, "auto"), (300, "auto")]
 )
-def test_a_model_saved_after_ctrl_c_in_its_starts_can_be_loaded(tmp_path, when, n_components):
-    path = tmp_path / "model.npz"
-    child = subprocess.Popen(
-        [sys.executable, "-c", STARTS, str(when), n_components, str(path)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
-        assert child.stdout.readline().strip() == "looping", child.stderr.read()
-        child.send_signal(signal.SIGINT)
-        output, errors = child.communicate(timeout=120)
-    finally:
-        child.kill()
-    assert output.strip() == "True", errors
-    loaded = load(path)
+def test_a_model_saved_after_ctrl_c_in_its_starts_can_be_loaded(
+    tmp_path, monkeypatch, when, n_components
+):
+    """In the first of the short starts of a default fit, in another one, in a trial, or later."""
+    planted = make_boolean(60, 50, 4, flip=0.15, random_state=0)
+    ctrl_c_at(monkeypatch, loop, "iterate", when)
+    model = BooleanMatrixFactorization(n_components, random_state=0).fit(planted.observations)
+    assert model.interrupted_
+    model.save(tmp_path / "model.npz")
+    loaded = load(tmp_path / "model.npz")
     assert loaded.interrupted_
     assert loaded.factor_stability_.shape == (len(loaded.components_),)
     assert ((loaded.factor_stability_ >= 0) & (loaded.factor_stability_ <= 1)).all()
@@ -155,84 +139,28 @@ def test_ctrl_c_when_all_but_the_stability_is_done(monkeypatch):
     np.testing.assert_array_equal(model.factor_stability_, undisturbed.factor_stability_)
 
 
-# Ctrl-C in the fourth fit of the second rank; a checkpoint is written after each rank.
-HELD_OUT = """
-import signal, sys, warnings
-from boolweave import select_rank
-from boolweave.fit import learn
-from boolweave.fit import rank
-from boolweave.runtime.checkpoint import Checkpoint
-from boolweave.datasets import make_boolean
-
-warnings.simplefilter("ignore")
-planted = make_boolean(40, 40, 2, flip=0.05, random_state=0)
-fit, n_fits = rank.fit, 0
-
-def announced_fit(*arguments):
-    global n_fits
-    n_fits += 1
-    if n_fits == 8:
-        print("looping", flush=True)
-        signal.pause()
-    return fit(*arguments)
-
-rank.fit = announced_fit
-found = select_rank(
-    planted.observations, ranks=[1, 2, 3], criterion="heldout", random_state=0, n_init=1,
-    checkpoint=Checkpoint(sys.argv[1], interval=0, share=1),
-)
-print(found.interrupted, found.ranks.tolist())
-"""
-
-
-def test_ctrl_c_leaves_the_checkpoint_of_a_search_by_held_out_entries(tmp_path):
-    child = subprocess.Popen(
-        [sys.executable, "-c", HELD_OUT, str(tmp_path)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
-        assert child.stdout.readline().strip() == "looping", child.stderr.read()
-        child.send_signal(signal.SIGINT)
-        output, errors = child.communicate(timeout=120)
-    finally:
-        child.kill()
-    assert output.strip() == "True [1]", errors
-    assert len(os.listdir(tmp_path)) == 1
+def test_ctrl_c_leaves_the_checkpoint_of_a_search_by_held_out_entries(tmp_path, monkeypatch):
+    """In the fourth fit of the second rank; a checkpoint is written after each rank."""
     planted = make_boolean(40, 40, 2, flip=0.05, random_state=0)
     how = {"ranks": [1, 2, 3], "criterion": "heldout", "random_state": 0, "n_init": 1}
+    often = Checkpoint(tmp_path, interval=0, share=1)
+    with monkeypatch.context() as patch:
+        ctrl_c_at(patch, rank, "fit", 8)
+        found = select_rank(planted.observations, checkpoint=often, **how)
+    assert found.interrupted and found.ranks.tolist() == [1]
+    assert len(os.listdir(tmp_path)) == 1
     resumed = select_rank(planted.observations, checkpoint=tmp_path, **how)
     assert not resumed.interrupted
     assert str(resumed) == str(select_rank(planted.observations, **how))
     assert os.listdir(tmp_path) == []
 
 
-RANK_COMMAND = """
-import sys
-from boolweave import cli
-from boolweave.fit import rank
-
-fit, n_fits = rank.fit, 0
-
-def interrupted_fit(*arguments):
-    global n_fits
-    n_fits += 1
-    if n_fits == 3:
-        raise KeyboardInterrupt
-    return fit(*arguments)
-
-rank.fit = interrupted_fit
-cli.main()
-"""
-
-
-def test_ctrl_c_in_the_rank_command(tmp_path):
+def test_ctrl_c_in_the_rank_command(tmp_path, monkeypatch):
     table = tmp_path / "table.csv"
     planted = make_boolean(20, 20, 2, random_state=0).observations.to_dense()
     np.savetxt(table, planted, fmt="%d", delimiter=",")
-    done = subprocess.run(
-        [sys.executable, "-c", RANK_COMMAND, "rank", str(table), "--json"],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    ctrl_c_at(monkeypatch, rank, "fit", 3)
+    done = run_here("rank", table, "--json", text=True)
     assert done.returncode == 130, done.stderr
     answer = json.loads(done.stdout)
     assert answer["interrupted"]
