@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import pickle
 import sys
@@ -79,9 +78,7 @@ def _warm_up(job: dict[str, Any], seen: Observations) -> None:
 
 def _has_shape(value: Any) -> bool:
     """Whether a parameter has a number for each entry, row or column."""
-    if isinstance(value, Channel):
-        return any(np.ndim(getattr(value, field.name)) for field in dataclasses.fields(value))
-    return np.ndim(value) > 0
+    return not value.is_uniform if isinstance(value, Channel) else np.ndim(value) > 0
 
 
 def measure(

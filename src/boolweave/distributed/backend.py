@@ -25,7 +25,6 @@ from boolweave.engine.backend import (
     State,
     split_rows,
 )
-from boolweave.engine.integer_blocks import is_uniform
 from boolweave.engine.integer_sums import IntegerMessages, Score
 from boolweave.engine.integers import (
     IntegerBackend,
@@ -211,7 +210,7 @@ class ClusterBackend:
 
     def allows(self, model: Model) -> bool:
         """Whether a model can have messages of this kind."""
-        return is_uniform(model)
+        return model.channel.is_uniform
 
     def mean_evidence(self, problem: Any) -> float:
         """Mean evidence of an observed entry, |L|."""

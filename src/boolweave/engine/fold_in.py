@@ -98,7 +98,6 @@ class FixedColumns:
         prior (rows, K): log-odds of these rows.
         """
         by_value = self.model.channel.log_probabilities_by_value()
-        assert by_value is not None
         zero, one = (by_value[1] - by_value[0]).tolist()
         reach = self.chance >= tiles.NEGLIGIBLE if self.marginal else None
         some, possible = with_some_zeros(piece, self.bits, (zero, one), prior, reach)

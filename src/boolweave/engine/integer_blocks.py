@@ -150,14 +150,14 @@ def code_for(model: Model, ones_alone: bool = False) -> Code | str:
     With `ones_alone`, no entry with messages is observed as 0: then neither the steps of a zero nor
     sums over factors, which only a zero needs, can be too coarse or too large.
     """
-    by_value = model.channel.log_probabilities_by_value()
-    if by_value is None:
+    if not model.channel.is_uniform:
         return "the channel differs from entry to entry"
     if np.any(model.channel.missing_log_likelihood_ratio()):
         return "a missing entry is evidence"
     missing = model.channel.missing_given_zero
     if missing is not None and not np.all(missing):
         return "a missing entry would be impossible"
+    by_value = model.channel.log_probabilities_by_value()
     zero, one = (by_value[1] - by_value[0]).tolist()
     if not zero < 0 < one:
         return "an observed 1 is not evidence for a 1, or an observed 0 not for a 0"
@@ -171,15 +171,9 @@ def code_for(model: Model, ones_alone: bool = False) -> Code | str:
     return code_of(model)
 
 
-def is_uniform(model: Model) -> bool:
-    """Whether the channel is the same for all entries."""
-    return model.channel.log_probabilities_by_value() is not None
-
-
 def code_of(model: Model) -> Code:
     """The integer code of a model known to allow one."""
     by_value = model.channel.log_probabilities_by_value()
-    assert by_value is not None
     zero, one = (by_value[1] - by_value[0]).tolist()
     steps = kernels.XOR_STEPS if model.product == "xor" else kernels.OR_STEPS
     levels = np.clip([zero, one, 0.0], -LARGEST_EVIDENCE, LARGEST_EVIDENCE)
@@ -242,10 +236,8 @@ def entries_of(block: IntegerBlock) -> tuple[Array, ...]:
 
 def log_probability_of_zeros(observations: ObservedEntries, model: Model) -> float:
     """Σ log p(o | z = 0) over all entries, including missing ones if their probability is given."""
-    by_value = model.channel.log_probabilities_by_value()
-    assert by_value is not None
     ones = observations.n_ones
-    given_zero = by_value[0]
+    given_zero, _ = model.channel.log_probabilities_by_value()
     total = ones * given_zero[1] + (observations.n_observed - ones) * given_zero[0]
     n_missing = observations.shape[0] * observations.shape[1] - observations.n_observed
     missing = model.channel.missing_given_zero

@@ -28,7 +28,6 @@ from boolweave.engine.floats import FloatBackend, FloatMessages, FloatProblem
 from boolweave.engine.integer_blocks import (
     IntegerBlock,
     code_of,
-    is_uniform,
     log_probability_of_zeros,
     make_blocks,
 )
@@ -317,7 +316,7 @@ class IntegerBackend:
 
     def allows(self, model: Model) -> bool:
         """Whether messages of this kind can represent a model."""
-        return is_uniform(model)
+        return model.channel.is_uniform
 
     def mean_evidence(self, problem: IntegerProblem) -> float:
         """Mean evidence |L| of an observed entry."""

@@ -122,7 +122,7 @@ def _why_not_collective(parameters: FittedFactorization, data: Any) -> str:
     if is_sparse(data) and parameters.absent == "missing":
         return '`absent="missing"`, by which absent entries are not zeros'
     if isinstance(noise, Channel):
-        if noise.log_probabilities_by_value() is None:
+        if not noise.is_uniform:
             return "a channel that differs from entry to entry"
         if np.any(noise.missing_log_likelihood_ratio()):
             return "a channel in which a missing entry is evidence"

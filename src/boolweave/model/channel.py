@@ -152,10 +152,13 @@ class Channel:
             logs.append(log_probability(np.where(values == 1, one, np.maximum(zero, 0.0))))
         return logs[0], logs[1]
 
-    def log_probabilities_by_value(self) -> tuple[Doubles, Doubles] | None:
-        """Logs of p(o|0) and p(o|1) for o = 0 and 1, each (2,), if the same for every entry."""
-        if any(np.ndim(getattr(self, name)) for name in _PROBABILITIES):
-            return None
+    @property
+    def is_uniform(self) -> bool:
+        """Whether the probabilities are the same for all entries."""
+        return not any(np.ndim(getattr(self, name)) for name in _PROBABILITIES)
+
+    def log_probabilities_by_value(self) -> tuple[Doubles, Doubles]:
+        """Logs of p(o|0) and p(o|1) for o = 0 and 1, each (2,); the channel must be uniform."""
         index = np.zeros(2, dtype=np.intp)
         return self.log_probabilities(index, index, np.array([0, 1], dtype=np.uint8), (1, 1))
 

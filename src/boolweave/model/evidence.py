@@ -25,9 +25,9 @@ def evidence_of(
     channel, shape = model.channel, observations.shape
     channel.broadcasts_to(shape)
     indptr, columns = observations.indptr, observations.indices
-    by_value = channel.log_probabilities_by_value()
-    if by_value is not None:
-        given_zero, given_one = (table[observations.values] for table in by_value)
+    if channel.is_uniform:
+        by_value = channel.log_probabilities_by_value()
+        given_zero, given_one = (logs[observations.values] for logs in by_value)
     else:
         given_zero, given_one = channel.log_probabilities(
             observations.rows_of_entries(), columns, observations.values, shape

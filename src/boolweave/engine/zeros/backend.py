@@ -420,12 +420,12 @@ def sparse_problem(
     seen: SparseObservations, model: Model, of_ones: Callable[[Model], Problem]
 ) -> SparseProblem:
     """Pose the problem of observations and a model; `of_ones` poses that of the ones."""
-    by_value = model.channel.log_probabilities_by_value()
-    if by_value is None or model.product != "or":
+    if not model.channel.is_uniform or model.product != "or":
         raise ValueError(
             'zeros="collective" needs the OR product and a channel that is the same for all '
             'entries; use zeros="exact"'
         )
+    by_value = model.channel.log_probabilities_by_value()
     of_zero, of_one = (by_value[1] - by_value[0]).tolist()
     if not of_zero < 0 < of_one:
         raise ValueError(
