@@ -331,18 +331,18 @@ def _from_long(
     words: CellWords,
 ) -> CompressedRows:
     """Take the entries of a long table whose columns for row, column and value have these names."""
-    row, column, value = (None if name is None else _column_of(table, name) for name in names)
-    assert row is not None and column is not None
-    m, row_labels, n_rows = _axis(row, names[0], named, "row")
-    n, column_labels, n_columns = _axis(column, names[1], named, "column")
+    rows, columns, values = names
+    m, row_labels, n_rows = _axis(_column_of(table, rows), rows, named, "row")
+    n, column_labels, n_columns = _axis(_column_of(table, columns), columns, named, "column")
     codes = np.ones(len(m), dtype=np.uint8)
-    if value is not None:
-        codes = _codes(value, str(names[2]), above, words, (m, n), (row_labels, column_labels))
+    if values is not None:
+        labels = row_labels, column_labels
+        codes = _codes(_column_of(table, values), values, above, words, (m, n), labels)
     elif above is not None or words.codes:
         raise ValueError(
             "`above`, `ones`, `zeros` and `missing` need values: name their column with `values`"
         )
-    absent = absent or ("zero" if value is None else "missing")
+    absent = absent or ("zero" if values is None else "missing")
     shape = check_shape((n_rows, n_columns))
     if absent == "zero":
         sparse.check_room(

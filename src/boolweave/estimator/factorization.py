@@ -110,7 +110,7 @@ class BooleanMatrixFactorization(FittedFactorization):
         "posterior" finds the most probable factors and their probabilities, to predict unobserved
         entries. "errors" finds the factors whose product has the fewest wrong entries, to describe
         observed ones. It is a search that does not use `method`, `noise`, `row_prior`,
-        `column_prior`, `damping`, `max_iter`, `tol`, `messages` and `decimation`.
+        `column_prior`, `damping`, `max_iter`, `tol`, `messages`, `decimation` and `zeros`.
     false_one_weight : float, default=1.0
         With objective="errors": the cost of a false one (the product is 1, a zero was observed)
         relative to a missed one (the product is 0, a one was observed); infinity allows no false

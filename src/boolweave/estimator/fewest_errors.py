@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
@@ -129,17 +129,15 @@ def _reporting(parameters: BooleanMatrixFactorization) -> Iterator[_Clock]:
         yield _Clock(parameters.max_time, on_round)
 
 
-@contextmanager
 def _recording(
     parameters: BooleanMatrixFactorization, observations: Observations,
     weights: NDArray[np.float64] | None, **more: object,
-) -> Iterator[tuple[Recorder, np.random.Generator]]:  # fmt: skip
+) -> AbstractContextManager[tuple[Recorder, np.random.Generator]]:  # fmt: skip
     """Open the checkpoint of a search, and its random numbers."""
-    with parameters._recording(
+    return parameters._recording(
         observations, settings_of(parameters, observations), None, objective="errors",
         false_one_weight=parameters.false_one_weight, weights=weights, **more,
-    ) as opened:  # fmt: skip
-        yield opened
+    )  # fmt: skip
 
 
 def _weighed(
