@@ -22,8 +22,7 @@ from boolweave.estimator import BooleanMatrixFactorization, fewest_errors
 from boolweave.estimator.parameters import check_fit_parameters, settings_of, with_objective
 from boolweave.fit import rank
 from boolweave.runtime.checks import is_whole
-from boolweave.runtime.deadline import Deadline
-from boolweave.runtime.progress import progress
+from boolweave.runtime.progress import Deadline, progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

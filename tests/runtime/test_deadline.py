@@ -8,7 +8,7 @@ import pytest
 from boolweave import BooleanMatrixFactorization, load, select_rank
 from boolweave.datasets import make_boolean
 from boolweave.engine.result import Ending
-from boolweave.runtime import deadline
+from boolweave.runtime import progress
 
 PLANTED = make_boolean(30, 25, 3, flip=0.05, random_state=0).observations
 
@@ -17,7 +17,7 @@ PLANTED = make_boolean(30, 25, 3, flip=0.05, random_state=0).observations
 def clock(monkeypatch):
     """Every look at the clock is a second later, the first of them the start."""
     seconds = iter(range(10**6))
-    monkeypatch.setattr(deadline, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

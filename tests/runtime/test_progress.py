@@ -3,8 +3,8 @@ import re
 import sys
 import time
 
-from boolweave.runtime.deadline import Deadline
 from boolweave.runtime.progress import (
+    Deadline,
     on_rank_of,
     progress,
     search_progress,

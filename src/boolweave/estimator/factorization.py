@@ -24,8 +24,7 @@ from boolweave.estimator.parameters import (
 from boolweave.fit import learn, rank
 from boolweave.fit.resuming import whole_number
 from boolweave.runtime.checkpoint import Recorder
-from boolweave.runtime.deadline import Deadline
-from boolweave.runtime.progress import progress
+from boolweave.runtime.progress import Deadline, progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Progress of a run, shown only on a terminal, and numbers in words."""
+"""Progress of a run, shown only on a terminal, its time limit, and numbers in words."""
 
 from __future__ import annotations
 
@@ -40,6 +40,40 @@ def on_rank_of(on_iteration: object) -> OnRank:
     """The callback for ranks of the object that is called after iterations, if it has one."""
     found = getattr(on_iteration, "on_rank", None)
     return found if callable(found) else lambda rank, best, last: None
+
+
+class Deadline:
+    """A time limit that interrupts a run, like Ctrl-C, after the first late iteration.
+
+    The run then ends with its best answer, which exists, because an iteration has been done.
+
+    Attributes
+    ----------
+    passed : bool
+        Whether the time limit interrupted the run, and not Ctrl-C.
+
+    Examples
+    --------
+    >>> from boolweave.runtime.progress import Deadline
+    >>> deadline = Deadline(60.0)
+    >>> deadline(1, 0.5, -10.0)
+    >>> deadline.passed
+    False
+    """
+
+    def __init__(self, seconds: float | None, on_iteration: OnIteration | None = None) -> None:
+        self.passed = False
+        self._end = None if seconds is None else time.monotonic() + seconds
+        self._on_iteration = on_iteration
+        self.on_rank = on_rank_of(on_iteration)
+
+    def __call__(self, iteration: int, residual: float, log_posterior: float) -> None:
+        """Pass the iteration on to `on_iteration`; raise KeyboardInterrupt if the time is over."""
+        if self._on_iteration is not None:
+            self._on_iteration(iteration, residual, log_posterior)
+        if self._end is not None and time.monotonic() >= self._end:
+            self.passed = True
+            raise KeyboardInterrupt
 
 
 @contextmanager
