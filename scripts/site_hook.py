@@ -116,8 +116,10 @@ def index() -> str:
     """The first page of the API: all names, with the first line of their docstrings."""
     lines = [
         "# API", "",
-        "Every public class and function has a page of its own. On the command line, options have "
-        "the names of the parameters.",
+        "Every public class and function has a page of its own. Most work starts with "
+        "[`factorize`](factorize.md), [`complete`](complete.md) or [`cover`](cover.md), or with "
+        "the estimators `BooleanMatrixFactorization` and `BooleanCompletion`. On the command line, "
+        "options have the names of the parameters.",
     ]  # fmt: skip
     for section, things in entries().items():
         lines += ["", f"## {section}", "", "| name | what it is |", "|---|---|"]

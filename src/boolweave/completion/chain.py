@@ -132,7 +132,7 @@ class Member(NamedTuple):
 
 @dataclass(frozen=True)
 class Structure:
-    """What a model is made of.
+    """The parts of a model of a completion: directions and Boolean layers.
 
     Attributes
     ----------

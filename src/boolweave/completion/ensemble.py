@@ -30,7 +30,7 @@ LARGEST_LOG_ODDS = 13.8
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Members of one structure."""
+    """Members of a completion that have the same structure."""
 
     structure: Structure
     members: tuple[Member, ...]
@@ -64,7 +64,7 @@ class PlainBoolean:
 
 @dataclass(frozen=True, eq=False)
 class Ensemble:
-    """Everything that predictions need."""
+    """All models of a completion with their weights: everything that predictions need."""
 
     shape: tuple[int, int]
     families: tuple[Family, ...]
