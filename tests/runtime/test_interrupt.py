@@ -16,6 +16,7 @@ from reference import log_probability
 from boolweave import BooleanMatrixFactorization, load, select_rank
 from boolweave.datasets import make_boolean
 from boolweave.engine import loop
+from boolweave.engine.integers import IntegerBackend
 from boolweave.fit import learn, rank
 from boolweave.runtime.checkpoint import Checkpoint
 
@@ -55,6 +56,35 @@ def test_interrupted_before_the_first_iteration_was_done(monkeypatch):
         result.X, result.Y, small.row_prior, small.column_prior, small.given, small.product
     )
     assert result.log_posterior == pytest.approx(direct)
+
+
+@pytest.mark.parametrize("semiring", ["max-sum", "sum-product"])
+def test_interrupted_while_beliefs_are_kept(monkeypatch, semiring):
+    """The arrays of the beliefs kept before are used again: half of them are the next ones."""
+    seen = make_boolean(40, 30, 3, flip=0.1, random_state=0).observations
+    keep, calls = IntegerBackend.keep_beliefs, count(1)
+
+    def interrupted(self, problem, state, before):
+        if next(calls) == 4:
+            before.rows[:20] = 7
+            raise KeyboardInterrupt
+        return keep(self, problem, state, before)
+
+    def run(**how):
+        backend = IntegerBackend(seen)
+        problem = backend.problem(even_model(3))
+        state = backend.random_start(problem, np.random.default_rng(0))
+        if semiring == "sum-product":
+            state = backend.to_sum_product(problem, state)
+        return loop.run(backend, problem, state, seen, tol=0.0, **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(IntegerBackend, "keep_beliefs", interrupted)
+        found = run()
+    assert found.interrupted
+    undisturbed = run(max_iter=found.n_iter)
+    np.testing.assert_array_equal(found.row_log_odds, undisturbed.row_log_odds)
+    assert found.log_posterior == undisturbed.log_posterior
 
 
 CHILD = """

@@ -53,7 +53,8 @@ def iterate(backend: AnyBackend, problem: Problem, at: Run, damping: float) -> N
     at.scores.append(score)
     at.changes.append(sum(state.n_changed))
     if state.semiring == "sum-product" or score >= at.best_score:
-        at.best = backend.keep_beliefs(problem, state, at.best)
+        before, at.best = at.best, None  # which Ctrl-C may leave half overwritten
+        at.best = backend.keep_beliefs(problem, state, before)
         at.best_score = score
 
 
