@@ -170,7 +170,6 @@ def test_too_many_columns():
     not os.environ.get("BOOLWEAVE_BIG"),
     reason="needs BOOLWEAVE_BIG=1: writes 17 GB to the directory for temporary files",
 )
-@pytest.mark.filterwarnings("ignore:the messages still changed")
 def test_a_real_one(tmp_path):
     """A planted factor in 2³¹ + 2²⁰ entries, all of them observed, all of them on disk."""
     n_rows, n_columns = 65_568, 32_768

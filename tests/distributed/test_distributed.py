@@ -94,7 +94,6 @@ def kill_a_worker_in_step(monkeypatch, client, when):
     monkeypatch.setattr(loop, "iterate", deadly_step)
 
 
-@pytest.mark.filterwarnings("ignore:the messages still changed")
 @pytest.mark.parametrize("with_checkpoint", [True, False])
 def test_a_worker_that_dies(client, planted, tmp_path, monkeypatch, with_checkpoint):
     here = BooleanMatrixFactorization(**LONG).fit(planted.observations)
@@ -118,7 +117,6 @@ def test_a_worker_that_dies(client, planted, tmp_path, monkeypatch, with_checkpo
     client.wait_for_workers(2)
 
 
-@pytest.mark.filterwarnings("ignore:the messages still changed")
 def test_a_run_begun_here_goes_on_there(client, planted, tmp_path, monkeypatch):
     here = BooleanMatrixFactorization(**LONG).fit(planted.observations)
     step, left = loop.iterate, 30
@@ -233,7 +231,6 @@ def test_triples(client, planted, tmp_path):
         model._observe(frame[["user", "item"]], reset=True)
 
 
-@pytest.mark.filterwarnings("ignore:the messages still changed")
 @pytest.mark.parametrize(
     "parameters",
     [{"n_init": 2}, {"product": "xor", "n_components": 2}, {"n_components": "auto"}],
@@ -293,7 +290,6 @@ def test_labels_and_repeated_entries(client, planted, tmp_path):
         DaskBooleanMatrixFactorization(client=client, **how).fit(files)
 
 
-@pytest.mark.filterwarnings("ignore:the messages still changed")
 def test_a_worker_that_dies_with_its_entries(client, planted, tmp_path, monkeypatch):
     seen = planted.observations
     here = BooleanMatrixFactorization(**LONG).fit(seen)
@@ -364,7 +360,6 @@ def test_zeros_at_once(client, few_ones, parameters):
     np.testing.assert_array_equal(local.transform(few_ones), here.transform(few_ones))
 
 
-@pytest.mark.filterwarnings("ignore:the messages still changed")
 def test_zeros_at_once_when_a_worker_dies(client, few_ones, tmp_path, monkeypatch):
     """The others go on from a checkpoint of messages, sums and listed zeros."""
     how = {**LONG, "zeros": "collective", "method": "max-sum", "noise": 0.05, "n_init": 1}

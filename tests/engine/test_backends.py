@@ -182,7 +182,6 @@ def estimator(kind, request, **parameters):
     return BooleanMatrixFactorization(**how, **own[kind])
 
 
-@pytest.mark.filterwarnings("ignore:the messages still changed")
 @pytest.mark.parametrize("method", ["auto", "max-sum", "sum-product"])
 @pytest.mark.parametrize("product", ["or", "xor"])
 def test_every_method_of_the_estimator(kind, method, product, request, tmp_path, monkeypatch):
