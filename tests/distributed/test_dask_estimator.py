@@ -54,6 +54,13 @@ def test_fit_transform_of_a_dask_array(client, table):  # noqa: F811
     np.testing.assert_array_equal(factors.compute(), here.transform(table))
 
 
+def test_fit_transform_of_a_dask_array_takes_no_weights(client, table):  # noqa: F811
+    dask_array = pytest.importorskip("dask.array")
+    model = DaskBooleanMatrixFactorization(2, client=client)
+    with pytest.raises(ValueError, match="`sample_weight` weights errors"):
+        model.fit_transform(dask_array.from_array(table), sample_weight=np.ones(len(table)))
+
+
 def test_fit_transform_of_files(client, planted, tmp_path):  # noqa: F811
     files = in_files(triples_of(planted.observations), tmp_path)
     there = DaskBooleanMatrixFactorization(client=client, random_state=0, **HOW)

@@ -168,9 +168,13 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
         return found
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
-        """Fit, and return row factors (M, K); for a Dask array they are a Dask array."""
+        """Fit, and return row factors (M, K); for a Dask array they are a Dask array.
+
+        The factors of a Dask array are those of `transform`, which uses the mean of a `row_prior`
+        that was given row by row.
+        """
         if is_dask_array(X):
-            return self.fit(X).transform(X)
+            return self.fit(X, y, **fit_params).transform(X)
         return super().fit_transform(X, y, **fit_params)
 
     def transform(self, X: Any) -> Any:
