@@ -127,11 +127,12 @@ def _densities(
         return (0.5 if row is None else float(row), 0.5 if column is None else float(column))
     # P(z = 0) = (1 - p_x p_y)^K = 1/2 fixes the product of the two densities.
     both = 1.0 - 0.5 ** (1.0 / n_components)
-    if row is None and column is None:
-        return math.sqrt(both), math.sqrt(both)
     if row is not None and column is not None:
         return float(row), float(column)
-    given = float(column if row is None else row)  # type: ignore[arg-type]
+    given = column if row is None else row
+    if given is None:
+        return math.sqrt(both), math.sqrt(both)
+    given = float(given)
     if given < both:
         raise ValueError(
             f"with a density of {given} for one factor, fewer than half of Z are ones whatever the "

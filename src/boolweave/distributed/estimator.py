@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -201,9 +200,9 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
             return _map_rows(function, rows, self.components_.shape[1], dtype)
         return _map_pairs(function, rows, cols, dtype)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | Path) -> None:
         """Write the fitted model to an .npz file; `boolweave.load` reads it, without the client."""
-        self.to_local().save(path)  # type: ignore[arg-type]
+        self.to_local().save(path)
 
     def to_local(self) -> BooleanMatrixFactorization:
         """The fitted model as a `BooleanMatrixFactorization`, which needs no client."""

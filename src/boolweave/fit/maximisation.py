@@ -37,30 +37,29 @@ def model_from_beliefs(
     expected_ones: tuple[float, float],
 ) -> Model:
     """Learn the channel and the priors from the marginals of sum-product."""
-    learned: dict[str, Channel | NDArray[np.float64]] = {}
     if settings.learns("noise"):
         n_ones = observations.n_ones
         seen_one, seen_zero = expected_ones
         n_zeros = observations.n_observed - n_ones
         counts = (n_zeros - seen_zero, seen_zero), (n_ones - seen_one, seen_one)
-        learned["channel"] = channel_from_counts(counts)
+        model = replace(model, channel=channel_from_counts(counts))
     if settings.learns("row_prior"):
-        learned["row_prior"] = density(sigmoid(beliefs.rows))
+        model = replace(model, row_prior=density(sigmoid(beliefs.rows)))
     if settings.learns("column_prior"):
-        learned["column_prior"] = density(sigmoid(beliefs.columns.T)).T
-    return replace(model, **learned)  # type: ignore[arg-type]
+        model = replace(model, column_prior=density(sigmoid(beliefs.columns.T)).T)
+    return model
 
 
 def model_from_bits(settings: Settings, observations: ObservedEntries, result: Result) -> Model:
     """Learn the same from the decoded factors, because max-sum has no marginals."""
-    learned: dict[str, Channel | NDArray[np.float64]] = {}
+    model = result.model
     if settings.learns("noise"):
-        learned["channel"] = channel_from_counts(result.decoded_counts(observations))
+        model = replace(model, channel=channel_from_counts(result.decoded_counts(observations)))
     if settings.learns("row_prior"):
-        learned["row_prior"] = density(result.X.astype(np.float64))
+        model = replace(model, row_prior=density(result.X.astype(np.float64)))
     if settings.learns("column_prior"):
-        learned["column_prior"] = density(result.Y.T.astype(np.float64)).T
-    return replace(result.model, **learned)  # type: ignore[arg-type]
+        model = replace(model, column_prior=density(result.Y.T.astype(np.float64)).T)
+    return model
 
 
 def channel_from_counts(counts: Sequence[Sequence[float]] | NDArray[np.int64]) -> Channel:

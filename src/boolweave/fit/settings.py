@@ -52,9 +52,10 @@ class Settings:
 
     def first_model(self) -> Model:
         """The first model: given values, and initial values for what is learned."""
+        noise = self.noise
         return Model(
             n_components=self.n_components,
-            channel=Channel.symmetric(self.first_flip) if self.learns("noise") else self.noise,  # type: ignore[arg-type]
+            channel=noise if isinstance(noise, Channel) else Channel.symmetric(self.first_flip),
             row_prior=PAPER_PRIOR if self.learns("row_prior") else self.row_prior,
             column_prior=PAPER_PRIOR if self.learns("column_prior") else self.column_prior,
             product=self.product,
