@@ -73,6 +73,19 @@ def test_masks_as_bits(kind):
 
 
 @njit()
+def two_largest(best, second):
+    return v.two_largest(v.load(v.pointer(best), 0), v.load(v.pointer(second), 0))
+
+
+def test_two_largest():
+    for one, other in ((3, 9), (0, 15), (5, 5)):  # also in the same lane
+        a, b = bits(-99, 50, np.int16), bits(-99, 50, np.int16)
+        for largest in (76, 77):
+            a[one], b[other] = largest, 76
+            assert two_largest(np.maximum(a, b), np.minimum(a, b)) == (largest, 76)
+
+
+@njit()
 def lowest(bits):
     return v.lowest_bit(bits)
 

@@ -127,6 +127,11 @@ def _plain_from_upper_halves(a: Vector) -> Vector:
     return (a >> 16).astype(np.int16).reshape(2, LANES // 2).T.reshape(LANES)
 
 
+def _plain_two_largest(best: Vector, second: Vector) -> tuple[np.int16, np.int16]:
+    second_largest, largest = np.sort(np.concatenate([best, second]))[-2:]
+    return largest, second_largest
+
+
 def _plain_add_pairs(a: Vector, array: Array, index: int) -> None:
     array[index : index + LANES // 2] += a[0::2].astype(np.int32) + a[1::2]
 
@@ -398,6 +403,34 @@ def _reduction(name: str, result: Kind, plain: Callable[..., Any]) -> Any:
 
 total = _reduction("add", types.int32, lambda a: a.sum(dtype=np.int32))
 largest = _reduction("smax", types.int16, np.max)
+
+
+@compiled_or(_plain_two_largest)
+def two_largest(typing: Context, best: Kind, second: Kind) -> Intrinsic:
+    """The largest two of 32 numbers of 16 bits: the larger ones and the smaller ones of pairs."""
+
+    def generate(context: Context, builder: Builder, sig: Signature, args: list[Value]) -> Value:
+        first, next_to = args
+        n = LANES
+        while n > 1:  # the halves of the vectors, as long as they have any
+            n //= 2
+            (a, b), (c, d) = (_halves(builder, vector, n) for vector in (first, next_to))
+            smaller = builder.select(builder.icmp_signed("<", a, b), a, b)
+            first = builder.select(builder.icmp_signed(">", a, b), a, b)
+            either = builder.select(builder.icmp_signed(">", c, d), c, d)
+            next_to = builder.select(builder.icmp_signed(">", smaller, either), smaller, either)
+        at = ir.Constant(ir.IntType(32), 0)
+        found = [builder.extract_element(vector, at) for vector in (first, next_to)]
+        return context.make_tuple(builder, sig.return_type, found)
+
+    return types.UniTuple(types.int16, 2)(best, second), generate
+
+
+def _halves(builder: Builder, vector: Value, n: int) -> list[Value]:
+    """The first and the last n numbers of a vector of 2n."""
+    index = ir.VectorType(ir.IntType(32), n)
+    masks = (ir.Constant(index, list(range(i, i + n))) for i in (0, n))
+    return [builder.shuffle_vector(vector, vector, mask) for mask in masks]
 
 
 @compiled_or(_plain_add_pairs)

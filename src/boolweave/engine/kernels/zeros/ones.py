@@ -21,13 +21,13 @@ from boolweave.engine.kernels.vectors import (
     as_uint8,
     largest,
     load,
-    mask_bits,
     maximum,
     minimum,
     pointer,
     prefetch,
     splat,
     store,
+    two_largest,
     where,
     widened,
 )
@@ -42,11 +42,10 @@ _RUN = 128
 # Bytes of a cache line; entries whose messages, and whose columns, are asked for before their turn.
 _LINE = 64
 _AHEAD = 8
-_COLUMNS_AHEAD = 2
+_COLUMNS_AHEAD = 12
 
 _i16 = np.int16
 _i64 = np.int64
-_u16 = np.uint16
 
 
 class Wide(NamedTuple):
@@ -64,17 +63,6 @@ def scratch_for(n_factors: int) -> Array:
 
 def _padded(n_factors: int) -> int:
     return -(-n_factors // LANES) * LANES
-
-
-@njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
-def _two_best(best: Vector, second: Vector) -> tuple[Any, Any]:
-    """The largest two numbers, from the largest and the second largest of every lane."""
-    first = largest(best)
-    where_first = best == splat(first)
-    lanes = mask_bits(where_first)
-    if lanes & _u16(lanes - _u16(1)):  # more than one lane has it
-        return first, first
-    return first, largest(where(where_first, second, best))
 
 
 class _Places(NamedTuple):
@@ -196,7 +184,7 @@ def max_sum_of_ones(
                 store(own, a + k, to_row)
                 store(own, b + k, to_column)
                 store(own, both + k, term)
-            first, next_to = _two_best(best, second)
+            first, next_to = two_largest(best, second)
             # What the others claim of a term: that no other is 1.
             if_best = splat(_i16(min(max(-next_to, 0), bound)))
             if_not = splat(_i16(min(max(-first, 0), bound)))
