@@ -44,6 +44,34 @@ def largest_rectangles(allowed):
     return sorted(found)
 
 
+def greedy_tiles_of(ones, allowed, at, order, grow):
+    """Tiles (rows, columns), each grown by rows from the next one that no earlier tile has."""
+    free, tiles = ones.copy(), []
+    for e in order:
+        row, column = at[0][e], at[1][e]
+        if not free[row, column]:
+            continue
+        rows = [row]
+
+        def n_free(with_rows):
+            return free[np.ix_(with_rows, allowed[with_rows].all(axis=0))].sum()
+
+        # A row that is added changes places with the first candidate, which decides between ties.
+        candidates = [r for r in np.flatnonzero(allowed[:, column]) if r != row]
+        while grow and candidates:
+            gains = [n_free([*rows, r]) for r in candidates]
+            if max(gains) <= n_free(rows):
+                break
+            best = int(np.argmax(gains))
+            rows.append(candidates[best])
+            candidates[best] = candidates[0]
+            del candidates[0]
+        columns = np.flatnonzero(allowed[rows].all(axis=0))
+        free[np.ix_(rows, columns)] = False
+        tiles.append((rows, columns))
+    return tiles
+
+
 def least_cover(ones, allowed=None, most_missed=0):
     """The fewest rectangles of allowed entries that have all ones but so many."""
     ones = np.asarray(ones, dtype=bool)

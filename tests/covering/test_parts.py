@@ -8,7 +8,8 @@ from cover_reference import are_neighbours, largest_independent, largest_rectang
 from scipy.optimize import linprog
 
 from boolweave import cover
-from boolweave.covering.exact import _subset
+from boolweave.covering import cliques
+from boolweave.covering.exact import _Search, _subset
 from boolweave.covering.fractional import fractional_bound
 from boolweave.covering.matrix import Matrix, Merged
 from boolweave.covering.parts import Part, independent_ones
@@ -99,3 +100,25 @@ def test_a_clique_for_each_row_is_not_the_end():
     found = cover(table, random_state=0)
     assert found.coverage == 1 and not len(found.false_ones)
     assert found.bound <= found.cost <= 15
+
+
+def test_planted_factors_of_a_dense_table():
+    """Greedy tiles lead to the planted factors; an order by rows or by columns to far more."""
+    random = np.random.default_rng(0)
+    X, Y = random.random((200, 60)) < 0.1, random.random((60, 200)) < 0.1
+    assert cover(X @ Y, random_state=0).cost <= 60
+
+
+def test_an_integer_program_without_a_proof_is_not_lost(monkeypatch):
+    """Its cover is the answer if no other has fewer factors."""
+    table = np.random.default_rng(1).random((9, 9)) < 0.6
+    merged = Merged.of(Matrix.of_data(table), np.zeros((0, 9), dtype=np.uint8))
+    part = Part.of(merged, merged.list_ones(merged.ones))
+    best, least = cliques.fewest(cliques.maximal_cliques(part.neighbours()), len(part.ones.rows))
+    assert best.max() + 1 == least
+    monkeypatch.setattr(cliques, "fewest", lambda *_: (best, least - 1))
+    search = _Search(merged, 0, 0.0)  # no rounds of first fit
+    alone = min(n for *_, n in search._starts(part, part.count()))
+    clique, n, bound = search._cover_part(part)
+    assert n == least < alone and bound == least - 1
+    np.testing.assert_array_equal(clique, best)

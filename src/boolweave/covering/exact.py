@@ -14,6 +14,7 @@ from boolweave.covering import cliques
 from boolweave.covering.fractional import fractional_bound
 from boolweave.covering.kernels.counting import needed
 from boolweave.covering.kernels.first_fit import Limits, empty_cliques, first_fit, iterate
+from boolweave.covering.kernels.greedy import greedy_tiles
 from boolweave.covering.kernels.reducing import (
     Ones,
     assign_dominated,
@@ -44,6 +45,9 @@ WORK_AT_ONCE = 5e7
 # before the last improvement, or after this much work without improvement.
 PATIENCE = 10000
 IDLE_WORK = 2e9
+
+# Maximum number of bits that are read to find the first tiles; each takes a nanosecond or less.
+GREEDY_WORK = 2 * 10**9
 
 # Maximum number of words that are read by the reductions; each takes a nanosecond or less.
 REDUCING_WORK = 4 * 10**10
@@ -150,20 +154,28 @@ class _Search:
 
     def _cover_part(self, part: Part) -> tuple[Indices, int, int]:
         n_ones, bound = len(part.ones.rows), 0
+        best: tuple[Indices, int] | None = None
         if n_ones <= cliques.MOST_ONES:
             listed = cliques.maximal_cliques(part.neighbours())
             if listed is not None:
                 clique, bound = cliques.fewest(listed, n_ones)
-                if clique is not None and clique.max() + 1 == bound:
-                    return clique, bound, bound
+                best = None if clique is None else (clique, int(clique.max()) + 1)
+                if best is not None and best[1] == bound:
+                    return *best, bound
         count = part.count()
         starts = self._starts(part, count)
-        n_cliques = starts[0][2]
-        if self.most_work and bound < n_cliques:
+        if self.most_work:
+            most = min(n for _, _, n in starts)
             with self._interruptible():
-                bound = max(bound, independent_ones(part, count, n_cliques, self.random))
-        covers = (self._improved(part, *start, NO_LIMITS, bound) for start in starts)
-        clique, n_cliques = min(covers, key=lambda one: one[1])
+                bound = max(bound, independent_ones(part, count, most, self.random))
+        for start in starts:
+            found = self._improved(part, *start, NO_LIMITS, bound)
+            if best is None or found[1] < best[1]:
+                best = found
+            if best[1] == bound:
+                break
+        assert best is not None
+        clique, n_cliques = best
         if self.most_work and bound < n_cliques:
             with self._interruptible():
                 bound = fractional_bound(part, clique, count, bound)
@@ -178,22 +190,26 @@ class _Search:
             self.interrupted, self.most_work = True, 0.0
 
     def _starts(self, part: Part, count: Indices) -> list[tuple[Indices, Indices, int]]:
-        """Some first orders, the cliques that result from each, and their number, fewest first.
+        """Some first orders, the cliques that result from each, and their number.
 
-        By rows, or by columns, the ones of a dense part often form a clique for each line. Rounds
-        of first fit seldom improve such cliques, but they improve those of another order.
+        Greedy tiles come first. In dense parts, the ones of an order by rows or by columns form a
+        clique for each line, which rounds of first fit seldom improve; but there are parts in which
+        they end with fewer cliques than greedy tiles.
         """
         ones = part.ones
+        hardest = np.argsort(count, kind="stable")
+        clique = np.zeros(len(hardest), dtype=np.int64)
+        n = greedy_tiles(part.allowed, ones, part.active, hardest, GREEDY_WORK, clique)
+        first = np.argsort(clique, kind="stable"), clique, n
         orders = [np.lexsort((ones.columns, ones.rows)), np.lexsort((ones.rows, ones.columns))]
-        orders.append(np.argsort(count, kind="stable"))
         memory = empty_cliques(part.shape, 2 * min(part.shape))
         found = []
-        for order in orders:
+        for order in [*orders, hardest]:
             clique = np.zeros(len(order), dtype=np.int64)
             n = first_fit(part.allowed, ones, order, NO_LIMITS, memory, clique)
             if n >= 0:
                 found.append((order, clique, n))
-        return sorted(found, key=lambda one: one[2])
+        return [first, *sorted(found, key=lambda one: one[2])]
 
     # ------------------------------------------------------------ rounds
 

@@ -2,8 +2,9 @@
 
 If no clique of ones is heavier than 1, every cover needs at least as many cliques as all ones
 weigh. The best weights are the dual solution of a linear program that covers the ones with
-fractions of cliques. It begins with the cliques of a cover; in each round, the heaviest cliques
-that it lacks are added.
+fractions of cliques. It begins with the cliques of a cover; in each round, heavy cliques that it
+lacks are added. Weights with cliques that are too heavy also give a bound, once the ones in them
+have lost the excess.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
     from boolweave.covering.parts import Part
 
 # Maximum number of ones, of the sizes (ones times cliques) of all linear programs together, and of
-# the work to find heavy cliques; each takes some ten seconds at most.
-MOST_ONES = 1500
-MOST_CELLS = 10**8
+# the work to find heavy cliques; the programs take some twenty seconds at most, the cliques ten.
+MOST_ONES = 3000
+MOST_CELLS = 2 * 10**8
 MOST_WORK = 4 * 10**9
 
 # Weights are whole numbers, so that the bound does not depend on rounding: a weight of 1 is this
@@ -66,12 +67,12 @@ def fractional_bound(part: Part, clique: Indices, count: Indices, bound: int) ->
         order = heavy[np.argsort(count[heavy], kind="stable")]
         members = np.zeros(MOST_MEMBERS * n_ones, dtype=np.int64)
         start = np.zeros(len(order) + 1, dtype=np.int64)
-        least = UNITS + TOLERANCE
-        most, n, used = price(
-            part.allowed, part.ones, order, units, least, MOST_WORK - work, members, start
+        limit = UNITS + TOLERANCE
+        n, used = price(
+            part.allowed, part.ones, order, units, limit, MOST_WORK - work, members, start
         )
         work += int(used)
-        bound = max(bound, -(-int(units.sum()) // int(most)))
+        bound = max(bound, -(-int(units.sum()) // limit))
         n_before = len(pool.cliques)
         for i in range(n):
             pool.add(members[start[i] : start[i + 1]])

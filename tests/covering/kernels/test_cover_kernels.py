@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cover_reference import (
     are_neighbours,
+    greedy_tiles_of,
     heaviest_clique,
     largest_independent,
     least_cover,
@@ -20,6 +21,7 @@ from boolweave.covering.kernels.counting import (
     weight_within,
 )
 from boolweave.covering.kernels.first_fit import Limits, empty_cliques, first_fit, iterate
+from boolweave.covering.kernels.greedy import greedy_tiles
 from boolweave.covering.kernels.independence import nothing_chosen, search_independent, take
 from boolweave.covering.kernels.limited import best_lines
 from boolweave.covering.kernels.pricing import enlarged, heaviest, price
@@ -133,16 +135,38 @@ def test_heavy_cliques_of_ones(seed, work):
     weight = random.integers(0, 4, len(pairs))
     order = random.permutation(np.flatnonzero(weight))
     most = heaviest_clique(near, weight)
-    for least in (3, most - 1, most):
+    for limit in (3, most - 1, most):
         members, start = np.zeros(1000, dtype=np.int64), np.zeros(len(order) + 1, dtype=np.int64)
-        bound, n, used = price(packed, listed, order, weight, least, work, members, start)
-        assert bound >= most
+        lowered = weight.copy()
+        n, used = price(packed, listed, order, lowered, limit, work, members, start)
+        assert heaviest_clique(near, lowered) <= limit
+        assert (lowered >= 0).all() and (lowered <= weight).all()
         if used < work:
-            assert bound == max(most, least) and (n > 0) == (most > least)
+            assert (n > 0) == (most > limit) == (lowered < weight).any()
         for i in range(n):
             clique = members[start[i] : start[i + 1]]
-            assert near[np.ix_(clique, clique)].all() and least < weight[clique].sum() <= most
+            assert near[np.ix_(clique, clique)].all() and limit < weight[clique].sum() <= most
             assert len(np.unique(clique)) == len(clique)
+
+
+@pytest.mark.parametrize("work", [0, 10**9])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_greedy_tiles(seed, work):
+    ones, allowed, packed, listed = problem(seed, (9, 70), 0.6)
+    order = np.random.default_rng(seed).permutation(len(listed.rows))
+    clique = np.full(len(order), -1)
+    n = greedy_tiles(packed, listed, pack(ones), order, work, clique)
+    tiles = greedy_tiles_of(ones, allowed, [listed.rows, listed.columns], order, bool(work))
+    assert n == len(tiles) == clique.max() + 1
+    free = ones.copy()
+    for number, (rows, columns) in enumerate(tiles):
+        assert allowed[np.ix_(rows, columns)].all()
+        inside = np.zeros_like(ones)
+        inside[np.ix_(rows, columns)] = True
+        own = clique == number
+        np.testing.assert_array_equal(own, (inside & free)[listed.rows, listed.columns])
+        free &= ~inside
+    assert not free.any()
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -128,73 +128,74 @@ def heaviest(
 
 @njit(cache=True, nogil=True)
 def price(
-    allowed: Allowed, ones: Ones, order: Indices, weight: Indices, least: int, most_work: int,
+    allowed: Allowed, ones: Ones, order: Indices, weight: Indices, limit: int, most_work: int,
     members: Indices, start: Indices,
-) -> tuple[int, int, int]:  # fmt: skip
-    """Find heavy cliques: for each one, the heaviest that has no earlier one.
+) -> tuple[int, int]:  # fmt: skip
+    """Find cliques that are too heavy, and lower weights until there are none.
+
+    For each one, the last first, the heaviest clique of it and later ones is found. If this is too
+    heavy, the one loses the excess; earlier ones then meet the lower weight.
 
     Parameters
     ----------
     order : (n,) array
         The ones with positive weight, each once.
     weight : (E,) array
-    least : int
+        Afterwards, no clique is heavier than `limit`.
+    limit : int
         Only cliques that are heavier are listed.
     most_work : int
-        Once this much work is done, the ones that are left only get an upper bound.
+        Once this much work is done, upper bounds of the weights of cliques are used.
     members, start : (m,) and (n + 1,) arrays
         The members of the cliques, and where each clique begins.
 
     Returns
     -------
-    bound, n_cliques, work : int
-        An upper bound of the weight of any clique, at least `least`; how many heavier ones are
-        listed; the work, in units of some two nanoseconds.
+    n_cliques, work : int
+        The number of cliques in the list; the work, in units of some two nanoseconds.
     """
-    n_cliques, bound, work = 0, least, 0
+    n_cliques, work = 0, 0
     near_e = np.zeros(len(order), dtype=np.int64)
-    for i in range(len(order)):
+    for i in range(len(order) - 1, -1, -1):
         e = order[i]
         n = 0
-        total = weight[e]
+        most = weight[e]  # an upper bound of the weight of a clique of this one and later ones
         for j in range(i + 1, len(order)):
-            if _are_neighbours(allowed, ones, e, order[j]):
+            if weight[order[j]] > 0 and _are_neighbours(allowed, ones, e, order[j]):
                 near_e[n] = order[j]
                 n += 1
-                total += weight[order[j]]
-        if total <= least:
-            continue
-        if work > most_work:
-            bound = max(bound, total)
-            continue
-        key = np.zeros(n, dtype=np.int64)
-        for j in range(n):
-            key[j] = -weight[near_e[j]]
-        by_weight = np.argsort(key, kind="mergesort")
-        near = np.zeros((n, (n + 63) >> 6), dtype=np.uint64)
-        own = np.zeros(n, dtype=np.int64)
-        for j in range(n):
-            own[j] = weight[near_e[by_weight[j]]]
-            for k in range(j):
-                if _are_neighbours(allowed, ones, near_e[by_weight[j]], near_e[by_weight[k]]):
-                    insert(near[j], k)
-                    insert(near[k], j)
-        best = np.zeros(near.shape[1], dtype=np.uint64)
-        most_nodes = (most_work - work) // WORK_OF_NODE
-        found, most, n_nodes = heaviest(near, own, least - weight[e], most_nodes, best)
-        work += n * n + WORK_OF_NODE * n_nodes
-        bound = max(bound, weight[e], most + weight[e])
-        if found + weight[e] > least and start[n_cliques] + n + 1 <= len(members):
-            at = start[n_cliques]
-            members[at] = e
-            at += 1
+                most += weight[order[j]]
+        if most > limit and work <= most_work:
+            key = np.zeros(n, dtype=np.int64)
             for j in range(n):
-                if contains(best, j):
-                    members[at] = near_e[by_weight[j]]
-                    at += 1
-            n_cliques += 1
-            start[n_cliques] = at
-    return bound, n_cliques, work
+                key[j] = -weight[near_e[j]]
+            by_weight = np.argsort(key, kind="mergesort")
+            near = np.zeros((n, (n + 63) >> 6), dtype=np.uint64)
+            own = np.zeros(n, dtype=np.int64)
+            for j in range(n):
+                own[j] = weight[near_e[by_weight[j]]]
+                for k in range(j):
+                    if _are_neighbours(allowed, ones, near_e[by_weight[j]], near_e[by_weight[k]]):
+                        insert(near[j], k)
+                        insert(near[k], j)
+            best = np.zeros(near.shape[1], dtype=np.uint64)
+            most_nodes = (most_work - work) // WORK_OF_NODE
+            found, most, n_nodes = heaviest(near, own, limit - weight[e], most_nodes, best)
+            work += n * n + WORK_OF_NODE * n_nodes
+            most += weight[e]
+            if found + weight[e] > limit and start[n_cliques] + n + 1 <= len(members):
+                at = start[n_cliques]
+                members[at] = e
+                at += 1
+                for j in range(n):
+                    if contains(best, j):
+                        members[at] = near_e[by_weight[j]]
+                        at += 1
+                n_cliques += 1
+                start[n_cliques] = at
+        # Without e, no clique of later ones is too heavy.
+        weight[e] -= min(weight[e], max(0, most - limit))
+    return n_cliques, work
 
 
 @njit(cache=True, nogil=True)
