@@ -44,9 +44,11 @@ def test_parameters_may_be_channels_and_arrays():
     flips = np.full(SEEN.shape, 0.05)
     flips[:, 0] = 0.2
     for given in (
-        {"noise": Channel.symmetric(0.05)},
-        {"noise": Channel(one_given_zero=flips, one_given_one=1 - flips)},
-        {"row_prior": np.full((SEEN.n_rows, 2), 0.3), "noise": np.float64(0.05)},
+        {"noise": Channel.symmetric(np.float64(0.05))},
+        {
+            "noise": Channel(one_given_zero=flips, one_given_one=1 - flips),
+            "row_prior": np.full((SEEN.n_rows, 2), 0.3),
+        },
     ):
         found = compare(
             SEEN, n_components=2, methods=["boolweave max-sum"], n_folds=2, n_jobs=1, **given

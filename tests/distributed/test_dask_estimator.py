@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import count
 
 import numpy as np
 import pytest
@@ -291,9 +292,22 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("terminal", [False, True])
-def test_a_real_interrupt(tmp_path, terminal):
-    """From a terminal it goes to all processes of the command, the workers among them."""
+def test_an_interrupt_of_the_client(client, planted, monkeypatch):  # noqa: F811
+    step, calls = loop.iterate, count(1)
+
+    def interrupted(*arguments):
+        if next(calls) == 5:
+            signal.raise_signal(signal.SIGINT)
+        step(*arguments)
+
+    monkeypatch.setattr(loop, "iterate", interrupted)
+    model = DaskBooleanMatrixFactorization(3, client=client, random_state=0, method="max-sum")
+    assert model.fit(planted.observations).interrupted_
+    assert model.n_iter_ == 4
+
+
+def test_an_interrupt_from_a_terminal(tmp_path):
+    """It goes to all processes of the command, the workers among them."""
     script, path = tmp_path / "child.py", tmp_path / "model.npz"
     script.write_text(CHILD)
     child = subprocess.Popen(
@@ -302,7 +316,7 @@ def test_a_real_interrupt(tmp_path, terminal):
     )  # fmt: skip
     try:
         assert child.stdout.readline().strip() == "looping", child.stderr.read()
-        (os.killpg if terminal else os.kill)(child.pid, signal.SIGINT)
+        os.killpg(child.pid, signal.SIGINT)
         output, errors = child.communicate(timeout=120)
     finally:
         if child.poll() is None:
