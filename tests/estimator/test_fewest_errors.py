@@ -2,6 +2,7 @@
 
 import pickle
 from concurrent.futures import wait
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from boolweave import (
 from boolweave.cautions import DegenerateDataWarning
 from boolweave.datasets import make_boolean
 from boolweave.engine.result import Ending
+from boolweave.estimator import fewest_errors
 from boolweave.model.products import boolean_product
 from boolweave.runtime.checkpoint import Recorder
 from boolweave.search import searching
@@ -408,3 +410,16 @@ def test_time_ends_a_search():
     assert model.result_.ending is Ending.OUT_OF_TIME and not model.interrupted_
     assert model.error_ < np.nansum(table(shape=(60, 50), flip=0.2))
     assert model.factor_stability_ is None  # no other search could find the factors again
+
+
+def test_the_time_to_compile_kernels_does_not_count(monkeypatch):
+    now = 0.0
+
+    def slow():
+        nonlocal now
+        now += 100.0
+
+    monkeypatch.setattr(fewest_errors, "compile_kernels", slow)
+    monkeypatch.setattr(fewest_errors, "time", SimpleNamespace(monotonic=lambda: now))
+    model = fitted(table(), max_time=50.0)
+    assert now == 100 and model.result_.ending is Ending.CONVERGED

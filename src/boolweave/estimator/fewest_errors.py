@@ -17,7 +17,7 @@ from boolweave.runtime.progress import search_progress
 from boolweave.search.answer import fewest_errors as search
 from boolweave.search.curve import search_rank, trace_curve
 from boolweave.search.result import result_of
-from boolweave.search.searching import Options
+from boolweave.search.searching import Options, compile_kernels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -124,7 +124,8 @@ class _Clock:
 
 @contextmanager
 def _reporting(parameters: BooleanMatrixFactorization) -> Iterator[_Clock]:
-    """Show the progress of a search if asked to."""
+    """Show the progress of a search if asked to; its time begins when kernels are compiled."""
+    compile_kernels()
     with search_progress(parameters.max_time, parameters.verbose) as on_round:
         yield _Clock(parameters.max_time, on_round)
 
