@@ -270,7 +270,7 @@ class _Columns:
         return flat[: n_columns * stride].reshape(n_columns, stride)[:, :n_factors]
 
     def _take(self, layout: Layout, changes: Array) -> None:
-        self.iteration.columns.table(self._taken)[...] += self._table(layout, changes)
+        groups.add_table(self._table(layout, changes), self._taken)
 
     def changes(self) -> Array:
         """The changes of the sums by all blocks."""

@@ -105,7 +105,7 @@ def arrays_apart(wanted: list[tuple[int, Any]]) -> list[Array]:
     line = 128
     sizes = [-(-size * np.dtype(kind).itemsize // line) * line for size, kind in wanted]
     buffer = np.zeros(sum(sizes) + 2 * line, np.uint8)
-    at = -buffer.ctypes.data % line
+    at = -buffer.__array_interface__["data"][0] % line
     arrays = []
     for n_bytes, (size, kind) in zip(sizes, wanted, strict=True):
         arrays.append(buffer[at : at + n_bytes].view(kind)[:size])
@@ -123,6 +123,15 @@ def make_scratch(n_factors: int, row_changes: tuple[int, Any]) -> tuple[Array, .
 def padded(n_factors: int) -> int:
     """The number of factors, rounded up to whole tiles."""
     return -(-n_factors // TILE) * TILE
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def add_table(table: Integers, out: Integers) -> None:
+    """out[n · K + k] += table[n, k]."""
+    n_factors = table.shape[1]
+    for n in range(table.shape[0]):
+        for k in range(n_factors):
+            out[n * n_factors + k] += table[n, k]
 
 
 # ---------------------------------------------------------------- finding and skipping groups

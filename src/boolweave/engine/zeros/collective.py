@@ -174,16 +174,16 @@ class Side:
             return counts, change
 
         counts, change = np.zeros((n_factors, scale.n_levels), dtype=np.int64), 0.0
-        for some_counts, some_change in run_all(pool, quantise, _pieces(n)):
+        for some_counts, some_change in run_all(pool, quantise, _pieces(n, pool)):
             counts += some_counts
             change = max(change, some_change)
         counts[:, 0] = n - counts.sum(axis=1)
         return cls(steps, counts), int(change)
 
 
-def _pieces(n: int) -> list[slice]:
+def _pieces(n: int, pool: ThreadPoolExecutor | None) -> list[slice]:
     """Rows or columns that one thread takes at a time: at most sixteen pieces."""
-    size = max(ROWS, -(-n // PIECES))
+    size = max(ROWS, -(-n // PIECES)) if pool else max(1, n)
     return [slice(first, min(n, first + size)) for first in range(0, n, size)]
 
 
@@ -214,6 +214,7 @@ def renew_sums(
     counts = reduce(rows.counts)
     kind = _kind_of_sums(scale, max(int(counts[0].sum()), n_columns))
     max_sum, table = scale.semiring == "max-sum", scale.table(columns.counts)
+    beyond = table - table[:, :1]
     to_columns = (room or Room()).array("to columns", (n_columns, n_factors), kind)
 
     def some_rows(own: slice) -> None:
@@ -222,7 +223,7 @@ def renew_sums(
         damped = _damped(scale, table, damping, sums.rows[own], sums.after_rows[own])
         if max_sum:
             kernels.max_sum_to_rows(
-                lists, steps, columns.steps, STEPS, _beyond_first(table), damped,
+                lists, steps, columns.steps, STEPS, beyond, damped,
                 kernels.scratch_for(n_factors, kind), first,
             )  # fmt: skip
         else:
@@ -243,21 +244,23 @@ def renew_sums(
         damped = _damped(scale, table, damping, sums.columns[own], sums.after_columns[own])
         steps, from_cells = columns.steps[own], to_columns[own]
         if max_sum:
-            kernels.max_sum_to_columns(steps, from_cells, _beyond_first(table), damped, first)
+            kernels.max_sum_to_columns(steps, from_cells, beyond, damped, first)
         else:
             kernels.damp_sums(_between(scale, steps, table, from_cells), damped, first)
 
-    _each(pool, some_rows, _pieces(n_rows))
-    _each(pool, from_listed, _pieces_of_cells(by_columns[0]))
+    tasks = [(some_rows, own) for own in _pieces(n_rows, pool)]
+    tasks += [(from_listed, own) for own in _pieces_of_cells(by_columns[0], pool)]
+    _each(pool, tasks)
     to_columns, table = reduce(to_columns), scale.table(counts)
+    beyond = table - table[:, :1]
     of_columns = None if field is None else field.of_columns().T
-    _each(pool, some_columns, _pieces(n_columns))
+    _each(pool, [(some_columns, own) for own in _pieces(n_columns, pool)])
 
 
-def _pieces_of_cells(cells: Cells) -> list[slice]:
+def _pieces_of_cells(cells: Cells, pool: ThreadPoolExecutor | None) -> list[slice]:
     """Columns that one thread takes at a time, with about as many cells each."""
     n_columns, n_cells = len(cells.indptr) - 1, len(cells)
-    n = max(1, min(PIECES, n_cells // CELLS))
+    n = max(1, min(PIECES, n_cells // CELLS)) if pool else 1
     cuts = np.searchsorted(cells.indptr, np.arange(1, n) * (n_cells / n))
     return [slice(a, b) for a, b in pairwise([0, *cuts.tolist(), n_columns]) if b > a]
 
@@ -302,11 +305,6 @@ def _damped(
     return kernels.Damped(1.0 - damping, damping * scale.unit, none, sums, after)
 
 
-def _beyond_first(table: Array) -> Array:
-    """What a table of −F(t) has more than at t = 0."""
-    return table - table[:, :1]
-
-
 def _look_up(scale: Scale, lists: kernels.Lists, steps: Steps, others: Side, out: Array) -> None:
     """What listed cells would send to some rows or columns in sum-product, (n, K)."""
     out.fill(0)
@@ -325,7 +323,7 @@ def _between(scale: Scale, steps: Steps, table: Array, listed: Array) -> NDArray
 
 
 def _each(
-    pool: ThreadPoolExecutor | None, function: Callable[[slice], None], items: list[slice]
+    pool: ThreadPoolExecutor | None, tasks: Sequence[tuple[Callable[[slice], None], slice]]
 ) -> None:
-    for _ in run_all(pool, function, items):
+    for _ in run_all(pool, lambda task: task[0](task[1]), tasks):
         pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -55,12 +56,11 @@ class ListedSums:
         cls, lists: Sequence[Listed], rows: Floats, n_columns: int, everywhere: bool
     ) -> ListedSums:
         """Sums for some lists, to be added to those of rows; `everywhere`: of all columns."""
-        there = np.full(n_columns, everywhere)
-        for listed in lists:
-            there[listed.columns] = True
-        touched = np.flatnonzero(there)
-        steps = np.zeros((len(touched), rows.shape[1]), dtype=np.int64)
-        return cls(rows, touched, np.cumsum(there) - 1, steps)
+        touched, numbers = np.arange(n_columns), np.arange(n_columns)
+        if not everywhere:
+            touched = lists[0].touched if len(lists) == 1 else _union(lists)
+            numbers[touched] = np.arange(len(touched))
+        return cls(rows, touched, numbers, np.zeros((len(touched), rows.shape[1]), dtype=np.int64))
 
     def of_all(
         self, pieces: list[slice], some_rows: Callable[[slice, kernels.Totals], float],
@@ -117,6 +117,11 @@ class Listed:
         if self._by_columns is None:
             self._by_columns = self.cells.by_columns(n_columns)
         return self._by_columns
+
+    @cached_property
+    def touched(self) -> NDArray[np.int64]:
+        """The columns that have such zeros, in order."""
+        return np.unique(self.columns).astype(np.int64)
 
     @classmethod
     def joined(cls, parts: Sequence[Listed]) -> Listed:
@@ -292,6 +297,11 @@ class Listed:
             messages[...] = 1  # behind the last cell
         list(run_all(pool, one_chunk, range(len(out.to_row))))
         return out
+
+
+def _union(lists: Sequence[Listed]) -> NDArray[np.int64]:
+    """The columns that have zeros in any of these lists, in order."""
+    return np.unique(np.concatenate([listed.touched for listed in lists]))
 
 
 def _runs_of_factors(n_factors: int) -> list[slice]:
