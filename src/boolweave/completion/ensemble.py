@@ -77,7 +77,8 @@ class Ensemble:
         """In words."""
         names = [family.structure.name for family in self.families]
         if self.plain is not None:
-            names.append(f"Boolean product of {self.plain.rows.shape[1]} factors")
+            K = self.plain.rows.shape[1]
+            names.append(f"Boolean product of {K} {'factor' if K == 1 else 'factors'}")
         return ", blended with ".join(names)
 
     def log_odds(self, rows: Positions, columns: Positions) -> Doubles:

@@ -295,7 +295,10 @@ def _movielens(path: Path, name: str, options: Options) -> Contents:
         )
     try:
         found = read_movielens(path)
-    except (ValueError, FileNotFoundError) as error:
+    except FileNotFoundError as error:
+        wrong = "expected a file, or a folder with MovieLens data, got another folder; name a file"
+        raise FileError(name, wrong if path.is_dir() else str(error)) from None
+    except ValueError as error:
         raise FileError(name, str(error)) from None
     limit = "mean" if options.above is None else options.above
     codes = codes_above(found.ratings, limit)
