@@ -388,7 +388,8 @@ def cover(
         covered.
     fixed : array, table, sparse matrix or Observations, shape (F, N), optional
         The columns of factors that the answer must contain; they come first. Their rows are chosen
-        by the search. Columns with names are matched by name.
+        by the search. Columns with names are matched by name; labels of rows are the names of the
+        factors, which the answer keeps (``fixed_names``).
     max_rows, max_columns : int, optional
         Maximum numbers of rows and columns of a factor that is not fixed.
     random_state : int, RandomState or None

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from test_cli import answer, refused, run
 
-from boolweave import cover
+from boolweave import Observations, cover
 from boolweave.cli.commands.covering import _in_sentences, _summary
 
 GRANTS = "user,permission\n" + "".join(
@@ -77,6 +77,32 @@ def test_fixed_roles_and_limits(folder):
     assert first["rows"] == ["Bo"]
     assert all(len(role["rows"]) <= 2 and len(role["columns"]) <= 1 for role in others)
     assert found["coverage"] == 1
+
+
+def test_names_of_fixed_roles(folder):
+    (folder / "pairs.csv").write_text("role,permission\nops,log\nops,deploy\n")
+    (folder / "wide-roles.csv").write_text("role,read,write,deploy,log\nops,0,0,1,1\n")
+    for name in ("pairs.csv", "wide-roles.csv"):
+        how = ("--fixed", name, "--report", "page.html", "-o", "roles.csv")
+        assert run("cover", "grants.csv", *how, cwd=folder).returncode == 0
+        roles = pl.read_csv(folder / "roles.csv")
+        assert roles.columns == ["role", "name", "axis", "label"]
+        assert set(roles.select("role", "name").rows()) == {(1, "ops"), (2, None), (3, None)}
+        assert 'class="name" value="ops"' in (folder / "page.html").read_text()
+        found = json.loads(answer("cover", "grants.csv", "--fixed", name, "--json", cwd=folder))
+        assert [(role["name"], role["fixed"]) for role in found["roles"]] == [
+            ("ops", True), (None, False), (None, False),
+        ]  # fmt: skip
+
+
+def test_sentences_name_fixed_roles():
+    fixed = Observations.from_dense([[0, 1]], row_labels=["ops"])
+    found = cover([[1, 1]], fixed=fixed, random_state=0)
+    first, _, second, *_ = _in_sentences(found)
+    assert first == "Factor 1 (ops, fixed): 1 row (row 1) has 1 column (column 2)."
+    assert second == "Factor 2: 1 row (row 1) has 2 columns (column 1, column 2)."
+    nameless = _in_sentences(cover([[1, 1]], fixed=[[0, 1]], random_state=0))
+    assert nameless[0].startswith("Factor 1 (fixed): ")
 
 
 def test_files_that_list_entries_are_not_made_dense(folder):

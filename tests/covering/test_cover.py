@@ -278,6 +278,21 @@ def test_fixed_factors_are_found_by_name():
         cover(seen, fixed=wrong)
 
 
+def test_names_of_fixed_factors_are_kept():
+    seen = Observations.from_dense([[1, 1, 0], [0, 1, 1]])
+    fixed = Observations.from_dense([[0, 1, 1], [0, 1, 0]], row_labels=["ops", "all"])
+    found = cover(seen, fixed=fixed, random_state=0)
+    assert found.fixed_names == ("ops", "all") and found.n_fixed == 2 and found.cost == 3
+    assert [found.name_of_factor(k) for k in range(3)] == ["ops", "all", None]
+    members = found.members()
+    assert members.columns == ["factor", "name", "axis", "label", "probability"]
+    of_factors = dict(members.select("factor", "name").unique().iter_rows())
+    assert of_factors == {1: "ops", 2: "all", 3: ""}
+    unnamed = cover(seen, fixed=[[0, 1, 1]], random_state=0)
+    assert unnamed.fixed_names == () and unnamed.name_of_factor(0) is None
+    assert "name" not in unnamed.members().columns
+
+
 # ---------------------------------------------------------------- noise
 
 

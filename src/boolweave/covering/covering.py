@@ -49,8 +49,9 @@ def find_cover(matrix: Matrix, required: Requirements, seed: int) -> Cover:
     order, gained = _order(matrix, X, Y, F)
     bound = max(bound, int(matrix.n_ones > 0))
     return cover_of(
-        matrix, X[:, order], Y[order], gained, bound=bound, n_fixed=F, interrupted=interrupted
-    )
+        matrix, X[:, order], Y[order], gained, bound=bound, n_fixed=F,
+        fixed_names=required.fixed_names, interrupted=interrupted,
+    )  # fmt: skip
 
 
 def rows_of_fixed(matrix: Matrix, fixed: Bits, most_false: int) -> tuple[Bits, int]:

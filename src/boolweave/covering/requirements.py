@@ -31,6 +31,8 @@ class Requirements:
         The columns of the fixed factors, which the cover must contain.
     limits : Limits
         Maximum numbers of rows and columns of the other factors.
+    fixed_names : tuple of str
+        The names of the fixed factors; empty if they have none.
     """
 
     most_missed: int
@@ -38,6 +40,7 @@ class Requirements:
     most_factors: int | None
     fixed: Bits
     limits: Limits
+    fixed_names: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -51,7 +54,7 @@ class Requirements:
         max_columns: int | None = None,
     ) -> Requirements:
         """Check the parameters of `boolweave.cover`; raise ValueError or TypeError."""
-        roles = _fixed(fixed, matrix)
+        roles, names = _fixed(fixed, matrix)
         most = None if n_components is None else _count("n_components", n_components)
         if most is not None and most < len(roles):
             raise ValueError(
@@ -68,6 +71,7 @@ class Requirements:
                 NO_LIMITS.rows if max_rows is None else _count("max_rows", max_rows),
                 NO_LIMITS.columns if max_columns is None else _count("max_columns", max_columns),
             ),
+            names,
         )
 
 
@@ -102,11 +106,14 @@ def _is_number(value: object, kind: type) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool | np.bool_)
 
 
-def _fixed(fixed: Any, matrix: Matrix) -> Bits:
-    """The columns of the fixed factors, (F, N), matched by name if both matrices have names."""
+def _fixed(fixed: Any, matrix: Matrix) -> tuple[Bits, tuple[str, ...]]:
+    """The columns of the fixed factors, (F, N), matched by name if both matrices have names.
+
+    Also returns the names of the factors, or nothing.
+    """
     N = matrix.shape[1]
     if fixed is None:
-        return np.zeros((0, N), dtype=np.uint8)
+        return np.zeros((0, N), dtype=np.uint8), ()
     if isinstance(fixed, list | tuple | np.ndarray) and np.ndim(fixed) == 1 and len(fixed):
         fixed = [fixed]
     given = Matrix.of_data(fixed)
@@ -136,4 +143,5 @@ def _fixed(fixed: Any, matrix: Matrix) -> Bits:
         raise ValueError(
             f"fixed factor {int(np.argmax(empty)) + 1} has no columns; leave it out"
         )  # fmt: skip
-    return roles
+    labels = given.observations.row_labels
+    return roles, () if labels is None else tuple(map(str, labels))

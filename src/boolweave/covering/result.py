@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from boolweave.covering.matrix import Matrix
+    from boolweave.runtime.types import Array
     from boolweave.search.table import Bits
 
 
@@ -38,6 +39,8 @@ class Cover(Result):
     ----------
     n_fixed : int
         Number of factors that were given.
+    fixed_names : tuple of str
+        The names of the given factors; empty if they have none.
     n_ones : int
         The number of ones of the matrix.
     missed : (n, 2) array
@@ -65,6 +68,7 @@ class Cover(Result):
     """
 
     n_fixed: int = 0
+    fixed_names: tuple[str, ...] = ()
     n_ones: int = 0
     missed: NDArray[np.int64] = field(default_factory=_no_pairs, repr=False)
     false_ones: NDArray[np.int64] = field(default_factory=_no_pairs, repr=False)
@@ -76,10 +80,25 @@ class Cover(Result):
         """The fraction of the ones that is covered; 1 if there are none."""
         return 1.0 - len(self.missed) / self.n_ones if self.n_ones else 1.0
 
+    def name_of_factor(self, k: int) -> str | None:
+        """The name of factor k, counted from 0, if it was given with one."""
+        return self.fixed_names[k] if k < len(self.fixed_names) else None
+
+    def _member_lines(self, full: bool) -> dict[str, Array]:
+        """The columns of the table of `members`, with a column `name` if given factors have names.
+
+        The name of other factors is empty.
+        """
+        lines = super()._member_lines(full)
+        if self.fixed_names:
+            names = [self.name_of_factor(k - 1) or "" for k in lines["factor"].tolist()]
+            lines = {"factor": lines["factor"], "name": np.array(names, dtype=np.str_), **lines}
+        return lines
+
 
 def cover_of(
     matrix: Matrix, X: Bits, Y: Bits, gained: NDArray[np.int64], *, bound: int, n_fixed: int,
-    interrupted: bool,
+    fixed_names: tuple[str, ...], interrupted: bool,
 ) -> Cover:  # fmt: skip
     """Make the answer from factors X (M, K), Y (K, N) and the number of ones each adds, (K,)."""
     K, n_ones = len(Y), matrix.n_ones
@@ -109,6 +128,7 @@ def cover_of(
         cost=float(K),
         bound=float(bound),
         n_fixed=n_fixed,
+        fixed_names=fixed_names,
         n_ones=n_ones,
         missed=missed,
         false_ones=false,

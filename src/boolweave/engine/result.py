@@ -268,6 +268,11 @@ class Result:
         >>> found.members()["label"].to_list()
         ['row 1', 'row 2', 'column 1', 'column 2']
         """
+        table = self._member_lines(full)
+        return polars_table(table) if frame is None else frame.table(table)
+
+    def _member_lines(self, full: bool) -> dict[str, Array]:
+        """The columns of the table of `members`."""
         lines: dict[str, list[Array]] = {
             name: [] for name in ("factor", "axis", "label", "member", "probability")
         }
@@ -283,8 +288,7 @@ class Result:
                 lines["probability"].append(sigmoid(odds[chosen]).round(6))
         if not full:
             del lines["member"]
-        table = {name: np.concatenate(parts) for name, parts in lines.items()}
-        return polars_table(table) if frame is None else frame.table(table)
+        return {name: np.concatenate(parts) for name, parts in lines.items()}
 
     # ------------------------------------------------------------ counts and order
 

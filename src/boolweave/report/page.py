@@ -193,6 +193,8 @@ def _cover_page(found: Cover) -> Page:
     seen, lists = cover.seen(found), cover.lists(found)
     grid = contents.factor_grid(found, seen, decoded=True)
     facts = contents.factor_facts(found, seen) if found.cost else []
+    for fact, name in zip(facts, found.fixed_names, strict=False):
+        fact["name"] = name
     variables = {
         "default_title": "Factors that cover a table",
         "provenance": [("boolweave", __version__), *running.versions()],

@@ -77,9 +77,9 @@ def cover(
     """Find the fewest factors that cover all ones of a table.
 
     If the rows are users and the columns are permissions, a factor is a role. The answer has one
-    line for each member of each factor: role (the number of the factor), axis, label. On a
-    terminal, it consists of sentences. Entries that sparse files, pairs, triples or transactions do
-    not list are treated as zeros.
+    line for each member of each factor: role (the number of the factor), axis, label, and a name
+    if factors of --fixed have names. On a terminal, it consists of sentences. Entries that sparse
+    files, pairs, triples or transactions do not list are treated as zeros.
 
     Example: boolweave cover grants.csv --changes changes.csv
     """
@@ -150,7 +150,7 @@ def _read(source: str, how: ReadingOptions, quiet: bool) -> Matrix:
 
 
 def _fixed(path: Path) -> object:
-    """Read the fixed factors, with the names of their columns."""
+    """Read the fixed factors, with their names and those of their columns."""
     return read_input(str(path), ReadingOptions(encode="never"), True).observations.to_local()
 
 
@@ -183,13 +183,14 @@ def _members(found: Cover) -> pl.DataFrame:
     import polars as pl
 
     lines = [
-        (k + 1, axis, label)
+        (k + 1, found.name_of_factor(k), axis, label)
         for k, factor in enumerate(_factors(found))
         for axis, labels in zip(("row", "column"), factor, strict=True)
         for label in labels
     ]
-    schema = {"role": pl.Int32, "axis": pl.String, "label": pl.String}
-    return pl.DataFrame(lines, schema=schema, orient="row")
+    schema = {"role": pl.Int32, "name": pl.String, "axis": pl.String, "label": pl.String}
+    table = pl.DataFrame(lines, schema=schema, orient="row")
+    return table if found.fixed_names else table.drop("name")
 
 
 def _changes(found: Cover) -> pl.DataFrame:
@@ -228,7 +229,13 @@ def _as_json(found: Cover) -> dict[str, object]:
         "false_ones": len(found.false_ones),
         "interrupted": found.interrupted,
         "roles": [
-            {"role": k + 1, "fixed": k < found.n_fixed, "rows": rows, "columns": columns}
+            {
+                "role": k + 1,
+                "name": found.name_of_factor(k),
+                "fixed": k < found.n_fixed,
+                "rows": rows,
+                "columns": columns,
+            }
             for k, (rows, columns) in enumerate(_factors(found))
         ],
         "changes": changes.to_dicts(),
@@ -243,7 +250,7 @@ def _in_sentences(found: Cover) -> list[str]:
     lines = []
     factors = _factors(found)
     for k, (rows, columns) in enumerate(factors[:FACTORS_SHOWN]):
-        which = f"Factor {k + 1}{' (fixed)' if k < found.n_fixed else ''}"
+        which = f"Factor {k + 1}{_given(found, k)}"
         have = "has" if len(rows) == 1 else "have"
         lines.append(f"{which}: {_some(rows, 'row')} {have} {_some(columns, 'column')}.")
         who = "It covers" if k == 0 else f"The first {k + 1} factors cover"
@@ -258,6 +265,16 @@ def _in_sentences(found: Cover) -> list[str]:
         more = len(changes) - ENTRIES_SHOWN
         lines.append(f"{more} more changes are not shown; --changes writes all of them to a file.")
     return lines
+
+
+def _given(found: Cover, k: int) -> str:
+    """Write the name of a factor if it was given with one, and that it was given."""
+    from boolweave.io.files import shortened
+
+    name = found.name_of_factor(k)
+    if k >= found.n_fixed:
+        return ""
+    return " (fixed)" if name is None else f" ({shortened(name, 40)}, fixed)"
 
 
 def _some(names: list[str], what: str) -> str:
