@@ -9,6 +9,7 @@ features that are drawn, too; so directions that the data do not support shrink 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -43,6 +44,10 @@ PRIOR_LINES, PRIOR_VARIANCE = 2.0, 0.5
 
 # Prior variance of a coefficient: of the constant, which is free, and of features.
 FREE, SMALL = 100.0, 0.25
+
+# Prior of the variance of coefficients of the pattern of entries: so many of them with this
+# variance.
+PATTERN_COEFFICIENTS, PATTERN_VARIANCE = 2.0, 0.1
 
 # Steps of messages for a layer that is new, and for each layer after another was added.
 FIRST_STEPS, MORE_STEPS = 15, 3
@@ -89,24 +94,41 @@ class Side:
         """Draw coefficients and variances, given the lines."""
         known, lines = features.here, self.lines
         last = lines.shape[1] - 1
+        spread = np.full(self.coefficients.shape, SMALL)
+        spread[0] = FREE
+        if features.n_pattern:
+            spread[-features.n_pattern :] = self._pattern_variance(features.n_pattern, random)
+        pulls = known.T @ lines
         for d in range(last + 1):
             # the constant and the number of entries are for the offset alone
-            used = np.arange(2, known.shape[1])
-            if d == last:
-                used = np.concatenate([[0, 1] if constant else [1], used])
-            used = used.astype(np.intp)
-            if len(used):
-                x = known[:, used]
-                spread = np.where(used == 0, FREE, SMALL)
-                precision = x.T @ x / self.variance[d] + np.diag(1 / spread)
+            used = slice(2 if d < last else 0 if constant else 1, None)
+            if features.n_features > used.start:
+                precision = features.products[used, used] / self.variance[d]
+                precision += np.diag(1 / spread[used, d])
                 root = np.linalg.cholesky(precision)
-                right = np.linalg.solve(root, x.T @ lines[:, d] / self.variance[d])
-                noise = random.normal(size=len(used))
+                right = np.linalg.solve(root, pulls[used, d] / self.variance[d])
+                noise = random.normal(size=len(right))
                 self.coefficients[used, d] = np.linalg.solve(root.T, right + noise)
         gaps = lines - known @ self.coefficients
         shape = (PRIOR_LINES + len(lines)) / 2
         scale = (PRIOR_LINES * PRIOR_VARIANCE + (gaps**2).sum(axis=0)) / 2
         self.variance = scale / random.gamma(shape, size=len(scale))
+
+    def _pattern_variance(self, n_pattern: int, random: np.random.Generator) -> Doubles:
+        """Draw the prior variances of the coefficients of the pattern, (D,)."""
+        squares = (self.coefficients[-n_pattern:] ** 2).sum(axis=0)
+        scale = (PATTERN_COEFFICIENTS * PATTERN_VARIANCE + squares) / 2
+        drawn = random.gamma((PATTERN_COEFFICIENTS + n_pattern) / 2, size=len(scale))
+        return np.asarray(scale / drawn)
+
+    def relearn(self, features: Features, constant: bool, random: np.random.Generator) -> None:
+        """Draw coefficients for another pattern of entries, whose features mean something else."""
+        kept = self.coefficients[: features.n_features - features.n_pattern]
+        added = np.zeros((features.n_pattern, kept.shape[1]))
+        self.coefficients = np.concatenate([kept, added])
+        variance = self.variance
+        self.learn(features, constant, random)
+        self.variance = variance
 
 
 class Draw(NamedTuple):
@@ -142,17 +164,20 @@ class Structure:
         Boolean layers, and factors of each.
     strength : float
         How far a layer moves the mean of an entry, up or down.
+    pattern : bool
+        Whether the means of offsets and directions depend on which entries were seen.
     """
 
     n_directions: int = 0
     n_layers: int = 0
     n_components: int = 4
     strength: float = 0.0
+    pattern: bool = False
 
     @property
     def name(self) -> str:
         """In words."""
-        parts = ["offsets"]
+        parts = ["offsets", "pattern"] if self.pattern else ["offsets"]
         if self.n_directions:
             parts.append(f"{self.n_directions} direction{'s' * (self.n_directions > 1)}")
         if self.n_layers:
@@ -175,15 +200,19 @@ class Chain:
     cuts: Doubles = field(default_factory=lambda: BINARY_CUTS.copy())
     layers: list[BooleanLayer] = field(default_factory=list)
 
+    @cached_property
+    def features(self) -> tuple[Features, Features]:
+        """The features of the rows and columns that have entries."""
+        features, filled = self.whole.features(self.structure.pattern), self.whole.filled
+        return features[0].take(filled.rows), features[1].take(filled.columns)
+
     @classmethod
     def start(cls, table: Table, structure: Structure, random: np.random.Generator) -> Chain:
         """Begin with random directions."""
         filled = table.filled.table
         rows, columns = (
             Side.random(n, features.n_features, structure.n_directions, random)
-            for n, features in zip(
-                filled.shape, (filled.row_features, filled.column_features), strict=True
-            )
+            for n, features in zip(filled.shape, table.features(structure.pattern), strict=True)
         )
         return cls(table, structure, random, rows, columns, first_cuts(table))
 
@@ -194,7 +223,11 @@ class Chain:
         """Begin with a draw of another chain, on a table of the same shape, without layers."""
         filled = table.filled
         rows, columns = draw.rows.take(filled.rows), draw.columns.take(filled.columns)
-        return cls(table, structure, random, rows, columns, draw.cuts.copy())
+        chain = cls(table, structure, random, rows, columns, draw.cuts.copy())
+        if structure.pattern:
+            for i, side in enumerate((rows, columns)):
+                side.relearn(chain.features[i], i == 0, random)
+        return chain
 
     @property
     def table(self) -> Table:
@@ -203,16 +236,15 @@ class Chain:
 
     def draw(self) -> Draw:
         """The present draw of all lines; of those without entries a draw from the prior."""
-        whole, filled = self.whole, self.whole.filled
-        rows = self.rows.among(filled.rows, whole.row_features, self.random)
-        columns = self.columns.among(filled.columns, whole.column_features, self.random)
+        filled, features = self.whole.filled, self.whole.features(self.structure.pattern)
+        rows = self.rows.among(filled.rows, features[0], self.random)
+        columns = self.columns.among(filled.columns, features[1], self.random)
         return Draw(rows, columns, self.cuts.copy())
 
     def sweep(self) -> None:
         """Draw all rows, all columns, and then what is above them."""
         table, mixed = self.table, self._mixed()
-        sides = (self.rows, self.columns)
-        features = (table.row_features, table.column_features)
+        sides, features = (self.rows, self.columns), self.features
         for i, lines in enumerate((table.by_row, table.by_column)):
             own, other = sides[i], sides[1 - i]
             prior = Prior(features[i].here @ own.coefficients, own.variance)
@@ -316,10 +348,7 @@ class _Mean:
     def add(self, chain: Chain) -> None:
         """Count the present draw."""
         parts: list[NDArray[Any]] = []
-        for side, features in (
-            (chain.rows, chain.table.row_features),
-            (chain.columns, chain.table.column_features),
-        ):
+        for side, features in zip((chain.rows, chain.columns), chain.features, strict=True):
             lines = side.lines + (features.elsewhere - features.here) @ side.coefficients
             parts += [lines, lines**2, side.coefficients, side.variance]
         for layer in chain.layers:
@@ -336,7 +365,7 @@ class _Mean:
         means = [total / self.n for total in self.sums]
         whole, places = chain.whole, chain.whole.filled[1:]
         sides: list[Doubles] = []
-        for i, features in enumerate((whole.row_features, whole.column_features)):
+        for i, features in enumerate(whole.features(chain.structure.pattern)):
             lines, squares, coefficients, variance = means[4 * i : 4 * i + 4]
             mean = features.elsewhere @ coefficients
             spread = np.tile(variance, (len(mean), 1))

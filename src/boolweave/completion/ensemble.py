@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from boolweave.completion.chain import Member, Structure
+    from boolweave.completion.features import Pattern
 
     Doubles = NDArray[np.float64]
     Positions = NDArray[np.intp]
@@ -71,6 +72,7 @@ class Ensemble:
     plain: PlainBoolean | None
     intercept: float
     cut: int = 1  # the lowest level that counts as a one
+    pattern: Pattern | None = None  # which entries were seen, if a family uses it
 
     @property
     def name(self) -> str:

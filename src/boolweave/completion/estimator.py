@@ -47,8 +47,9 @@ class BooleanCompletion(FittedCompletion):
 
     Every row and every column has an offset; rows have positions, and columns slopes, along a few
     real-valued directions; Boolean layers, found by message passing, move entries further up or
-    down. Held-out entries decide how many of each are used, and whether the plain Boolean model of
-    `BooleanMatrixFactorization` is better. The best models are blended and averaged over members.
+    down. Offsets and directions may depend on which entries were observed. Held-out entries decide
+    how many of each are used, and whether the plain Boolean model of `BooleanMatrixFactorization`
+    is better. The best models are blended and averaged over members.
 
     Parameters
     ----------

@@ -1,18 +1,31 @@
-"""Features of rows and columns, and ratings, as numbers."""
+"""Features of rows and columns, and ratings, as numbers.
+
+Some features need not be given: which entries of a line were seen, whatever their values. People
+rate what they are drawn to, so the films that someone has rated say something about their taste.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+    from scipy.sparse import csr_array
 
     from boolweave.data.observations import Observations
 
+    Doubles = NDArray[np.float64]
+
 # Maximum number of levels of ratings.
 MOST_LEVELS = 50
+
+# The pattern of entries: maximum number of its features, how far a singular value must be above
+# that of a random pattern, and the smallest table that is looked at.
+MOST_PATTERN, ABOVE_CHANCE = 16, 1.02
+LEAST_LINES, LEAST_ENTRIES = 20, 2000
 
 
 def encoded_features(given: Any, n_lines: int, name: str) -> NDArray[np.float64] | None:
@@ -73,3 +86,111 @@ def levels_of(
             "number"
         )
     return level.astype(np.uint8), max(2, len(levels))
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """Features of lines that say which entries were seen, F for each; 0 for lines without any."""
+
+    rows: Doubles  # (M, F)
+    columns: Doubles  # (N, F)
+    # The features of a row are the sum of the loadings of the columns that it has entries in,
+    # divided by √(their number + usual), minus the center.
+    loadings: Doubles  # (N, F)
+    center: Doubles  # (F,)
+    usual: float
+
+    @property
+    def n_features(self) -> int:
+        """Number of features F."""
+        return self.loadings.shape[1]
+
+    def of_rows(self, observations: Observations) -> Doubles:
+        """Features of new rows with entries in the same columns, (R, F)."""
+        mask = _mask(observations)
+        counts = np.diff(observations.indptr)
+        sums = (mask @ self.loadings) / np.sqrt(counts + self.usual)[:, None]
+        return np.asarray((sums - self.center) * (counts > 0)[:, None])
+
+
+def pattern_of(observations: Observations) -> Pattern:
+    """Leading singular vectors of the table of what was seen, scaled by numbers of entries.
+
+    The first one is left out, since numbers of entries are features anyway; so are those whose
+    singular values a random pattern with the same numbers of entries would also have.
+    """
+    from scipy.sparse.linalg import svds
+
+    shape, mask = observations.shape, _mask(observations)
+    filled = [np.flatnonzero(count) for count in _counts(mask)]
+    n_lines = min(map(len, filled))
+    if n_lines < LEAST_LINES or observations.n_observed < LEAST_ENTRIES:
+        return _empty_pattern(shape)
+    mask = mask[filled[0]][:, filled[1]]
+    random = np.random.default_rng(0)  # not one of the fit: a pattern is a property of the table
+    first = random.normal(size=n_lines)
+    scales, scaled = _scaled(mask)
+    left, values, right = svds(scaled, min(MOST_PATTERN + 1, n_lines - 1), v0=first)
+    _, by_chance = _scaled(_shuffled(mask, random))
+    chance = svds(by_chance, 2, v0=first, return_singular_vectors=False).min()
+    order = np.argsort(-values)[1:]
+    order = order[values[order] > ABOVE_CHANCE * chance]
+    if not len(order):
+        return _empty_pattern(shape)
+    loadings = scales[1][:, None] * right[order].T
+    rows = scales[0][:, None] * (mask @ loadings)
+    columns = scales[1][:, None] * (mask.T @ (scales[0][:, None] * left[:, order]))
+    center, size = rows.mean(axis=0), np.sqrt(np.mean((rows - rows.mean(axis=0)) ** 2))
+    columns -= columns.mean(axis=0)
+    return Pattern(
+        _among((rows - center) / size, filled[0], shape[0]),
+        _among(columns / np.sqrt(np.mean(columns**2)), filled[1], shape[1]),
+        _among(loadings / size, filled[1], shape[1]),
+        center / size,
+        float(_counts(mask)[0].mean()),
+    )
+
+
+def _empty_pattern(shape: tuple[int, int]) -> Pattern:
+    rows, columns = (np.zeros((n, 0)) for n in shape)
+    return Pattern(rows, columns, columns, np.zeros(0), 1.0)
+
+
+def _mask(observations: Observations) -> csr_array:
+    """1 where there is an entry, (M, N)."""
+    from scipy.sparse import csr_array
+
+    ones = np.ones(observations.n_observed)
+    return csr_array((ones, observations.indices, observations.indptr), shape=observations.shape)
+
+
+def _counts(mask: csr_array) -> list[Doubles]:
+    """Numbers of entries of rows and of columns."""
+    return [np.asarray(mask.sum(axis=axis)) for axis in (1, 0)]
+
+
+def _scaled(mask: csr_array) -> tuple[list[Doubles], csr_array]:
+    """Scales of rows and columns, which make lines with many and with few entries alike."""
+    from scipy.sparse import diags_array
+
+    scales = [1 / np.sqrt(count + count.mean()) for count in _counts(mask)]
+    return scales, diags_array(scales[0]) @ mask @ diags_array(scales[1])
+
+
+def _shuffled(mask: csr_array, random: np.random.Generator) -> csr_array:
+    """A mask with about the same numbers of entries of rows and columns, and random otherwise."""
+    from scipy.sparse import csr_array
+
+    columns = random.permutation(mask.indices)
+    rows = np.repeat(np.arange(mask.shape[0]), np.diff(mask.indptr))
+    found = csr_array((np.ones(len(rows)), (rows, columns)), shape=mask.shape)
+    found.sum_duplicates()
+    found.data[:] = 1
+    return found
+
+
+def _among(some: Doubles, places: NDArray[np.intp], n: int) -> Doubles:
+    """Some lines in their places among n, where the rest are 0."""
+    everything = np.zeros((n, some.shape[1]))
+    everything[places] = some
+    return everything

@@ -12,7 +12,6 @@ from boolweave.completion.chain import Draw, Member, Side, Structure
 from boolweave.completion.choice.plain import fit_plain, without_labels
 from boolweave.completion.choice.selection import (
     COMPONENTS,
-    DIRECTIONS,
     LARGE,
     LARGE_LAYERS,
     MORE_DIRECTIONS,
@@ -24,6 +23,7 @@ from boolweave.completion.choice.selection import (
     make_folds,
 )
 from boolweave.completion.ensemble import Ensemble, Family, PlainBoolean
+from boolweave.completion.features import MOST_PATTERN
 from boolweave.completion.runs import MemberTask, make_members
 from boolweave.completion.tasks import OutOfTime
 from boolweave.completion.thresholds import cut_of
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from boolweave.completion.choice.selection import Candidate
+    from boolweave.completion.features import Pattern
     from boolweave.completion.table import Table
     from boolweave.completion.tasks import Runner
 
@@ -44,8 +45,9 @@ CHOOSING = 0.6
 # Number of members from one chain if there are many entries, and a chain takes long to converge.
 LARGE_MEMBERS = 2
 
-# Number of bytes of an entry in a table, by rows and by columns, and in a chain with layers.
-ENTRY_BYTES, CHAIN_ENTRY_BYTES = 40, 40
+# Number of bytes of an entry in a table, by rows and by columns, in a chain with layers, and while
+# the pattern of entries is found.
+ENTRY_BYTES, CHAIN_ENTRY_BYTES, PATTERN_ENTRY_BYTES = 40, 40, 60
 
 
 def needed_memory(table: Table, wanted: Wanted, n_members: int) -> int:
@@ -55,16 +57,16 @@ def needed_memory(table: Table, wanted: Wanted, n_members: int) -> int:
     """
     n_lines = sum(table.shape)
     large = table.n_entries > LARGE
-    D = (DIRECTIONS[-1] if large else MORE_DIRECTIONS) + 1
-    if wanted.n_directions is not None:
-        D = wanted.n_directions + 1
+    D = (MORE_DIRECTIONS if wanted.n_directions is None else wanted.n_directions) + 1
     L = (LARGE_LAYERS if large else MOST_LAYERS) if wanted.n_layers is None else wanted.n_layers
     K = wanted.n_components or (COMPONENTS if large else OTHER_COMPONENTS)
     messages = 4 * L * K * table.n_entries  # two of 16 bits
     chain = CHAIN_ENTRY_BYTES * table.n_entries + n_lines * (48 * D + 24 * L * K)
     members = n_members * n_lines * (8 * D + 4 * L * K)
-    of_threads = effective_jobs(wanted.n_jobs) * (messages + chain)
-    return 2 * ENTRY_BYTES * table.n_entries + of_threads + members
+    features = 16 * MOST_PATTERN * n_lines  # of the table and, in part, of each chain
+    of_threads = effective_jobs(wanted.n_jobs) * (messages + chain + features)
+    at_once = max(of_threads, PATTERN_ENTRY_BYTES * table.n_entries)
+    return 2 * ENTRY_BYTES * table.n_entries + 2 * features + at_once + members
 
 
 def check_memory(table: Table, wanted: Wanted, n_members: int) -> None:
@@ -139,7 +141,7 @@ def fit(
         plans = [plan for plan in plans if plan is not with_plain]
     runner.limit(None if max_time is None else (1 - CHOOSING) * max_time)
     families, stopped = make_families(table, plans, n_members, random, runner, say)
-    ensemble = Ensemble(table.shape, families, plain, intercept, cut)
+    ensemble = Ensemble(table.shape, families, plain, intercept, cut, _pattern(table, families))
     return Fitted(ensemble, tried, interrupted or stopped)
 
 
@@ -232,7 +234,15 @@ def refit(
             before.plain.weight, wanted.n_jobs,
         )  # fmt: skip
     families, stopped = make_families(table, plans, n_members, random, runner, say)
-    return Ensemble(table.shape, families, plain, before.intercept, before.cut), stopped
+    pattern = _pattern(table, families)
+    ensemble = Ensemble(table.shape, families, plain, before.intercept, before.cut, pattern)
+    return ensemble, stopped
+
+
+def _pattern(table: Table, families: tuple[Family, ...]) -> Pattern | None:
+    """The pattern of entries, if a family uses it."""
+    used = any(family.structure.pattern for family in families)
+    return table.pattern if used else None
 
 
 def _plan(candidate: Candidate, weight: float, few: bool) -> Plan:
@@ -245,11 +255,15 @@ def _plan(candidate: Candidate, weight: float, few: bool) -> Plan:
 
 
 def _draw_of(member: Member, table: Table) -> Draw:
-    """The draw from which a chain continues: means of a member, and priors for new lines."""
+    """The draw from which a chain continues: means of a member, and priors for new lines.
+
+    Coefficients of the pattern of entries are left out, since the chain has another pattern.
+    """
     sides = []
     for i, features in enumerate((table.row_features, table.column_features)):
         known = (member.rows, member.columns)[i].astype(np.float64)
         coefficients, variance = member.priors[2 * i : 2 * i + 2]
+        coefficients = coefficients[: features.n_features]
         lines = features.here @ coefficients
         lines[: len(known)] = known
         sides.append(Side(lines, variance.copy(), coefficients.copy(), lines.copy()))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from boolweave.completion.features import Pattern, pattern_of
 from boolweave.completion.kernels.drawing import Lines, lines_of
 
 if TYPE_CHECKING:
@@ -32,15 +33,26 @@ class Features:
 
     here: NDArray[np.float64]  # (lines, F)
     elsewhere: NDArray[np.float64]  # (lines, F)
+    n_pattern: int = 0  # the last ones, which say which entries were seen
 
     @property
     def n_features(self) -> int:
         """Number of features F, the constant and the number of entries among them."""
         return self.here.shape[1]
 
+    @cached_property
+    def products(self) -> NDArray[np.float64]:
+        """Sums over lines of the products of two features, (F, F)."""
+        return self.here.T @ self.here
+
     def take(self, lines: NDArray[np.intp]) -> Features:
         """The features of some lines."""
-        return Features(self.here[lines], self.elsewhere[lines])
+        return Features(self.here[lines], self.elsewhere[lines], self.n_pattern)
+
+    def with_pattern(self, pattern: NDArray[np.float64]) -> Features:
+        """These features and those of the pattern of entries, (lines, P)."""
+        here, elsewhere = (np.column_stack([part, pattern]) for part in (self.here, self.elsewhere))
+        return Features(here, elsewhere, pattern.shape[1])
 
 
 def make_features(
@@ -121,6 +133,22 @@ class Table:
         indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         rows = seen.rows_of_entries()[place].astype(np.int32)
         return lines_of(indptr, rows, self.levels[place], place)
+
+    @cached_property
+    def pattern(self) -> Pattern:
+        """Which entries were seen, as features of rows and columns."""
+        return pattern_of(self.observations)
+
+    def features(self, with_pattern: bool) -> tuple[Features, Features]:
+        """The features of rows and of columns, perhaps with those of the pattern of entries."""
+        return self._with_pattern if with_pattern else (self.row_features, self.column_features)
+
+    @cached_property
+    def _with_pattern(self) -> tuple[Features, Features]:
+        return (
+            self.row_features.with_pattern(self.pattern.rows),
+            self.column_features.with_pattern(self.pattern.columns),
+        )
 
     @cached_property
     def filled(self) -> Filled:

@@ -41,6 +41,7 @@ PARTS = {
     "base": "base",
     "row": "row offset",
     "column": "column offset",
+    "pattern": "pattern of entries",
     "directions": "directions",
     "layers": "Boolean layers",
     "boolean": "Boolean model",

@@ -6,7 +6,8 @@ normal distribution function around its sum. Therefore the shares of the parts a
 and Shapley: all parts of all members grow at the same pace from 0 to their values, and each gets
 what the log-odds gain from it along the way. The shares add up to the log-odds, and with a single
 member they are proportional to the parts. The base is what an average row and an average column
-would get; row, column, directions and layers say how the pair differs from that.
+would get; row, column, directions and layers say how the pair differs from that. The part of
+offsets and directions that follows from which entries were seen is a share of its own.
 
 Members of a family have different factors. The factors that are named belong to the member whose
 probability is nearest to that of its family.
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from boolweave.completion.chain import Member
     from boolweave.completion.ensemble import Ensemble, Family, PlainBoolean
+    from boolweave.completion.features import Pattern
     from boolweave.data.observations import Observations
     from boolweave.recommend import Words
 
@@ -116,6 +118,7 @@ class Shares(NamedTuple):
     base: float
     row: float
     column: float
+    pattern: float
     directions: float
     layers: float
 
@@ -161,24 +164,28 @@ class Explainer:
         at = np.array([m]), np.array([n])
         names = self.name(m, "row"), self.name(n, "column")
         total = float(ensemble.log_odds(*at)[0])
-        sums = np.zeros(3)
+        sums = np.zeros(4)
         parts: list[ExplanationPart] = []
         for i, family in enumerate(ensemble.families):
-            shares = _shares(family, self.averages[i], m, n, ensemble.cut)
+            shares = _shares(family, self.averages[i], m, n, ensemble.cut, ensemble.pattern)
             weighted = family.weight * np.array(shares)
-            sums += weighted[:3]
+            sums += weighted[:4]
             if family.structure.n_directions:
-                parts.append(self._directions(i, m, n, float(weighted[3])))
+                parts.append(self._directions(i, m, n, float(weighted[4])))
             if family.structure.n_layers:
-                parts.append(self._layers(i, m, n, float(weighted[4])))
+                parts.append(self._layers(i, m, n, float(weighted[5])))
         if ensemble.plain is not None:
             parts.append(self._plain(ensemble.plain, m, n))
         counts = len(seen.take_rows([m]).values), int(np.sum(self.fitted_to.indices == n))
         axes: tuple[Axis, Axis] = ("row", "column")
         sides = [
             ExplanationPart(axis, 0, share, sentence=_offset(share, name, axis, count))
-            for axis, share, name, count in zip(axes, sums[1:].tolist(), names, counts, strict=True)
+            for axis, share, name, count in zip(
+                axes, sums[1:3].tolist(), names, counts, strict=True
+            )
         ]
+        if ensemble.pattern is not None:
+            sides.append(self._pattern(ensemble.pattern, m, n, float(sums[3])))
         rest = sides + parts
         base = total - sum(part.log_odds for part in rest)
         parts = [ExplanationPart("base", 0, base, sentence=_base(base)), *rest]
@@ -226,6 +233,26 @@ class Explainer:
         return tuple(self.name(int(i), axis) for i in best), size
 
     # ------------------------------------------------------------ parts
+
+    def _pattern(self, pattern: Pattern, m: int, n: int, share: float) -> ExplanationPart:
+        """What follows from which entries were seen, and the columns that matter most for it."""
+        own = slice(*self.observations.indptr[[m, m + 1]])
+        columns = self.observations.indices[own]
+        pull = np.zeros(pattern.n_features)
+        for family in self.ensemble.families:
+            for member in family.members if family.structure.pattern else ():
+                slopes = np.append(member.columns[n, :-1], 1.0)
+                of_pattern = member.priors[0][-pattern.n_features :]
+                pull += family.weight / len(family.members) * (of_pattern @ slopes)
+        gains = np.sign(share) * (pattern.loadings[columns] @ pull)
+        best = largest(gains, min(NAMES_IN_SENTENCE, int(np.sum(gains > 0))))
+        named = ", ".join(self.name(int(columns[i]), "column") for i in best)
+        among = f", such as {named}" if named else ""
+        sentence = (
+            f"{share:+.2f} pattern: which columns {self.name(m, 'row')} has entries in{among}, and "
+            f"which rows {self.name(n, 'column')} has entries in"
+        )
+        return ExplanationPart("pattern", 0, share, sentence=sentence)
 
     def _directions(self, i: int, m: int, n: int, share: float) -> ExplanationPart:
         seen = self.observations
@@ -337,8 +364,11 @@ class Explainer:
 # ---------------------------------------------------------------- sums
 
 
-def _shares(family: Family, averages: list[Averages], m: int, n: int, cut: int) -> Shares:
-    """Base, row, column, directions and layers of a family; they add up to its log-odds.
+def _shares(
+    family: Family, averages: list[Averages], m: int, n: int, cut: int,
+    pattern: Pattern | None = None,
+) -> Shares:  # fmt: skip
+    """The parts of a family; they add up to its log-odds.
 
     With members i, their sums s_i = Σ parts, standard deviations d_i and t_i = s_i / d_i, and all
     parts multiplied by α, L(α) = logit P(α), P = mean of Φ(α t_i). A part x of member i has the
@@ -356,7 +386,15 @@ def _shares(family: Family, averages: list[Averages], m: int, n: int, cut: int) 
         base += average.row[-1] + average.column[-1] + sum(average.layers) - member.cuts[cut]
         row, column = u[-1] - average.row[-1], v[-1] - average.column[-1]
         layers = mean[0] - member.cuts[cut] - (base + row + column + directions)
-        parts.append((base, row, column, directions, layers))
+        seen = 0.0
+        if pattern is not None and family.structure.pattern:
+            of_row = pattern.rows[m] @ member.priors[0][-pattern.n_features :]
+            of_column = pattern.columns[n] @ member.priors[2][-pattern.n_features :]
+            together = u[:-1] @ v[:-1] - (u - of_row)[:-1] @ (v - of_column)[:-1]
+            seen = of_row[-1] + of_column[-1] + together
+            row, column = row - of_row[-1], column - of_column[-1]
+            directions -= together
+        parts.append((base, row, column, seen, directions, layers))
         deviations.append(np.sqrt(1 + variance[0]))
     added, deviation = np.array(parts), np.array(deviations)
     t = added.sum(axis=1) / deviation

@@ -10,7 +10,7 @@ import numpy as np
 from boolweave.data.frames import Frame, html_table
 from boolweave.recommend import percent
 
-Kind = Literal["base", "row", "column", "directions", "layers", "boolean"]
+Kind = Literal["base", "row", "column", "pattern", "directions", "layers", "boolean"]
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,9 @@ class ExplanationPart:
 
     Attributes
     ----------
-    kind : {"base", "row", "column", "directions", "layers", "boolean"}
-        "base" is the value for an average row and column; "boolean" is the plain Boolean model.
+    kind : {"base", "row", "column", "pattern", "directions", "layers", "boolean"}
+        "base" is the value for an average row and column; "pattern" is what follows from which
+        entries were observed, whatever their values; "boolean" is the plain Boolean model.
     family : int
         Number of the family of models, from 1; 0 if the part does not belong to a single family.
     log_odds : float
@@ -115,7 +116,7 @@ class CompletionExplanation:
     observed : int or None
         The observed value, if there is one.
     parts : tuple of ExplanationPart
-        The base first, then row and column, then each family.
+        The base first, then row and column, perhaps the pattern, then each family.
     notes : tuple of str
         Notes about a row or a column without entries.
     sentence : str

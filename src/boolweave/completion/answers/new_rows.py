@@ -110,6 +110,9 @@ class FoldIn:
         if levels is not None:
             self._check_levels(levels, observations.n_observed)
         known = self._features(np.diff(observations.indptr), features)
+        pattern = self.ensemble.pattern
+        if pattern is not None:
+            pattern = replace(pattern, rows=pattern.of_rows(observations))
         used = np.zeros(observations.n_columns, dtype=bool)
         used[observations.indices] = True
         columns = np.flatnonzero(used)
@@ -120,14 +123,15 @@ class FoldIn:
         place = np.arange(len(other), dtype=np.int64)
         lines = lines_of(observations.indptr, other, seen, place)
         families = self.ensemble.families
+        with_pattern = known if pattern is None else known.with_pattern(pattern.rows)
         tasks = [
-            (member, prior)
+            (member, prior, with_pattern if family.structure.pattern else known)
             for family, priors in zip(families, self._factor_priors, strict=True)
             for member, prior in zip(family.members, priors, strict=True)
         ]
 
-        def fold(task: tuple[Member, Doubles]) -> Member:
-            member, prior = task
+        def fold(task: tuple[Member, Doubles, Features]) -> Member:
+            member, prior, known = task
             cuts = member.cuts
             if levels is None:
                 cuts = np.array([-np.inf, cuts[self.ensemble.cut], np.inf])
@@ -149,6 +153,7 @@ class FoldIn:
                 for family in families
             ),
             plain=plain,
+            pattern=pattern,
         )
 
     def _check_levels(self, levels: NDArray[np.uint8], n_entries: int) -> None:
@@ -167,8 +172,13 @@ class FoldIn:
 
     def _features(self, counts: NDArray[np.int64], given: Floats | None) -> Features:
         """Features of new rows, as the offsets of all members need them."""
+        n_pattern = 0 if self.ensemble.pattern is None else self.ensemble.pattern.n_features
         n_given = max(
-            [len(m.priors[0]) - 2 for family in self.ensemble.families for m in family.members],
+            [
+                len(member.priors[0]) - 2 - n_pattern * family.structure.pattern
+                for family in self.ensemble.families
+                for member in family.members
+            ],
             default=0,
         )
         if given is None:

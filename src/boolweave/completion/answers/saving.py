@@ -18,6 +18,7 @@ import numpy as np
 from boolweave import saving
 from boolweave.completion.chain import Member, Structure
 from boolweave.completion.ensemble import Ensemble, Family, PlainBoolean
+from boolweave.completion.features import Pattern
 from boolweave.completion.layers import LayerFactors
 from boolweave.runtime.archives import CHECKSUM, write_arrays
 from boolweave.runtime.atomic import replacing
@@ -32,10 +33,11 @@ if TYPE_CHECKING:
     Header = Mapping[str, Any]
 
 FORMAT = "boolweave completion"
-VERSION = 1
+VERSION = 2
 
 _SINGLE, _DOUBLE = (np.float32,), (np.float64,)
 _PRIORS = ("row_coefficients", "row_prior", "column_coefficients", "column_prior")
+_PATTERN = ("rows", "columns", "loadings", "center")
 _OF_PLAIN = ("one_given_zero", "one_given_one", "product", "weight")
 
 
@@ -90,7 +92,7 @@ def save(
     """
     given = {} if fitted is None else fitted
     own_arrays = {name: value for name, value in given.items() if isinstance(value, np.ndarray)}
-    plain = ensemble.plain
+    plain, pattern = ensemble.plain, ensemble.pattern
     header: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -110,6 +112,7 @@ def save(
                 for family in ensemble.families
             ],
             "plain": plain and {name: saving.plain(getattr(plain, name)) for name in _OF_PLAIN},
+            "pattern": pattern and {"usual": float(pattern.usual)},
         },
     }
     arrays: Arrays = {f"fitted/{name}": value for name, value in own_arrays.items()}
@@ -121,6 +124,8 @@ def save(
         arrays |= {f"family/{i}/{name}": array for name, array in _stacked(family).items()}
     if plain is not None:
         arrays |= {"plain/rows": plain.rows, "plain/columns": plain.columns}
+    if pattern is not None:
+        arrays |= {f"pattern/{name}": getattr(pattern, name) for name in _PATTERN}
     arrays["header"] = np.array(json.dumps(header, default=saving.plain))
     with replacing(path) as file:
         write_arrays(file, arrays, compress=True)
@@ -208,7 +213,11 @@ def _restored(arrays: Arrays, header: Header, shape: tuple[int, int]) -> Ensembl
     plain = header["plain"] and PlainBoolean(
         arrays["plain/rows"], arrays["plain/columns"], **header["plain"]
     )
-    return Ensemble(shape, tuple(families), plain, header["intercept"], header["cut"])
+    pattern = None
+    if header.get("pattern") is not None:  # files of version 1 have none
+        own = {name: arrays[f"pattern/{name}"] for name in _PATTERN}
+        pattern = Pattern(**own, usual=header["pattern"]["usual"])
+    return Ensemble(shape, tuple(families), plain, header["intercept"], header["cut"], pattern)
 
 
 def _required(header: Header) -> saving.Layout:
@@ -218,15 +227,16 @@ def _required(header: Header) -> saving.Layout:
         layout[f"fitted/{name}"] = (saving.ANY_TYPE, None)
     for i, family in enumerate(header["ensemble"]["families"]):
         n, D = len(family["layers"]), family["structure"]["n_directions"] + 1
+        more = " with pattern" if family["structure"].get("pattern", False) else ""
         own: saving.Layout = {
             "rows": (_SINGLE, (n, "M", D)),
             "row_variance": (_SINGLE, (n, "M", D)),
             "columns": (_SINGLE, (n, "N", D)),
             "column_variance": (_SINGLE, (n, "N", D)),
             "cuts": (_DOUBLE, (n, "levels")),
-            "row_coefficients": (_DOUBLE, (n, "row features", D)),
+            "row_coefficients": (_DOUBLE, (n, f"row features{more}", D)),
             "row_prior": (_DOUBLE, (n, D)),
-            "column_coefficients": (_DOUBLE, (n, "column features", D)),
+            "column_coefficients": (_DOUBLE, (n, f"column features{more}", D)),
             "column_prior": (_DOUBLE, (n, D)),
         }
         if total := sum(family["layers"]):
@@ -241,6 +251,13 @@ def _required(header: Header) -> saving.Layout:
         layout |= {
             "plain/rows": (_SINGLE, ("M", "factors")),
             "plain/columns": (_SINGLE, ("factors", "N")),
+        }
+    if header["ensemble"].get("pattern") is not None:
+        layout |= {
+            "pattern/rows": (_DOUBLE, ("M", "pattern")),
+            "pattern/columns": (_DOUBLE, ("N", "pattern")),
+            "pattern/loadings": (_DOUBLE, ("N", "pattern")),
+            "pattern/center": (_DOUBLE, ("pattern",)),
         }
     return layout
 
@@ -279,7 +296,7 @@ def _check_header(header: Header) -> None:
     _check(all(type(row) is dict for row in selection), "selection", "a list of dicts", selection)
     _check(all(type(name) is str for name in names), "fitted_arrays", "names", names)
     ensemble = header["ensemble"]
-    saving.check_known(ensemble, ("intercept", "cut", "families", "plain"))
+    saving.check_known(ensemble, ("intercept", "cut", "families", "plain", "pattern"))
     _check(_is_number(ensemble["intercept"]), "intercept", "a number", ensemble["intercept"])
     _check(_is_count(ensemble["cut"], 1), "cut", "a whole number from 1 up", ensemble["cut"])
     for family in ensemble["families"]:
@@ -293,6 +310,14 @@ def _check_header(header: Header) -> None:
         for name in ("n_directions", "n_layers", "n_components"):
             _check(_is_count(structure[name]), name, "a whole number from 0 up", structure[name])
         _check(_is_number(structure["strength"]), "strength", "a number", structure["strength"])
+        used = structure.get("pattern", False)
+        _check(type(used) is bool, "pattern", "true or false", used)
+        _check(not used or ensemble.get("pattern") is not None, "pattern", "in the file", None)
+    pattern = ensemble.get("pattern")
+    if pattern is not None:
+        saving.check_known(pattern, ("usual",))
+        usual = pattern["usual"]
+        _check(_is_number(usual) and usual > 0, "usual", "a number above 0", usual)
     plain = ensemble["plain"]
     if plain is not None:
         saving.check_known(plain, _OF_PLAIN)

@@ -60,8 +60,9 @@ LEAST_ENTRIES = 20
 # and by so many standard errors of the difference. That is one for another family of a blend, which
 # an average makes safe, and more for many directions in place of few or none: the luckiest of
 # several equally good models is ahead of what it is worth. Few directions need no such proof, since
-# their variances shrink where the entries do not support them.
-LEAST_GAIN, BLEND_ERRORS, DIRECTION_ERRORS = 2.0, 1.0, 1.5
+# their variances shrink where the entries do not support them. The pattern of entries needs one
+# standard error: it is only tried if it is not random.
+LEAST_GAIN, BLEND_ERRORS, DIRECTION_ERRORS, PATTERN_ERRORS = 2.0, 1.0, 1.5, 1.0
 FEW_DIRECTIONS = 2
 
 Map = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
@@ -171,31 +172,48 @@ class Selection:
         return self._blended()
 
     def _try_directions(self) -> None:
+        """Try numbers of directions; with the pattern of entries only, if it helps few of them."""
         wanted = self.wanted.n_directions
         numbers = set(DIRECTIONS) if wanted is None else {0, wanted}
         smaller = max(2, min(self.folds[0].table.shape))
         numbers = {n for n in numbers if n < smaller or n == wanted}
-        # the longest task first: where there is one fold, it alone keeps a thread busy
-        structures = [Structure(n_directions=n) for n in sorted(numbers, reverse=True)]
-        n_starts = 1 if self.is_large else DIRECTION_STARTS
-        found = self._try("directions", structures, try_directions, n_starts)
-        losses = {s.n_directions: loss for s, loss in zip(structures, found, strict=True)}
+        few = {n for n in numbers if n <= FEW_DIRECTIONS}
+        pattern = all(fold.table.pattern.n_features for fold in self.folds)
+        if pattern:
+            self._try_numbers(few, numbers)
+            pattern = self._simple().structure.pattern
+        if not pattern:
+            self._try_numbers(numbers - few if self.tried else numbers)
+        losses = {
+            candidate.structure.n_directions: self._loss_of([candidate])
+            for candidate in self.tried
+            if candidate.structure.pattern == pattern
+        }
         most = max(losses)
         gain = min((loss for n, loss in losses.items() if n < most), default=0.0) - losses[most]
-        few = self.folds[0].table.n_entries < FEW
-        more = wanted is None and smaller > MORE_DIRECTIONS and not few
+        enough = self.folds[0].table.n_entries >= FEW
+        more = wanted is None and smaller > MORE_DIRECTIONS and enough
         if more and gain * len(self.values) > LEAST_GAIN:
-            self._try("directions", [Structure(MORE_DIRECTIONS)], try_directions, n_starts)
+            self._try_numbers(*((set(), {MORE_DIRECTIONS}) if pattern else ({MORE_DIRECTIONS},)))
+
+    def _try_numbers(self, numbers: set[int], with_pattern: Iterable[int] = ()) -> None:
+        """Try numbers of directions, without and with the pattern of entries."""
+        structures = [Structure(n) for n in numbers]
+        structures += [Structure(n, pattern=True) for n in with_pattern]
+        # the longest task first: where there is one fold, it alone keeps a thread busy
+        structures.sort(key=lambda structure: -structure.n_directions)
+        n_starts = 1 if self.is_large else DIRECTION_STARTS
+        self._try("directions", structures, try_directions, n_starts)
 
     def _try_layers(self) -> None:
         wanted, components = self.wanted.n_layers, self.wanted.n_components
         few = self.folds[0].table.n_entries < FEW
         most = MOST_LAYERS_OF_FEW if few else LARGE_LAYERS if self.is_large else MOST_LAYERS
         structure = Structure(
-            0, most if wanted is None else wanted, components or COMPONENTS, FIRST_STRENGTH
-        )
-        starts = [c for c in self.tried if c.structure.n_directions == 0 and c.kind == "directions"]
-        draws = starts[0].draws
+            0, most if wanted is None else wanted, components or COMPONENTS, FIRST_STRENGTH,
+            self._best("directions").structure.pattern,
+        )  # fmt: skip
+        draws = self._draws_of_offsets(structure.pattern)
         losses: dict[float, float] = {}
 
         def loss_at(strength: float, n_components: int = structure.n_components) -> float:
@@ -222,6 +240,11 @@ class Selection:
                     break
         if components is None and not few:
             loss_at(min(losses, key=losses.__getitem__), OTHER_COMPONENTS)
+
+    def _draws_of_offsets(self, pattern: bool) -> list[Draw]:
+        """Where chains with layers begin."""
+        offsets = Structure(pattern=pattern)
+        return next(c.draws for c in self.tried if c.structure == offsets and c.kind != "plain")
 
     def _try(
         self, kind: Literal["directions", "layers"], structures: list[Structure],
@@ -323,10 +346,24 @@ class Selection:
         of_kind = [candidate for candidate in self.tried if candidate.kind == kind]
         best = min(of_kind, key=lambda candidate: self._loss_of([*rest, candidate]))
         if kind == "directions" and self.wanted.n_directions is None:
-            few = [c for c in of_kind if c.structure.n_directions <= FEW_DIRECTIONS]
-            simple = min(few, key=lambda candidate: self._loss_of([candidate]))
+            simple = self._simple()
             return best if self._is_better([best], [simple], DIRECTION_ERRORS) else simple
         return best
+
+    def _simple(self) -> Candidate:
+        """The best with few directions; with the pattern of entries only if that surely helps."""
+        few = [
+            candidate
+            for candidate in self.tried
+            if candidate.kind == "directions" and candidate.structure.n_directions <= FEW_DIRECTIONS
+        ]
+        bests = [
+            min(some, key=lambda candidate: self._loss_of([candidate]))
+            for pattern in (False, True)
+            if (some := [c for c in few if c.structure.pattern == pattern])
+        ]
+        surely = len(bests) > 1 and self._is_better(bests[1:], bests[:1], PATTERN_ERRORS)
+        return bests[1] if surely else bests[0]
 
     def _best_without(self, kind: str) -> list[Candidate]:
         kinds = dict.fromkeys(candidate.kind for candidate in self.tried)
