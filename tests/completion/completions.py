@@ -1,5 +1,6 @@
 """Small ensembles for tests: made up at random, or fitted to a small planted table."""
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from boolweave import Observations
 from boolweave.completion.chain import BINARY_CUTS, Chain, Member, Structure
 from boolweave.completion.ensemble import Ensemble, Family, PlainBoolean
+from boolweave.completion.features import Pattern
 from boolweave.completion.layers import LayerFactors
 from boolweave.completion.table import Table
 
@@ -41,13 +43,37 @@ def random_plain(random, shape, n_components=3, product="or", weight=0.2):
     return PlainBoolean(rows, columns, 0.1, 0.85, product, weight)
 
 
-def random_ensemble(seed=0, shape=(7, 9), n_members=3, product="or", cuts=BINARY_CUTS, cut=1):
+def random_ensemble(
+    seed=0, shape=(7, 9), n_members=3, product="or", cuts=BINARY_CUTS, cut=1, n_pattern=0
+):
     random = np.random.default_rng(seed)
+    if n_pattern:
+        return with_pattern(random_ensemble(seed, shape, n_members, product, cuts, cut), n_pattern)
     families = tuple(
         Family(s, tuple(random_member(random, shape, s, cuts) for _ in range(n_members)), weight)
         for s, weight in zip(STRUCTURES, (0.5, 0.4), strict=True)
     )
     return Ensemble(shape, families, random_plain(random, shape, product=product), 0.1, cut)
+
+
+def with_pattern(ensemble, n_features):
+    """The ensemble with a random pattern of entries, which its first family uses."""
+    random = np.random.default_rng(0)
+    rows, columns, loadings = (
+        random.normal(size=(ensemble.shape[side], n_features)) for side in (0, 1, 1)
+    )
+    pattern = Pattern(rows, columns, loadings, random.normal(size=n_features), 2.5)
+    first, *others = ensemble.families
+    members = []
+    for member in first.members:
+        priors = list(member.priors)
+        for i in (0, 2):
+            more = 0.3 * random.normal(size=(n_features, priors[i].shape[1]))
+            priors[i] = np.concatenate([priors[i], more])
+        members.append(member._replace(priors=tuple(priors)))
+    structure = replace(first.structure, pattern=True)
+    families = (replace(first, structure=structure, members=tuple(members)), *others)
+    return replace(ensemble, families=families, pattern=pattern)
 
 
 def random_observations(seed=0, shape=(7, 9), share=0.5, labels=True):

@@ -72,3 +72,35 @@ def test_members_are_shared_out_for_the_least_variance(n_members, weights):
     least = min(sum(w**2 / n for w, n in zip(weights, some, strict=True)) for some in every)
     assert sum(numbers) == total and min(numbers) >= 1
     assert sum(w**2 / n for w, n in zip(weights, numbers, strict=True)) == pytest.approx(least)
+
+
+@pytest.mark.filterwarnings("ignore:.*:boolweave.cautions.DegenerateDataWarning")
+@pytest.mark.parametrize("value", [0, 1])
+def test_a_table_of_one_value_is_not_too_certain(value):
+    """Nine zeros do not say that ones are as rare as one in a thousand; ten thousand do."""
+    sides = []
+    for n in (3, 100):
+        table = np.full((n, n), float(value))
+        model = BooleanCompletion(1, 0, 2, n_directions=0, random_state=0).fit(table)
+        sides.append(abs(value - model.predict_proba([0], [0])[0]))
+    assert 0.01 < sides[0] < 0.15
+    assert sides[1] < 0.001
+
+
+def test_max_time_does_not_count_the_time_to_compile(monkeypatch):
+    """Kernels are called once before the clock starts."""
+    events = []
+    compile_kernels, limit = fitting.compile_kernels, Runner.limit
+    monkeypatch.setattr(
+        fitting, "compile_kernels", lambda table: (events.append("compile"), compile_kernels(table))
+    )
+    monkeypatch.setattr(
+        Runner, "limit", lambda self, s: (events.append(s and "clock"), limit(self, s))
+    )
+    model = BooleanCompletion(max_time=5, n_layers=0, n_members=1, random_state=0).fit(SEEN)
+    assert events == ["compile", "clock", "clock"]
+    model.partial_fit(SEEN)
+    assert events[3:] == ["compile", "clock"]
+    events.clear()
+    BooleanCompletion(n_layers=0, n_directions=0, n_members=1, random_state=0).fit(SEEN)
+    assert "compile" not in events

@@ -106,9 +106,13 @@ def slow_learn(side, known, n_pattern, constant, random):
     of_pattern = (2.0 * 0.1 + squares) / 2 / drawn
     coefficients = side.coefficients.copy()
     for d in range(last + 1):
-        used = [i for i in range(n_features) if i >= 2 or (d == last and (i == 1 or constant))]
+        used = [
+            i
+            for i in range(n_features)
+            if i >= 2 or (d == last and (i == 1 or constant is not None))
+        ]
         prior = [
-            of_pattern[d] if i >= n_features - n_pattern else FREE if i == 0 else SMALL
+            of_pattern[d] if i >= n_features - n_pattern else constant if i == 0 else SMALL
             for i in used
         ]
         x = known[:, used]
@@ -122,7 +126,7 @@ def slow_learn(side, known, n_pattern, constant, random):
     return coefficients, scale / random.gamma((PRIOR_LINES + len(lines)) / 2, size=last + 1)
 
 
-@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("constant", [FREE, None])
 def test_coefficients_as_drawn_one_by_one(constant):
     rng = np.random.default_rng(4)
     given = rng.normal(size=(120, 1))

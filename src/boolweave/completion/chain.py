@@ -42,8 +42,9 @@ FIRST_VARIANCE = 0.3
 # Prior of a variance: as much as this many lines with this variance would say.
 PRIOR_LINES, PRIOR_VARIANCE = 2.0, 0.5
 
-# Prior variance of a coefficient: of the constant, which is free, and of features.
-FREE, SMALL = 100.0, 0.25
+# Prior variance of a coefficient: of the constant, which is free, and of features. If all entries
+# have the same value, they only say that the constant is large, and the prior says how large.
+FREE, FREE_OF_ONE_VALUE, SMALL = 100.0, 4.0, 0.25
 
 # Prior of the variance of coefficients of the pattern of entries: so many of them with this
 # variance.
@@ -90,18 +91,21 @@ class Side:
         lines[some], centers[some] = self.lines, self.centers
         return Side(lines, self.variance.copy(), self.coefficients.copy(), centers)
 
-    def learn(self, features: Features, constant: bool, random: np.random.Generator) -> None:
-        """Draw coefficients and variances, given the lines."""
+    def learn(
+        self, features: Features, constant: float | None, random: np.random.Generator
+    ) -> None:
+        """Draw coefficients and variances, given the lines and the prior variance of a constant."""
         known, lines = features.here, self.lines
         last = lines.shape[1] - 1
         spread = np.full(self.coefficients.shape, SMALL)
-        spread[0] = FREE
+        if constant is not None:
+            spread[0] = constant
         if features.n_pattern:
             spread[-features.n_pattern :] = self._pattern_variance(features.n_pattern, random)
         pulls = known.T @ lines
         for d in range(last + 1):
             # the constant and the number of entries are for the offset alone
-            used = slice(2 if d < last else 0 if constant else 1, None)
+            used = slice(2 if d < last else 1 if constant is None else 0, None)
             if features.n_features > used.start:
                 precision = features.products[used, used] / self.variance[d]
                 precision += np.diag(1 / spread[used, d])
@@ -121,7 +125,9 @@ class Side:
         drawn = random.gamma((PATTERN_COEFFICIENTS + n_pattern) / 2, size=len(scale))
         return np.asarray(scale / drawn)
 
-    def relearn(self, features: Features, constant: bool, random: np.random.Generator) -> None:
+    def relearn(
+        self, features: Features, constant: float | None, random: np.random.Generator
+    ) -> None:
         """Draw coefficients for another pattern of entries, whose features mean something else."""
         kept = self.coefficients[: features.n_features - features.n_pattern]
         added = np.zeros((features.n_pattern, kept.shape[1]))
@@ -206,6 +212,13 @@ class Chain:
         features, filled = self.whole.features(self.structure.pattern), self.whole.filled
         return features[0].take(filled.rows), features[1].take(filled.columns)
 
+    @cached_property
+    def constants(self) -> tuple[float, None]:
+        """Prior variances of the constants of rows and of columns, of which one is enough."""
+        values = self.whole.observations.values
+        has_both = len(values) > 0 and values.min() != values.max()
+        return (FREE if has_both else FREE_OF_ONE_VALUE), None
+
     @classmethod
     def start(cls, table: Table, structure: Structure, random: np.random.Generator) -> Chain:
         """Begin with random directions."""
@@ -226,7 +239,7 @@ class Chain:
         chain = cls(table, structure, random, rows, columns, draw.cuts.copy())
         if structure.pattern:
             for i, side in enumerate((rows, columns)):
-                side.relearn(chain.features[i], i == 0, random)
+                side.relearn(chain.features[i], chain.constants[i], random)
         return chain
 
     @property
@@ -256,7 +269,7 @@ class Chain:
         if len(self.cuts) > len(BINARY_CUTS):
             self._move_cuts()
         for i, side in enumerate(sides):
-            side.learn(features[i], i == 0, self.random)
+            side.learn(features[i], self.constants[i], self.random)
 
     def _move_cuts(self) -> None:
         """Newton's step of the thresholds between levels; the one that is 0 stays."""

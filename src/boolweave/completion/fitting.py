@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from boolweave.completion.chain import Draw, Member, Side, Structure
+from boolweave.completion.chain import Chain, Draw, Member, Side, Structure
 from boolweave.completion.choice.plain import fit_plain, without_labels
 from boolweave.completion.choice.selection import (
     COMPONENTS,
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 # The fraction of `max_time` for the choice of the model.
 CHOOSING = 0.6
 
+
+# So many entries are enough to compile what a fit calls.
+ENTRIES_TO_COMPILE = 20
 
 # Number of members from one chain if there are many entries, and a chain takes long to converge.
 LARGE_MEMBERS = 2
@@ -107,8 +110,13 @@ def fit(
     max_time: float | None,
     say: Callable[[str], None],
 ) -> Fitted:
-    """Choose a model by held-out entries and fit its members to all entries."""
+    """Choose a model by held-out entries and fit its members to all entries.
+
+    The time to compile kernels, once on each machine, does not count.
+    """
     check_memory(table, wanted, n_members)
+    if max_time is not None:
+        compile_kernels(table)
     random = np.random.default_rng(seed)
     cut = cut_of(table.levels, table.observations.values) if table.n_levels > 2 else 1
     folds = make_folds(table, random)
@@ -143,6 +151,14 @@ def fit(
     families, stopped = make_families(table, plans, n_members, random, runner, say)
     ensemble = Ensemble(table.shape, families, plain, intercept, cut, _pattern(table, families))
     return Fitted(ensemble, tried, interrupted or stopped)
+
+
+def compile_kernels(table: Table) -> None:
+    """Compile what a fit calls, by fits of single models to a few entries."""
+    some = table.part(np.arange(table.n_entries) < ENTRIES_TO_COMPILE).filled.table
+    for structure in (Structure(), Structure(0, 1, 1, 1.0)):
+        Chain.start(some, structure, np.random.default_rng(0)).member(1, 1)
+    fit_plain(some.observations, 1, 0)
 
 
 def make_families(
@@ -218,6 +234,8 @@ def refit(
     say: Callable[[str], None],
 ) -> tuple[Ensemble, bool]:
     """Continue from an ensemble with more entries; the model and its weights stay the same."""
+    if max_time is not None:
+        compile_kernels(table)
     random = np.random.default_rng(seed)
     runner.limit(max_time)
     plans = []

@@ -14,6 +14,7 @@ from boolweave.completion.answers import saving
 from boolweave.completion.answers.saving import is_completion, load, save
 from boolweave.completion.chain import BINARY_CUTS, Member
 from boolweave.completion.ensemble import Ensemble, Family, PlainBoolean
+from boolweave.completion.features import Pattern
 from boolweave.io import FileError
 from boolweave.runtime.archives import write_arrays
 
@@ -62,6 +63,7 @@ def same(one, other):
         random_ensemble(3, cuts=CUTS, cut=2),
         Ensemble((7, 9), (), random_ensemble(4).plain, -0.1),
         Ensemble((7, 9), random_ensemble(5).families[:1], None, 1 / 3),
+        random_ensemble(6, n_pattern=2),
     ],
 )
 @pytest.mark.parametrize("labels", [True, False])
@@ -97,7 +99,9 @@ def test_a_fit_with_members_of_fewer_layers(path):
 
 def test_all_fields_are_known():
     """A new field of these classes has to be saved, too."""
-    assert [f.name for f in fields(Ensemble)] == ["shape", "families", "plain", "intercept", "cut"]
+    of_ensemble = ["shape", "families", "plain", "intercept", "cut", "pattern"]
+    assert [f.name for f in fields(Ensemble)] == of_ensemble
+    assert [f.name for f in fields(Pattern)] == [*saving._PATTERN, "usual"]
     assert [f.name for f in fields(Family)] == ["structure", "members", "weight"]
     assert [f.name for f in fields(PlainBoolean)] == ["rows", "columns", *saving._OF_PLAIN]
     assert len(Member._fields) == 7
@@ -241,6 +245,35 @@ WRONG = {
     "another shape": put("observations/shape", lambda a: a + 1),
     "labels of others": put("observations/row_labels", lambda a: a[1:]),
 }
+
+
+WRONG_PATTERN = {
+    "no pattern": say("ensemble", "pattern", value=None),
+    "a pattern that may be used": say(*FIRST, "structure", "pattern", value="perhaps"),
+    "rows of no usual size": say("ensemble", "pattern", "usual", value=0),
+    "features of other rows": put("pattern/rows", lambda a: a[1:]),
+    "loadings of other features": put("pattern/loadings", lambda a: a[:, 1:]),
+    "too few coefficients": put("family/0/row_coefficients", lambda a: a[:, :3]),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_PATTERN)
+def test_a_pattern_that_does_not_fit(path, wrong):
+    save(random_ensemble(1, n_pattern=2), random_observations(1), {}, [], path)
+    load(path)
+    rewrite(path, WRONG_PATTERN[wrong])
+    assert "damaged" in unreadable(path)
+
+
+def test_files_of_version_1_have_no_pattern(saved):
+    def as_before(arrays, header):
+        header["version"] = 1
+        del header["ensemble"]["pattern"]
+        for family in header["ensemble"]["families"]:
+            del family["structure"]["pattern"]
+
+    rewrite(saved, as_before)
+    same(load(saved).ensemble, random_ensemble(1))
 
 
 @pytest.mark.parametrize("wrong", WRONG)

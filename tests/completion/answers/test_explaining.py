@@ -53,6 +53,7 @@ LIKES = Observations.from_dense(
         random_ensemble(2, product="xor"),
         random_ensemble(3, n_members=1),
         random_ensemble(4, cuts=CUTS, cut=2),
+        random_ensemble(5, n_pattern=3),
     ],
 )
 def test_parts_add_up(ensemble):
@@ -65,15 +66,9 @@ def test_parts_add_up(ensemble):
             assert found.probability == pytest.approx(ensemble.probabilities(*at)[0], abs=1e-12)
             assert sum(p.log_odds for p in found.parts) == pytest.approx(found.log_odds, abs=1e-9)
             kinds = [p.kind for p in found.parts]
-            assert kinds == [
-                "base",
-                "row",
-                "column",
-                "directions",
-                "directions",
-                "layers",
-                "boolean",
-            ]
+            pattern = [] if ensemble.pattern is None else ["pattern"]
+            of_families = ["directions", "directions", "layers", "boolean"]
+            assert kinds == ["base", "row", "column", *pattern, *of_families]
 
 
 def test_shares_of_one_member_are_in_the_ratio_of_its_parts():
@@ -85,6 +80,28 @@ def test_shares_of_one_member_are_in_the_ratio_of_its_parts():
     chance = 0.9 * 0.9
     assert part(found, "layers").log_odds / moved == pytest.approx(chance - average, rel=1e-5)
     assert part(found, "base").log_odds / moved == pytest.approx(0.5 * (2 * average - 1), rel=1e-5)
+
+
+def test_the_pattern_of_entries_has_a_share_of_its_own():
+    """What is added to the mean, less what would be added without the features of the pattern."""
+    whole = random_ensemble(6, n_members=1, n_pattern=2)
+    ensemble = dataclasses.replace(whole, families=whole.families[:1], plain=None, intercept=0.0)
+    (member,), pattern = ensemble.families[0].members, ensemble.pattern
+    of_row, of_column = (
+        features @ priors[2:]
+        for features, priors in (
+            (pattern.rows[2], member.priors[0]),
+            (pattern.columns[3], member.priors[2]),
+        )
+    )
+    u, v = member.rows[2].astype(float), member.columns[3].astype(float)
+    means = [a[:-1] @ b[:-1] + a[-1] + b[-1] for a, b in ((u, v), (u - of_row, v - of_column))]
+    found = explain(ensemble, random_observations(), 2, 3)
+    shares = {p.kind: p.log_odds for p in found.parts}
+    ratio = (means[0] - means[1]) / (u[-1] - member.rows[:, -1].mean() - of_row[-1])
+    assert shares["pattern"] / shares["row"] == pytest.approx(ratio, rel=1e-5)
+    assert shares["pattern"] == part(found, "pattern").log_odds
+    assert part(found, "pattern").sentence.endswith("which rows c3 has entries in")
 
 
 def test_shares_of_several_members_by_a_sum_over_small_steps():

@@ -148,6 +148,7 @@ def load(path: str | Path) -> SavedCompletion:
                 _check_numbers(name, arrays[name])
             if name.endswith("/cuts") and header["ensemble"]["cut"] > arrays[name].shape[1] - 2:
                 raise ValueError("'cut' must be one of the levels")
+        _check_pattern(arrays, header["ensemble"])
         observations = saving.restored_observations(arrays)
         own_arrays = {name: arrays[f"fitted/{name}"] for name in header["fitted_arrays"]}
         return SavedCompletion(
@@ -283,6 +284,16 @@ def _check_numbers(name: str, array: Array) -> None:
         raise ValueError(f"{name!r} must not hold variances below 0")
     if kind in ("row_prior", "column_prior") and (array <= 0).any():
         raise ValueError(f"{name!r} must hold variances above 0")
+
+
+def _check_pattern(arrays: Arrays, header: Header) -> None:
+    """Raise unless families that use the pattern of entries have coefficients for all of it."""
+    for i, family in enumerate(header["families"]):
+        if family["structure"].get("pattern", False):
+            for name in ("row_coefficients", "column_coefficients"):
+                n_features = arrays[f"family/{i}/{name}"].shape[1]
+                if n_features < 2 + len(arrays["pattern/center"]):
+                    raise ValueError(f"{name!r} must be for all features of the pattern")
 
 
 def _check_header(header: Header) -> None:
