@@ -10,14 +10,14 @@ neutral. The same kind of field starts a run from approximately known factors.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.floating[Any]]
+    from boolweave.runtime.types import Floats
 
 # A field is stored in bytes: 32 steps for a standard deviation, clipped at four of them.
 STEPS = 32

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from boolweave.data.ones import SparseObservations
+from boolweave.metrics import match_factors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -41,6 +42,9 @@ LATE = 10
 N_FOLDS = 4
 N_GROUPS = 16
 LEAST_GAIN = 2.0
+
+# A factor is found again in another answer if the tiles have at least this Jaccard similarity.
+SAME_FACTOR = 0.5
 
 
 def wrong_entries(result: Result, observations: ObservedEntries) -> int:
@@ -116,6 +120,19 @@ def shares_explained(observations: ObservedEntries, *results: Result) -> list[fl
     n = observations.n_observed
     shares = [int(np.trace(result.counts(observations))) / n for result in results]
     return [*shares, 1 - wrong_as_constant(observations) / n]
+
+
+def shares_found(
+    X: NDArray[np.uint8],
+    Y: NDArray[np.uint8],
+    others: Sequence[tuple[NDArray[np.uint8], NDArray[np.uint8]]],
+) -> NDArray[np.float64]:
+    """Return the fraction of other answers in which each factor is found again, (K,)."""
+    n_found = np.zeros(len(Y))
+    for other in others:
+        match = match_factors(X, Y, *other)
+        n_found += (match.permutation >= 0) & (match.similarities >= SAME_FACTOR)
+    return n_found / max(1, len(others))
 
 
 def description_length(result: Result) -> float:

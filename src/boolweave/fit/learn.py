@@ -41,7 +41,6 @@ from boolweave.fit.starts import (
     joined,
 )
 from boolweave.fit.steps import FIRST_UPDATE, UPDATE_EVERY, Steps
-from boolweave.metrics import match_factors
 from boolweave.model.channel import Channel
 from boolweave.model.model import Model
 from boolweave.runtime.checkpoint import Recorder
@@ -67,9 +66,6 @@ TRIAL = 50
 # If the aim is to explain the table, max-sum finishes this many of the first starts and the best
 # one, so that the answer is no worse than that of max-sum with these starts.
 N_FINISHED = 3
-
-# A factor is found again in another start if the tiles have at least this Jaccard similarity.
-SAME_FACTOR = 0.5
 
 # The types in the frames of a checkpoint.
 FRAME_TYPES = (
@@ -401,11 +397,8 @@ class _Fit(Steps):
 
 
 def with_stability(result: Result, ends: list[Result]) -> Result:
-    """Add the fraction of the starts that found each factor again (Jaccard of tiles ≥ ½)."""
+    """Add the fraction of the starts that found each factor again."""
     X, Y = result.X, result.Y
-    found = np.zeros(X.shape[1])
-    for end in ends:
-        match = match_factors(X, Y, end.X, end.Y)
-        found += (match.permutation >= 0) & (match.similarities >= SAME_FACTOR)
-    found[~(X.any(axis=0) & Y.any(axis=1))] = 0  # an empty factor does not count
-    return replace(result, stability=found / max(1, len(ends)))
+    stability = judging.shares_found(X, Y, [(end.X, end.Y) for end in ends])
+    stability[~(X.any(axis=0) & Y.any(axis=1))] = 0  # an empty factor does not count
+    return replace(result, stability=stability)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from boolweave.engine.ordering import factor_order
 from boolweave.engine.result import Ending, Result
 from boolweave.fit.growing import Sample, with_tiles
 from boolweave.fit.judging import (
@@ -433,8 +434,7 @@ class _Search:
         rows, columns = result.row_log_odds, result.column_log_odds
         n_more = rank - len(columns)
         if n_more < 0:
-            area = result.X.sum(axis=0, dtype=np.int64) * result.Y.sum(axis=1, dtype=np.int64)
-            kept = np.sort(np.argsort(-area, kind="stable")[:rank])
+            kept = np.sort(factor_order(result.X, result.Y)[:rank])
             return self._as_result(rows[:, kept], columns[kept])
         product = self.settings.product
         return self._as_result(*with_tiles(self.sample, rows, columns, n_more, product))

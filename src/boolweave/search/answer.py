@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boolweave.metrics import match_factors
+from boolweave.fit.judging import shares_found
 from boolweave.runtime.checkpoint import Recorder
 from boolweave.search.bound import is_cheap, lower_bound
 from boolweave.search.kernels.bits import pack, unpack
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from boolweave.search.kernels.factors import Factors, Table
     from boolweave.search.searching import Progress
     from boolweave.search.table import Bits
-
-# A factor is found again in another search if the tiles overlap by this Jaccard similarity.
-SAME_FACTOR = 0.5
 
 # A bound takes up to this many seconds; if `max_time` leaves less, there is none.
 TIME_OF_BOUND = 3.0
@@ -141,7 +138,7 @@ def answer_of(
         total,
         _bound(table, n_components, X, Y, total) if is_bounded else 0.0,
         losses(table, factors),
-        _stability(X, Y, at.winners or [at.best]),
+        shares_found(X, Y, [(one.X, one.Y) for one in at.winners or [at.best]]),
         max(1, len(at.winners)),
         len(at.history),
         np.array(at.history),
@@ -240,15 +237,6 @@ def in_order(table: Table, X: Bits, Y: Bits) -> tuple[Bits, Bits]:
         costs = [cost(table, factors_of(table, X[:, [*order, k]], Y[[*order, k]])) for k in left]
         order.append(left.pop(int(np.argmin(costs))))
     return X[:, order], Y[order]
-
-
-def _stability(X: Bits, Y: Bits, winners: list[Solution]) -> NDArray[np.float64]:
-    """The fraction of the solutions that have each factor."""
-    found = np.zeros(len(Y))
-    for winner in winners:
-        match = match_factors(X, Y, winner.X, winner.Y)
-        found += (match.permutation >= 0) & (match.similarities >= SAME_FACTOR)
-    return found / len(winners)
 
 
 def _bound(table: Table, n_components: int, X: Bits, Y: Bits, total: float) -> float:
