@@ -259,6 +259,23 @@ def test_bad_parameters(parameters, message):
         BooleanCompletion(**parameters).fit([[1, 0], [0, 1]])
 
 
+def test_ratings_may_be_a_table_with_holes():
+    """As many users have them: the same answer as from the ratings of the entries in order."""
+    rng = np.random.default_rng(5)
+    ratings = np.where(rng.random((20, 8)) < 0.7, rng.integers(1, 6, (20, 8)), np.nan)
+    bits = np.where(np.isnan(ratings), np.nan, ratings >= 4)
+    found = [
+        BooleanCompletion(n_members=1, n_layers=0, n_directions=0, random_state=0)
+        .fit(bits, ratings=given)
+        .predict_proba([0, 1, 2], [3, 4, 5])
+        for given in (ratings, ratings[~np.isnan(ratings)])
+    ]
+    np.testing.assert_array_equal(*found)
+    ratings[~np.isnan(ratings)] = np.nan
+    with pytest.raises(ValueError, match="ratings must have a number for each observed entry"):
+        BooleanCompletion().fit(bits, ratings=ratings)
+
+
 def test_bad_data():
     model = BooleanCompletion(n_members=1, random_state=0)
     with pytest.raises(ValueError, match="at least one observed entry"):
@@ -268,7 +285,9 @@ def test_bad_data():
     with pytest.raises(NotFittedError):
         model.predict_proba([0], [0])
     table = [[1, 0, 1], [0, 1, 0]]
-    with pytest.raises(ValueError, match="ratings must be 6 numbers"):
+    with pytest.raises(
+        ValueError, match=r"ratings must be a table of shape \(2, 3\), or 6 numbers"
+    ):
         model.fit(table, ratings=[1, 2])
     with pytest.raises(ValueError, match="a zero is rated 5 and a one 1"):
         model.fit(table, ratings=[1, 5, 5, 1, 5, 1])

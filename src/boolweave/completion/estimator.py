@@ -163,10 +163,10 @@ class BooleanCompletion(FittedCompletion):
 
         Other Parameters
         ----------------
-        ratings : (n_observed,) array
-            The rating of each observed entry, by rows and then columns; ones must be the entries
-            from some rating on. Ratings are more informative than bits; predictions are still about
-            ones.
+        ratings : array or table, shape (M, N), or array of shape (n_observed,)
+            The rating of each observed entry, as a table or by rows and then columns; ones must be
+            the entries from some rating on. Ratings are more informative than bits; predictions are
+            still about ones.
         sample_weight : array or sparse matrix, shape (M,) or (M, N)
             How often a row or an entry counts. An entry of weight 0 counts as missing.
         row_features, column_features : array or table, M or N lines

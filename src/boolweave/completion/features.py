@@ -66,11 +66,16 @@ def levels_of(
     if ratings is None:
         return None, 2
     given = np.asarray(ratings, dtype=np.float64)
-    if given.shape != (seen.n_observed,) or not np.isfinite(given).all():
+    whole = given.shape
+    if whole == seen.shape:
+        given = given[seen.rows_of_entries(), seen.indices]
+    if given.shape != (seen.n_observed,):
         raise ValueError(
-            f"ratings must be {seen.n_observed} numbers, one for each observed entry, got shape "
-            f"{given.shape}"
+            f"ratings must be a table of shape {seen.shape}, or {seen.n_observed} numbers, one for "
+            f"each observed entry, got shape {whole}"
         )
+    if not np.isfinite(given).all():
+        raise ValueError("ratings must have a number for each observed entry, got NaN or infinity")
     levels, level = np.unique(given, return_inverse=True)
     if len(levels) > MOST_LEVELS:
         raise ValueError(
