@@ -72,17 +72,14 @@ def gallery(shown: list[tutorials.Tutorial], address: Callable[[str], str]) -> s
     `address` returns the address of a file relative to the gallery.
     """
     cards = "\n".join(_card(each, address) for each in shown)
-    return f'<div class="grid cards"><ul>\n{cards}\n</ul></div>'
+    return f'<div class="grid cards gallery"><ul>\n{cards}\n</ul></div>'
 
 
 def _card(shown: tutorials.Tutorial, address: Callable[[str], str]) -> str:
     picture, caption = shown.gallery
     source = address(tutorials.picture_name(shown.name, picture))
     page = address(f"{shown.name}.md")
-    image = (
-        f'<img src="{source}" alt="{escape(caption)}" loading="lazy" '
-        'style="width:100%;height:9rem;object-fit:contain;background:#fff;border-radius:.2rem">'
-    )
+    image = f'<img src="{source}" alt="{escape(caption)}" loading="lazy">'
     return (
         f'<li><a href="{page}">{image}</a>\n'
         f'<p><a href="{page}"><strong>{escape(shown.title)}</strong></a></p>\n'
