@@ -88,7 +88,7 @@ def test_factors_on_their_way_warn(monkeypatch):
     """And what the warning advises helps."""
     monkeypatch.setattr(judging, "FLICKER", 0.001)
     votes = load_senate(107).observations
-    with pytest.warns(ConvergenceWarning, match=r"after 200 iterations.*raise n_init") as caught:
+    with pytest.warns(ConvergenceWarning, match=r"after 200 iterations.*raise `n_init`") as caught:
         one = BooleanMatrixFactorization(8, method="max-sum", random_state=1).fit(votes)
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
@@ -96,7 +96,7 @@ def test_factors_on_their_way_warn(monkeypatch):
         more = BooleanMatrixFactorization(8, method="max-sum", n_init=4, random_state=1).fit(votes)
     assert more.log_posterior_ > one.log_posterior_
     votes = votes.hide(0.2, random_state=0)[0]  # to be filled: marginals are what counts
-    with pytest.warns(ConvergenceWarning, match=r"Set decimation=0\.1"):
+    with pytest.warns(ConvergenceWarning, match=r"Set `decimation=0\.1`"):
         factorize(votes, 8, objective="posterior", random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,6 +1,6 @@
 """Warnings about the data and the result of a fit, each with a remedy.
 
-A remedy names the Python parameter; the options of the command line have the same names.
+A remedy names Python parameters in backticks; the command line replaces them by its options.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ def about_changes(result: Result, parameters: Any) -> None:
         return
     share = share_changing(result)
     if result.ending is Ending.OUT_OF_TIME:
-        remedy = f"Raise max_time, which is {parameters.max_time:g} seconds."
+        remedy = f"Raise `max_time`, which is {parameters.max_time:g} seconds."
     elif parameters.max_iter < USUAL_ITERATIONS:
-        remedy = f"Raise max_iter, which is {parameters.max_iter}."
+        remedy = f"Raise `max_iter`, which is {parameters.max_iter}."
     elif not result.marginal:
         remedy = (
-            "The best factors so far are kept; raise n_init, because more starts may be better."
+            "The best factors so far are kept; raise `n_init`, because more starts may be better."
         )
     elif parameters.decimation is None:
-        remedy = "Set decimation=0.1, which fixes the entries step by step, or use fewer factors."
+        remedy = "Set `decimation=0.1`, which fixes the entries step by step, or use fewer factors."
     else:
         remedy = "Use fewer factors."
     warn_user(
@@ -58,7 +58,7 @@ def about_data(observations: ObservedEntries, parameters: Any) -> None:
         guess = "0" if parameters.objective == "errors" else "a guess from the prior"
         warn_user(
             f"no entry was observed, so every entry will be {guess}; check how ones and zeros are "
-            'marked; if entries that are not listed are 0, set absent="zero"',
+            'marked; if entries that are not listed are 0, set `absent="zero"`',
             DegenerateDataWarning,
         )
     else:
@@ -74,7 +74,9 @@ def about_one_value(observations: ObservedEntries) -> None:
     value = int(n_ones > 0)
     remedy = "add observed ones, or check how they are marked"
     if value:
-        remedy = 'if entries that are not listed are 0, set absent="zero"; else add observed zeros'
+        remedy = (
+            'if entries that are not listed are 0, set `absent="zero"`; else add observed zeros'
+        )
     warn_user(
         f"all {n_observed} observed entries are {value}, so that nothing indicates a "
         f"{1 - value}: all {n_missing} missing entries will probably become {value}; {remedy}",

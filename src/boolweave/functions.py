@@ -110,8 +110,8 @@ def select_rank(
             if not deadline.passed:
                 raise
             raise ValueError(
-                f"max_time={estimator.max_time:g} seconds passed before one rank was judged; "
-                "raise max_time"
+                f"{estimator.max_time:g} seconds passed before one rank was judged; raise "
+                "`max_time`"
             ) from None
         if deadline.passed:
             selection = replace(selection, interrupted=False)

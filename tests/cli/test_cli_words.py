@@ -6,6 +6,7 @@ import re
 import shlex
 import sys
 import typing
+import warnings
 from dataclasses import fields
 
 import numpy as np
@@ -15,7 +16,7 @@ from commands import run_here
 
 import boolweave
 from boolweave import BooleanMatrixFactorization, Channel
-from boolweave.cli.common import _for_the_shell
+from boolweave.cli.common import warnings_as_lines
 from boolweave.cli.options import (
     Fitting,
     ReadingOptions,
@@ -224,6 +225,8 @@ def test_groups_become_options_and_come_back():
     assert said == [("x.csv", Writing(quiet=True), 3, ReadingOptions(layout="pairs"))]
 
 
-def test_parameters_in_warnings_become_options():
-    words = _for_the_shell('Raise max_iter, which is 5,\nor set absent="zero" or n_jobs=2')
-    assert words == "Raise --max-iter, which is 5, or set --absent zero or --n-jobs 2"
+def test_parameters_in_warnings_become_options(capsys):
+    with warnings_as_lines(quiet=False):
+        warnings.warn('Raise `max_iter`, which is 5,\nor set `absent="zero"`', stacklevel=1)
+    words = "warning: Raise --max-iter, which is 5, or set --absent zero\n"
+    assert capsys.readouterr().err == words

@@ -147,7 +147,7 @@ def test_not_converged_warns_with_the_number_and_the_remedy(planted):
     model = BooleanMatrixFactorization(3, method="max-sum", max_iter=2, random_state=0)
     with pytest.warns(ConvergenceWarning, match="after 2 iterations") as caught:
         model.fit(planted.observations)
-    assert "Raise max_iter, which is 2." in str(caught[0].message)
+    assert "Raise `max_iter`, which is 2." in str(caught[0].message)
     assert not model.converged_
     assert model.n_iter_ == 2
 

@@ -106,7 +106,7 @@ def test_new_rows_take_memory_for_the_answer_only():
 
 def test_answers_that_do_not_fit_are_refused(fitted, planted, monkeypatch):
     model = copy.deepcopy(fitted).set_params(max_memory=1000)
-    with pytest.raises(MemoryError, match=r"takes 8 kB .* max_memory=1 kB; pass fewer rows"):
+    with pytest.raises(MemoryError, match=r"takes 8 kB .* `max_memory=1 kB`; pass fewer rows"):
         model.predict(planted.observations)
     with pytest.raises(MemoryError, match=r"probabilities of 100 rows × 80 columns takes 64 kB"):
         model.predict_proba(planted.observations)

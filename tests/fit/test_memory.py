@@ -176,7 +176,7 @@ def test_what_does_not_fit_is_refused(monkeypatch):
     assert "\n" not in text
     for part in (
         "1000000 rows × 10000 columns", "1000000000 observed entries", "20 factors",
-        "8 GB are free", "fewer factors", 'method="max-sum" (4', "boolweave.distributed",
+        "8 GB are free", "fewer factors", '`method="max-sum"` (4', "boolweave.distributed",
     ):  # fmt: skip
         assert part in text
     assert 'messages="uint8"' not in text

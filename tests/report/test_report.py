@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
-from boolweave import BooleanMatrixFactorization, Observations
+from boolweave import BooleanMatrixFactorization, Observations, complete, factorize
 from boolweave.datasets import make_boolean
 from boolweave.engine.result import Ending
 from boolweave.report import contents, words
@@ -135,6 +136,19 @@ def test_held_out_entries_are_positions():
     by_label = HeldOutPredictions.of(model, (labels[rows].tolist(), columns, values))
     np.testing.assert_array_equal(tested.chances, by_label.chances)
     np.testing.assert_array_equal(tested.predicted, model.result_.predict(rows, columns))
+
+
+def test_what_has_no_page():
+    """Factors alone, or a model that is not fitted, are refused in plain words."""
+    with pytest.raises(TypeError, match="got a Result; fit an estimator"):
+        render_report(factorize([[1, 0], [1, 1]], 1, random_state=0))
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        render_report(BooleanMatrixFactorization())
+    found = complete([[1, 0], [1, np.nan]], random_state=0)
+    assert render_report(found) == render_report(found.model)
+    model = fitted([[1, 0], [1, 1]])
+    with pytest.raises(ValueError, match="columns must be from 0 to 1, got 5"):
+        render_report(model, held_out=(np.array([0]), np.array([5]), np.array([1])))
 
 
 def test_histogram_counts_every_belief():

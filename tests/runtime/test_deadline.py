@@ -57,7 +57,7 @@ def test_a_checkpoint_is_removed_and_the_model_is_kept(tmp_path):
 
 
 def test_the_remedy_is_more_time():
-    with pytest.warns(UserWarning, match="Raise max_time, which is 2 seconds"):
+    with pytest.warns(UserWarning, match="Raise `max_time`, which is 2 seconds"):
         BooleanMatrixFactorization(3, method="max-sum", max_time=2, random_state=0).fit(PLANTED)
 
 
@@ -72,7 +72,9 @@ def test_ranks_tried_in_time_are_judged(criterion):
 
 
 def test_no_rank_was_judged_in_time():
-    with pytest.raises(ValueError, match="max_time=1 seconds passed before one rank"):
+    with pytest.raises(
+        ValueError, match="1 seconds passed before one rank was judged; raise `max_time`"
+    ):
         select_rank(PLANTED, range(1, 9), "heldout", max_time=1, random_state=0)
 
 

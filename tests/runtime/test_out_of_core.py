@@ -284,7 +284,7 @@ def test_errors(planted, monkeypatch):
     for bad in ("much", "0", -1):
         with pytest.raises(ValueError, match="max_memory"):
             BooleanMatrixFactorization(2, max_memory=bad).fit(planted)
-    with pytest.raises(MemoryError, match=r"more than max_memory=1 kB; raise it, or use fewer"):
+    with pytest.raises(MemoryError, match=r"more than `max_memory=1 kB`; raise it, or use fewer"):
         BooleanMatrixFactorization(2, max_memory=1000).fit(planted)
     floats = BooleanMatrixFactorization(
         2, noise=Channel(np.full((90, 60), 0.1), 0.9), max_memory="50kB"
@@ -333,7 +333,7 @@ def test_the_command_line(planted, tmp_path):
     assert files.stdout == plain.stdout
     little = run_here(*run, "--max-memory", "1kB", text=True)
     assert little.returncode == 2
-    assert re.fullmatch(r"boolweave: .* more than max_memory=1 kB; .*\n", little.stderr)
+    assert re.fullmatch(r"boolweave: .* more than --max-memory 1kB; .*\n", little.stderr)
 
 
 # ---------------------------------------------------------------- memory, measured

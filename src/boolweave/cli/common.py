@@ -7,11 +7,10 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from boolweave.cli.options import Completing, Fitting, ReadingOptions, option_of
+from boolweave.cli.options import Completing, Fitting, ReadingOptions, as_options
 from boolweave.cli.output import print_message
 from boolweave.cli.process import without_panic_reports
 from boolweave.runtime.extras import need
@@ -312,22 +311,8 @@ def warnings_as_lines(quiet: bool) -> Iterator[None]:
         warnings.simplefilter("always")
         yield
     texts = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
-    for line in dict.fromkeys(_for_the_shell(text) for text in texts):
-        print_message(f"warning: {line}", quiet)
-
-
-def _for_the_shell(text: str) -> str:
-    """Return a warning as one line, with parameters replaced by command-line options."""
-    names = [
-        field.name for group in (Fitting, Completing, ReadingOptions) for field in fields(group)
-    ]
-    unmistakable = [name for name in names if "_" in name]
-
-    def option(found: re.Match[str]) -> str:
-        return " ".join([option_of(*found.groups()), *found.groups()[1:]])
-
-    text = re.sub(rf'\b({"|".join(names)})="?(\w[\w.]*\w|\w)"?', option, " ".join(text.split()))
-    return re.sub(rf"\b({'|'.join(unmistakable)})\b", option, text)
+    for text in dict.fromkeys(texts):
+        print_message(f"warning: {as_options(' '.join(text.split()))}", quiet)
 
 
 @contextmanager

@@ -191,7 +191,7 @@ class _Fit(Steps):
         warn_user(
             f"no start found factors that are better than a constant matrix: they have "
             f"{self._wrong(result)} wrong entries, a constant {constant}. Try fewer factors, more "
-            "starts (n_init), or set the noise if you know it.",
+            "starts (`n_init`), or set the noise if you know it.",
             UninformativeWarning,
         )
         return result

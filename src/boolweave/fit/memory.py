@@ -164,7 +164,7 @@ class FitSize:
             raise MemoryError(
                 f"{rows} rows × {columns} columns and {K} factors need "
                 f"{format_bytes(rest + least)} of memory for the factors and a block of messages, "
-                f"more than max_memory={format_bytes(max_memory)}; raise it, or use fewer factors"
+                f"more than `max_memory={format_bytes(max_memory)}`; raise it, or use fewer factors"
             )
         return -(-self._n_held * LEAST_ROOM * K // (max_memory - rest))
 
@@ -200,8 +200,9 @@ def store_for(
     if max_memory is not None and total > max_memory:
         if floats:
             raise MemoryError(
-                f"{problem}, more than max_memory={format_bytes(max_memory)}; messages can be kept "
-                'in files only if they are integers (messages="uint8"), but here they are floats'
+                f"{problem}, more than `max_memory={format_bytes(max_memory)}`; messages can be "
+                'kept in files only if they are integers (`messages="uint8"`), but here they are '
+                "floats"
             )
         n_blocks = size.n_blocks(max_memory)
         in_files = total - replace(size, n_entries=0).n_bytes
@@ -209,12 +210,14 @@ def store_for(
         return Files(n_blocks, cached=free is None or in_files <= free // 2)
     if free is None or size.n_bytes <= free:
         return Memory()
-    remedies = ["fewer factors", "max_memory= to keep messages in files"]
+    remedies = ["fewer factors", "`max_memory` to keep messages in files"]
     if floats:
-        remedies[1] = f'messages="uint8" ({format_bytes(replace(size, messages="uint8").n_bytes)})'
+        remedies[1] = (
+            f'`messages="uint8"` ({format_bytes(replace(size, messages="uint8").n_bytes)})'
+        )
     if size.method != "max-sum":
         least = replace(size, method="max-sum", learns=False)
-        remedies.append(f'method="max-sum" ({format_bytes(least.n_bytes)})')
+        remedies.append(f'`method="max-sum"` ({format_bytes(least.n_bytes)})')
     raise MemoryError(
         f"{problem}, but {format_bytes(free)} are "
         f"free; try {', '.join(remedies)}, or boolweave.distributed on several machines"
@@ -233,7 +236,7 @@ def check_answer(
         f"{what} of {shape[0]} rows × {shape[1]} columns takes {format_bytes(n_bytes)} of memory"
     )
     if max_memory is not None and n_bytes > max_memory:
-        raise MemoryError(f"{problem}, more than max_memory={format_bytes(max_memory)}; {remedy}")
+        raise MemoryError(f"{problem}, more than `max_memory={format_bytes(max_memory)}`; {remedy}")
     free = free_memory()
     if free is not None and n_bytes > free:
         raise MemoryError(f"{problem}, but {format_bytes(free)} are free; {remedy}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -45,7 +46,8 @@ class HeldOutPredictions:
     ) -> HeldOutPredictions:
         """Predict the held-out entries, whose rows and columns are positions or labels."""
         rows, columns, values = held_out
-        if not (_are_positions(rows) and _are_positions(columns)):
+        with warnings.catch_warnings():  # that positions may have been meant as labels
+            warnings.simplefilter("ignore")
             rows, columns = pairs(rows, columns, model.observations_)
         return cls(np.asarray(values), *predicted_at(model, rows, columns))
 
@@ -56,8 +58,3 @@ class HeldOutPredictions:
     def agreement(self) -> Agreement:
         """How many of the values are predicted correctly."""
         return agreement(self.values, self.predicted)
-
-
-def _are_positions(side: Any) -> bool:
-    """Whether rows or columns are positions, as `Observations.hide` returns them."""
-    return isinstance(side, np.ndarray) and side.dtype.kind in "iu"

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from boolweave import __version__
+from boolweave.completion import BooleanCompletion
 from boolweave.covering.result import Cover
 from boolweave.estimator import BooleanMatrixFactorization
+from boolweave.functions import Completion
 from boolweave.metrics import Agreement
 from boolweave.plot import FACTOR_COLOURS
 from boolweave.report import completion, contents, cover, running, words
@@ -30,7 +32,6 @@ from boolweave.runtime.extras import need
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from boolweave.completion import BooleanCompletion
     from boolweave.data.observed import ObservedEntries
     from boolweave.report.entries import EntryList
     from boolweave.report.grid import Grid
@@ -64,8 +65,8 @@ def write_report(
 
     Parameters
     ----------
-    model : BooleanMatrixFactorization, BooleanCompletion or Cover
-        A fitted model, or the result of `boolweave.cover`.
+    model : BooleanMatrixFactorization, BooleanCompletion, Completion or Cover
+        A fitted model, or the result of `boolweave.complete` or `boolweave.cover`.
     path : path
         The file of the page; an old file is replaced once the new one is complete.
     title : str
@@ -105,6 +106,7 @@ def render_report(
     import jinja2
     from markupsafe import Markup
 
+    model = _checked(model)
     if isinstance(model, Cover):
         variables, data = _cover_page(model)
     else:
@@ -137,6 +139,22 @@ def render_report(
         policy=_fingerprint(script),
         **variables,
     )
+
+
+def _checked(model: Any) -> Model:
+    """The model of a page; raise unless it is fitted, and of a kind that has a page."""
+    from sklearn.utils.validation import check_is_fitted
+
+    if isinstance(model, Completion):
+        return model.model
+    if not isinstance(model, BooleanMatrixFactorization | BooleanCompletion | Cover):
+        raise TypeError(
+            "expected a fitted BooleanMatrixFactorization, a BooleanCompletion or a cover, got a "
+            f"{type(model).__name__}; fit an estimator to the table"
+        )
+    if not isinstance(model, Cover):
+        check_is_fitted(model)
+    return model
 
 
 def _text(name: str) -> str:

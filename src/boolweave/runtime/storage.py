@@ -252,7 +252,7 @@ def check_disk(n_bytes: int) -> None:
         )
     if _is_in_memory(Path(folder)):
         warn_user(
-            f"{folder}, where messages are kept because of max_memory, is itself in memory; set "
+            f"{folder}, where messages are kept because of `max_memory`, is itself in memory; set "
             "TMPDIR to a directory on a disk"
         )
 

@@ -10,6 +10,7 @@ import numpy as np
 from boolweave.cli.output import print_message
 from boolweave.completion.answers.dense import row_pieces
 from boolweave.estimator import BooleanMatrixFactorization
+from boolweave.io.tables.origin import encoded_frames, entries_in_block
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from boolweave.cli.options import Keeping, Writing
     from boolweave.data.observations import Observations
     from boolweave.io import Reading
-    from boolweave.runtime.types import Integers
 
     Bits = NDArray[np.uint8]
     Chances = NDArray[np.float64]
@@ -44,7 +44,7 @@ def values(fitted: Model, seen: Observations, denoise: bool) -> Iterator[NDArray
     start = 0
     for matrix in _joined(value for _, value in _decoded(fitted)):
         if not denoise:
-            row, column, value = _observed(seen, slice(start, start + len(matrix)))
+            row, column, value = entries_in_block(seen, slice(start, start + len(matrix)))
             matrix[row, column] = value
         start += len(matrix)
         yield matrix
@@ -54,7 +54,6 @@ def write_table_again(
     fitted: Model, contents: Reading, output: Path | None, kind: str, denoise: bool, mark: bool
 ) -> None:
     """Write the input table with its missing entries filled in."""
-    from boolweave.io.tables.origin import encoded_frames
     from boolweave.io.tables.rewriting import write_again
 
     if contents.encoded is not None:
@@ -83,7 +82,7 @@ def holes(fitted: Model, seen: Observations) -> Iterator[pl.DataFrame]:
     names = [pl.Series(of(seen), dtype=pl.String) for of in (row_names, column_names)]
     for piece, value, chance in _both(fitted):
         missing = np.ones(value.shape, dtype=bool)
-        missing[_observed(seen, piece)[:2]] = False
+        missing[entries_in_block(seen, piece)[:2]] = False
         m, n = np.nonzero(missing)
         yield pl.DataFrame(
             {
@@ -163,10 +162,3 @@ def _joined(pieces: Iterable[NDArray[Number]]) -> Iterator[NDArray[Number]]:
             waiting = []
     if waiting:
         yield np.concatenate(waiting)
-
-
-def _observed(seen: Observations, piece: slice) -> tuple[Integers, Integers, NDArray[np.uint8]]:
-    """Return row (relative to the block), column and value of the observed entries of a block."""
-    per_row = np.diff(seen.indptr[piece.start : piece.stop + 1])
-    own = slice(seen.indptr[piece.start], seen.indptr[piece.stop])
-    return np.repeat(np.arange(len(per_row)), per_row), seen.indices[own], seen.values[own]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from boolweave.data.observations import Observations
     from boolweave.io.tables.contents import Encoded
+    from boolweave.runtime.types import Integers
 
 # If there are more spellings than this, they are not distinguished, and the usual ones are written.
 MOST_SPELLINGS = 255
@@ -187,13 +188,19 @@ class Origin:
 
 def changed_cells(seen: Observations, values: NDArray[np.uint8], start: int) -> NDArray[np.bool_]:
     """Which values of a block of rows were missing or different, (some rows, N)."""
-    stop = start + len(values)
-    per_row = np.diff(seen.indptr[start : stop + 1])
-    own = slice(seen.indptr[start], seen.indptr[stop])
+    row, column, value = entries_in_block(seen, slice(start, start + len(values)))
     changed = np.ones(values.shape, dtype=bool)
-    row, column = np.repeat(np.arange(len(per_row)), per_row), seen.indices[own]
-    changed[row, column] = values[row, column] != seen.values[own]
+    changed[row, column] = values[row, column] != value
     return changed
+
+
+def entries_in_block(
+    seen: Observations, block: slice
+) -> tuple[Integers, Integers, NDArray[np.uint8]]:
+    """Row (relative to the block), column and value of the observed entries of a block of rows."""
+    per_row = np.diff(seen.indptr[block.start : block.stop + 1])
+    own = slice(seen.indptr[block.start], seen.indptr[block.stop])
+    return np.repeat(np.arange(len(per_row)), per_row), seen.indices[own], seen.values[own]
 
 
 def encoded_frames(
