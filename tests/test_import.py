@@ -19,8 +19,8 @@ print([name for name in {heavy!r} if name in sys.modules])
 """
 
 
-def loaded_by(module):
-    program = PROGRAM.format(module=module, heavy=HEAVY)
+def loaded_by(module, heavy=HEAVY):
+    program = PROGRAM.format(module=module, heavy=heavy)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -31,6 +31,12 @@ def loaded_by(module):
 )
 def test_importing_loads_nothing_heavy(module):
     assert loaded_by(module) == "[]"
+
+
+def test_the_command_line_loads_nothing_else():
+    """Help and complaints about options are quick because of this."""
+    others = [name for name in (*HEAVY, "numpy") if name not in ("typer", "rich")]
+    assert loaded_by("boolweave.cli", others) == "[]"
 
 
 def test_public_names():

@@ -121,6 +121,8 @@ class Explorer:
                     model = self.fit(n)
             except Exception as error:
                 with self._lock:
+                    if self._wanted != n:
+                        continue
                     self._failure = f"{n} factors could not be fitted: {error}"
                     self._fitting = None
                 return
