@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from boolweave.data.cells import CellWords, GivenCells
 from boolweave.data.convert import is_table
-from boolweave.encoding.choosing import PARTS, SEPARATORS, Rule, Settings, choose
+from boolweave.encoding.choosing import PARTS, SEPARATORS, Part, Rule, Settings, choose
 from boolweave.encoding.features import Bits, Dropped, Feature
 from boolweave.encoding.rules import rules_of
 from boolweave.encoding.tables import columns_of, table_like, without_blanks
@@ -114,7 +114,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         numbers: Literal["auto", "bins", "thresholds"] | Mapping[str, str] = "auto",
         n_bins: int = 4,
         bins: Mapping[str, Any] | None = None,
-        dates: tuple[str, ...] = PARTS,
+        dates: tuple[Part, ...] = PARTS,
         separators: tuple[str, ...] | Mapping[str, str] = SEPARATORS,
         categories: tuple[str, ...] | None = None,
         min_frequency: float = 0.01,
@@ -306,9 +306,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise ValueError(f"dates must be among {', '.join(PARTS)}, but got {unknown[0]!r}")
         listed = SEPARATORS if isinstance(self.separators, Mapping) else tuple(self.separators)
         return Settings(
-            "auto" if isinstance(self.numbers, Mapping) else self.numbers,  # type: ignore[arg-type]
+            self.numbers if isinstance(self.numbers, str) else "auto",
             int(self.n_bins),
-            tuple(self.dates),  # type: ignore[arg-type]
+            tuple(self.dates),
             listed,
             float(self.min_frequency),
             int(self.max_levels),

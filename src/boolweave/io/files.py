@@ -190,7 +190,7 @@ def _scratch(stack: contextlib.ExitStack) -> Path:
     return Path(folder) / "data"
 
 
-def _spool(stream: BinaryIO, stack: contextlib.ExitStack) -> Path:
+def _spool(stream: BinaryIO | gzip.GzipFile, stack: contextlib.ExitStack) -> Path:
     path = _scratch(stack)
     with path.open("wb") as file:
         shutil.copyfileobj(stream, file)
@@ -200,7 +200,7 @@ def _spool(stream: BinaryIO, stack: contextlib.ExitStack) -> Path:
 def _unpack_gzip(path: Path, name: str, stack: contextlib.ExitStack) -> Path:
     errors = OSError, EOFError, zlib.error
     with expecting(name, "a gzip file", *errors), gzip.open(path, "rb") as packed:
-        return _spool(packed, stack)  # type: ignore[arg-type]
+        return _spool(packed, stack)
 
 
 def _unpack_zstd(path: Path, name: str, stack: contextlib.ExitStack) -> Path:

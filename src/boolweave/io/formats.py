@@ -24,6 +24,8 @@ from boolweave.runtime.archives import Archive, read_array
 from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from boolweave.runtime.types import Array
@@ -127,22 +129,21 @@ def read_numpy(path: Path, name: str, options: Options) -> Contents:
 
 def _of_model(arrays: _Arrays) -> Seen:
     """The observations in a model file."""
-    shape = arrays["observations/shape"]
+    shape = tuple(arrays["observations/shape"].tolist())
+    labels = [arrays.get(f"observations/{axis}_labels") for axis in ("row", "column")]
     if "ones/indptr" in arrays:
-        labels = [arrays.get(f"observations/{axis}_labels") for axis in ("row", "column")]
         cells = [[arrays[f"{kind}/{part}"] for part in _CELLS] for kind in ("ones", "missing")]
-        if any(array.dtype.kind not in "iu" for kind in cells for array in kind):
-            raise ValueError("its cells are not whole numbers")
+        _check_whole_numbers(array for kind in cells for array in kind)
         ones, missing = (Cells(*kind) for kind in cells)
-        return SparseObservations(tuple(shape.tolist()), ones, missing, *labels)
-    kept = {
-        field: arrays.get(f"observations/{field}")
-        for field in ("indptr", "indices", "values", "row_labels", "column_labels")
-    }
-    for field in ("indptr", "indices", "values"):
-        if arrays[f"observations/{field}"].dtype.kind not in "iu":
-            raise ValueError(f"its {field} are not whole numbers")
-    return Observations(tuple(shape.tolist()), **kept)  # type: ignore[arg-type]
+        return SparseObservations(shape, ones, missing, *labels)
+    entries = [arrays[f"observations/{field}"] for field in ("indptr", "indices", "values")]
+    _check_whole_numbers(entries)
+    return Observations(shape, *entries, *labels)
+
+
+def _check_whole_numbers(arrays: Iterable[Array]) -> None:
+    if any(array.dtype.kind not in "iu" for array in arrays):
+        raise ValueError("its entries are not whole numbers")
 
 
 def from_arrays(arrays: _Arrays) -> Any:
