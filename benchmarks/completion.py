@@ -251,7 +251,7 @@ def store(file: Path, stored: dict[tuple, dict], arguments: argparse.Namespace) 
     every = list(tables(arguments.movielens)) + sorted({name for name, *_ in stored})
     methods = list(completion_peers.METHODS)
     order = sorted(stored, key=lambda k: (every.index(k[0]), *k[1:3], methods.index(k[3])))
-    before = json.loads(file.read_text())["versions"] if file.exists() else {}
+    before = json.loads(file.read_text()).get("versions", {}) if file.exists() else {}
     report = conditions(arguments, before) | {"results": [stored[k] for k in order]}
     beside = file.with_suffix(".part")
     beside.write_text(json.dumps(report, indent=1) + "\n")
