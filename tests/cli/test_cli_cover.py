@@ -5,6 +5,7 @@ import os
 import pty
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -13,6 +14,7 @@ from test_cli import answer, refused, run
 
 from boolweave import Observations, cover
 from boolweave.cli.commands.covering import _in_sentences, _summary
+from boolweave.engine.result import Ending
 
 GRANTS = "user,permission\n" + "".join(
     f"{user},{permission}\n"
@@ -161,7 +163,10 @@ def test_sentences_about_one_row_and_many_columns():
     assert first.startswith("Factor 1: 1 row (row 1) has 5,000 columns (column 1, column 2, ")
     assert first.endswith(", column 8, ...).")
     assert _summary(found).startswith("1 factor covers 99.9% of 5,001 ones")
-    assert _summary(cover(table, random_state=0)).startswith("2 factors cover 100.0% of 5,001 ones")
+    every = cover(table, random_state=0)
+    assert _summary(every).startswith("2 factors cover 100.0% of 5,001 ones")
+    assert "interrupted" not in _summary(every)
+    assert _summary(replace(every, ending=Ending.INTERRUPTED)).endswith("the best cover so far")
 
 
 @pytest.mark.parametrize(
@@ -170,6 +175,7 @@ def test_sentences_about_one_row_and_many_columns():
         (["--coverage", 0], "coverage must be a fraction of the ones"),
         (["--false-ones", "few"], "--false-ones: expected a number, got 'few'"),
         (["--max-rows", 0], "--max-rows"),
+        (["--seed", -1], "--seed"),
         (["--fixed", "wrong.csv"], "fixed has the column 'fly', which the matrix does not have"),
         (["--changes", "changes.docx"], "--changes: expected a name that ends in"),
         (["--curve", "no/curve.csv"], "--curve: there is no folder"),

@@ -64,7 +64,9 @@ def cover(
     max_columns: Annotated[
         int | None, _option(min=1, help="Maximum number of columns of a new factor.")
     ] = None,
-    seed: Annotated[int, _option("--seed", "--random-state", help="Random seed.")] = 0,
+    seed: Annotated[
+        int, _option("--seed", "--random-state", min=0, help="Random seed.")
+    ] = 0,
     changes: Annotated[
         Path | None, _write(help="Write to this file which rows lose and gain which columns.")
     ] = None,
@@ -302,4 +304,6 @@ def _summary(found: Cover) -> str:
         words += f"; the requested cover needs at least {bound:,} factors"
     elif bound > 1:
         words += f"; no cover has fewer than {bound:,} factors"
+    if found.interrupted:
+        words += "; interrupted: this is the best cover so far"
     return words

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boolweave.covering.kernels.reducing import nonzero_words, position_of
+from boolweave.covering.kernels.reducing import list_within, nonzero_words
 from boolweave.engine.kernels.jit import njit
 from boolweave.search.kernels.bits import ONE, ZERO, lowest, popcount
 
@@ -73,35 +73,26 @@ def needed(ones: Ones, active: Words, rows: Words, columns: Words, order: Indice
     The tiles are `rows` (T, words of M) and `columns` (T, words of N). The ones in `active` (M,
     words of N) must stay covered.
     """
-    count = np.zeros(len(ones.rows), dtype=np.int64)
+    count, members = np.zeros((2, len(ones.rows)), dtype=np.int64)
     stays = np.ones(len(order), dtype=np.int64)
     for t in range(len(order)):
-        _count_within(ones, active, rows[t], columns[t], count, 1)
+        n = list_within(active, ones, rows[t], columns[t], members)
+        _add_to(count, members, n, 1)
     for i in range(len(order)):
         t = order[i]
-        if _count_within(ones, active, rows[t], columns[t], count, -1) > 0:
+        n = list_within(active, ones, rows[t], columns[t], members)
+        if _add_to(count, members, n, -1) > 0:
             stays[t] = 0
         else:
-            _count_within(ones, active, rows[t], columns[t], count, 1)
+            _add_to(count, members, n, 1)
     return stays
 
 
 @njit(cache=True, nogil=True)
-def _count_within(
-    ones: Ones, active: Words, rows: Words, columns: Words, count: Indices, by: int
-) -> int:  # fmt: skip
-    """Add `by` to the counts of the active ones within a tile; return the smallest of them."""
+def _add_to(count: Indices, members: Indices, n: int, by: int) -> int:
+    """Add `by` to the counts of the first n members; return the smallest of them."""
     least = 1 << 60
-    for j in range(rows.shape[0]):
-        left = rows[j]
-        while left != ZERO:
-            line = 64 * j + lowest(left)
-            left &= left - ONE
-            for w in range(columns.shape[0]):
-                inside = active[line, w] & columns[w]
-                while inside != ZERO:
-                    e = position_of(ones, line, 64 * w + lowest(inside))
-                    inside &= inside - ONE
-                    count[e] += by
-                    least = min(least, count[e])
+    for i in range(n):
+        count[members[i]] += by
+        least = min(least, count[members[i]])
     return least

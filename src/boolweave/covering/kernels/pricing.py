@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boolweave.covering.kernels.reducing import intersect, position_of
+from boolweave.covering.kernels.reducing import intersect, list_within
 from boolweave.engine.kernels.jit import njit
 from boolweave.search.kernels.bits import ONE, ZERO, clear, contains, copy, insert, lowest
 
@@ -212,16 +212,4 @@ def enlarged(
         insert(columns, ones.columns[members[i]])
     intersect(allowed.columns, columns, rows, memory.nonzero)
     intersect(allowed.rows, rows, columns, memory.nonzero)
-    n = 0
-    for j in range(rows.shape[0]):
-        left = rows[j]
-        while left != ZERO:
-            line = 64 * j + lowest(left)
-            left &= left - ONE
-            for w in range(columns.shape[0]):
-                inside = active[line, w] & columns[w]
-                while inside != ZERO:
-                    out[n] = position_of(ones, line, 64 * w + lowest(inside))
-                    inside &= inside - ONE
-                    n += 1
-    return n
+    return list_within(active, ones, rows, columns, out)

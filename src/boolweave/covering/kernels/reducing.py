@@ -186,6 +186,24 @@ def position_of(ones: Ones, row: int, column: int) -> int:
 
 
 @njit(cache=True, nogil=True)
+def list_within(active: Words, ones: Ones, rows: Words, columns: Words, out: Indices) -> int:
+    """List the positions of the active ones (M, words of N) within a tile; return their number."""
+    n = 0
+    for j in range(rows.shape[0]):
+        left = rows[j]
+        while left != ZERO:
+            line = 64 * j + lowest(left)
+            left &= left - ONE
+            for w in range(columns.shape[0]):
+                inside = active[line, w] & columns[w]
+                while inside != ZERO:
+                    out[n] = position_of(ones, line, 64 * w + lowest(inside))
+                    inside &= inside - ONE
+                    n += 1
+    return n
+
+
+@njit(cache=True, nogil=True)
 def _is_due(allowed: Allowed, column: int, changed: Indices, since: int) -> bool:
     """Whether ones in rows that a column allows were removed after the time `since`."""
     if since < 0:
@@ -202,35 +220,30 @@ def _is_due(allowed: Allowed, column: int, changed: Indices, since: int) -> bool
 @njit(cache=True, nogil=True)
 def _remove(
     active: Words, ones: Ones, e: int, forced: bool, memory: Span, found: Reduction,
-    changed: Indices, now: int,
+    changed: Indices, now: int, members: Indices,
 ) -> bool:  # fmt: skip
-    """Remove the active ones that e forces into a clique or dominates; whether there were any."""
+    """Remove the active ones that e forces into a clique or dominates; whether there were any.
+
+    `members` (E,) is scratch memory.
+    """
     any_removed = False
     rows, columns = (
         (memory.rows, memory.columns) if forced else (memory.all_rows, memory.all_columns)
     )
-    for j in range(rows.shape[0]):
-        left = rows[j]
-        while left != ZERO:
-            line = 64 * j + lowest(left)
-            left &= left - ONE
-            for w in range(columns.shape[0]):
-                gone = active[line, w] & columns[w]
-                while gone != ZERO:
-                    column = 64 * w + lowest(gone)
-                    gone &= gone - ONE
-                    f = position_of(ones, line, column)
-                    if forced:
-                        found.clique[f] = found.n[0]
-                    elif f == e:
-                        continue
-                    else:
-                        found.dominator[f] = e
-                        found.order[found.n[1]] = f
-                        found.n[1] += 1
-                    active[line, w] ^= ONE << np.uint64(column & 63)
-                    changed[line] = now
-                    any_removed = True
+    for i in range(list_within(active, ones, rows, columns, members)):
+        f = members[i]
+        if forced:
+            found.clique[f] = found.n[0]
+        elif f == e:
+            continue
+        else:
+            found.dominator[f] = e
+            found.order[found.n[1]] = f
+            found.n[1] += 1
+        row, column = ones.rows[f], ones.columns[f]
+        active[row, column >> 6] ^= ONE << np.uint64(column & 63)
+        changed[row] = now
+        any_removed = True
     return any_removed
 
 
@@ -247,6 +260,7 @@ def reduce(
     n_words = 0
     changed = np.zeros(active.shape[0], dtype=np.int64)
     examined = np.full(len(ones.rows), -1, dtype=np.int64)
+    members = np.zeros(len(ones.rows), dtype=np.int64)
     now = 0
     again = True
     while again:
@@ -267,7 +281,7 @@ def reduce(
             forced = is_subset(memory.rows, memory.all_rows)
             if not forced:
                 intersect(allowed.rows, memory.rows, memory.all_columns, memory.nonzero)
-            if _remove(active, ones, e, forced, memory, found, changed, now):
+            if _remove(active, ones, e, forced, memory, found, changed, now, members):
                 again = True
             if forced:
                 found.n[0] += 1
