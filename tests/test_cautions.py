@@ -146,6 +146,12 @@ def test_one_value_or_none(table, text):
         assert caught[0].filename == __file__
 
 
+def test_one_iteration_is_not_enough():
+    noise = np.random.default_rng(0).integers(0, 2, (30, 30))
+    with pytest.warns(ConvergenceWarning, match=r"after 1 iteration, .*Raise max_iter, which is 1"):
+        BooleanMatrixFactorization(8, method="max-sum", max_iter=1, random_state=0).fit(noise)
+
+
 def test_ones_only_and_what_helps():
     likes = sparse.csr_array(np.kron(np.eye(2), np.ones((5, 4))))
     with pytest.warns(DegenerateDataWarning) as caught:

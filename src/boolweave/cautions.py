@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from boolweave.engine.result import Ending
 from boolweave.fit.judging import has_settled, share_changing
+from boolweave.runtime.progress import counted
 from boolweave.runtime.warning import warn_user
 
 if TYPE_CHECKING:
@@ -43,8 +44,8 @@ def about_changes(result: Result, parameters: Any) -> None:
     else:
         remedy = "Use fewer factors."
     warn_user(
-        f"the decoded factors still change after {result.n_iter} iterations, by {share:.1%} of "
-        f"their ones in each. {remedy}",
+        f"the decoded factors still change after {counted(result.n_iter, 'iteration')}, by "
+        f"{share:.1%} of their ones in each. {remedy}",
         ConvergenceWarning,
     )
 
