@@ -43,13 +43,30 @@ def threads(n_jobs: int | None) -> AbstractContextManager[ThreadPoolExecutor | N
 def run_all(
     pool: ThreadPoolExecutor | None, function: Callable[[Item], Answer], items: Iterable[Item]
 ) -> Iterable[Answer]:
-    """Yield `function` of every item in order, in the threads of the pool if there is one.
+    """`function` of every item in order, in the threads of the pool if there is one.
 
-    A single item is not worth another thread.
+    A single item is not worth another thread. A thread takes the next item when it is free: that
+    takes less time than a task for every item. After an exception no further item is taken.
     """
     if pool is None or (isinstance(items, Sized) and len(items) == 1):
         return map(function, items)
-    return pool.map(function, items)
+    numbered = list(enumerate(items))
+    left, answers = iter(numbered), dict[int, Answer]()
+
+    def one_thread() -> None:
+        try:
+            for number, item in left:
+                answers[number] = function(item)
+        finally:
+            list(left)
+
+    running = [pool.submit(one_thread) for _ in range(min(n_threads(pool), len(numbered)))]
+    try:
+        for thread in running:
+            thread.result()
+    finally:
+        list(left)
+    return [answers[number] for number in range(len(numbered))]
 
 
 def n_threads(pool: ThreadPoolExecutor | None) -> int:
