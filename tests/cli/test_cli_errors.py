@@ -74,6 +74,11 @@ def test_optimal_is_said_where_it_is(folder):
     assert "<dd>0 (reached)</dd>" in (folder / "e.html").read_text(encoding="utf-8")
 
 
+def test_without_a_bound(folder):
+    found = json.loads(run("factorize", "t.csv", *FEW, "--no-bound", "--json", cwd=folder).stdout)
+    assert found["error_bound"] == 0 < found["error"]
+
+
 def test_weights_of_false_ones(folder):
     done = run("factorize", "t.csv", *FEW, "--false-one-weight", "inf", "--json", cwd=folder)
     found = json.loads(done.stdout)
@@ -110,6 +115,7 @@ def test_complete_is_for_what_is_not_seen(folder):
         (["--objective", "errors", "--tol", "0.1"], "counts wrong entries and does not use --tol"),
         (["--false-one-weight", "2", "--noise", "0.1"], "--objective posterior does not count"),
         (["--false-one-weight", "0"], "--false-one-weight: expected a number in"),
+        (["--no-bound", "--noise", "0.1"], "--no-bound leaves out a lower bound, which --obj"),
         (["--max-time", "-1"], "--max-time: expected a number in"),
         (["--max-memory", "10"], "fewest errors of 20 rows.*set --objective posterior"),
         (["--objective", "errors", "--local-cluster", "1"], "runs on one machine"),

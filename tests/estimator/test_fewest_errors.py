@@ -326,6 +326,19 @@ def test_saved_loaded_pickled_and_cloned(tmp_path):
     assert plain.error_ is plain.error_bound_ is plain.redundancy_ is None
 
 
+def test_the_bound_can_be_left_out(monkeypatch):
+    """It is not computed, and the factors are the same; message passing has none."""
+    table = np.eye(4, dtype=np.uint8)
+    with_bound = BooleanMatrixFactorization(2, objective="errors", random_state=0).fit(table)
+    assert with_bound.error_bound_ == with_bound.error_ == 2
+    monkeypatch.setattr("boolweave.search.answer.lower_bound", None)
+    without = clone(with_bound).set_params(bound=False).fit(table)
+    assert without.error_bound_ == 0
+    np.testing.assert_array_equal(without.components_, with_bound.components_)
+    with pytest.raises(ValueError, match=r'`bound=False` .* set `objective="errors"`'):
+        BooleanMatrixFactorization(2, bound=False).fit(table)
+
+
 # ---------------------------------------------------------------- rank, checkpoints, Ctrl-C
 
 

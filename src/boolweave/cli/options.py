@@ -88,8 +88,8 @@ def as_options(message: str) -> str:
     def option(found: re.Match[str]) -> str:
         verb, name, value = found.groups()
         words = [option_of(name, value), *([value.replace(" ", "")] if value else [])]
-        if (name, value) == ("header", "False"):
-            words = ["--no-header"]
+        if value == "False":
+            words = [f"--no-{name}"]
         return " ".join([*(["use"] if verb else []), *words])
 
     groups = ReadingOptions, Fitting, Completing
@@ -221,6 +221,11 @@ class Fitting:
         "false ones.",
         metavar="W|inf",
     )
+    bound: bool | None = _fit(
+        "With --objective errors: whether to compute a lower bound of the errors, which takes up "
+        "to two seconds.  [default: bound]",
+        "--bound/--no-bound", show_default=False,
+    )  # fmt: skip
     product: Literal["or", "xor"] | None = _fit("How the factors are combined.")
     method: Literal["auto", "max-sum", "sum-product"] | None = _fit(
         "The message-passing algorithm. This option and the other options of message passing "

@@ -101,6 +101,7 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
         max_time: float | None = None,
         objective: Literal["posterior", "errors"] = "posterior",
         false_one_weight: float = 1.0,
+        bound: bool = True,
         zeros: Literal["auto", "exact", "collective"] = "auto",
     ) -> None:
         super().__init__(
@@ -108,7 +109,8 @@ class DaskBooleanMatrixFactorization(BooleanMatrixFactorization):
             column_prior=column_prior, absent=absent, damping=damping, max_iter=max_iter, tol=tol,
             n_init=n_init, messages=messages, n_jobs=n_jobs, random_state=random_state,
             verbose=verbose, checkpoint=checkpoint, max_memory=max_memory, decimation=decimation,
-            max_time=max_time, objective=objective, false_one_weight=false_one_weight, zeros=zeros,
+            max_time=max_time, objective=objective, false_one_weight=false_one_weight, bound=bound,
+            zeros=zeros,
         )  # fmt: skip
         self.client = client
 

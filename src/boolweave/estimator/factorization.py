@@ -114,6 +114,9 @@ class BooleanMatrixFactorization(FittedFactorization):
         With objective="errors": the cost of a false one (the product is 1, a zero was observed)
         relative to a missed one (the product is 0, a one was observed); infinity allows no false
         ones.
+    bound : bool, default=True
+        With objective="errors": whether to compute `error_bound_`, which takes up to two seconds,
+        on a small table more than the search. If False, it is 0.
     zeros : {"auto", "exact", "collective"}, default="auto"
         How observed zeros are treated if absent entries of a sparse matrix are zeros. With "exact",
         each zero has messages of its own. With "collective", all zeros of a row are treated at
@@ -162,7 +165,7 @@ class BooleanMatrixFactorization(FittedFactorization):
         of false ones of the product, each multiplied by the weight of its entry.
     error_bound_ : float or None
         With objective="errors": a proven lower bound of the error of this number of factors. If it
-        equals `error_`, the factors are optimal.
+        equals `error_`, the factors are optimal. It is 0 if none is known.
     redundancy_ : (K,) array or None
         With objective="errors": the increase of the error if a factor is left out.
     rank_selection_ : RankSelection or None
@@ -212,6 +215,7 @@ class BooleanMatrixFactorization(FittedFactorization):
         max_time: float | None = None,
         objective: Literal["posterior", "errors"] = "posterior",
         false_one_weight: float = 1.0,
+        bound: bool = True,
         zeros: Literal["auto", "exact", "collective"] = "auto",
     ) -> None:
         self.n_components = n_components
@@ -235,6 +239,7 @@ class BooleanMatrixFactorization(FittedFactorization):
         self.max_time = max_time
         self.objective = objective
         self.false_one_weight = false_one_weight
+        self.bound = bound
         self.zeros = zeros
 
     # ------------------------------------------------------------ fitting

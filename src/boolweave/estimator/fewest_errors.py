@@ -52,7 +52,9 @@ def fit(
         _reporting(parameters) as clock,
     ):
         n_components, selection, n_init = parameters.n_components, None, parameters.n_init
-        options = Options(None if n_init == "auto" else int(n_init), parameters.max_time)
+        options = Options(
+            None if n_init == "auto" else int(n_init), parameters.max_time, bound=parameters.bound
+        )
         how: _How = {
             "false_one_weight": parameters.false_one_weight, "product": parameters.product,
             "weights": own, "n_jobs": parameters.n_jobs, "report": clock, "recorder": recorder,

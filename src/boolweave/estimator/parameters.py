@@ -61,6 +61,7 @@ CONSTRAINTS: Constraints = {
     "max_time": [Interval(Real, 0, None, closed="neither"), None],
     "objective": [StrOptions({"posterior", "errors"})],
     "false_one_weight": [Interval(Real, 0, None, closed="right")],  # infinity included
+    "bound": ["boolean"],
     "zeros": [StrOptions({"auto", "exact", "collective"})],
 }
 
@@ -78,6 +79,11 @@ def check_objective(parameters: BooleanMatrixFactorization) -> None:
             raise ValueError(
                 '`false_one_weight` weights errors, which `objective="posterior"` does not count; '
                 'set `objective="errors"`, or leave out `false_one_weight`'
+            )
+        if not parameters.bound:
+            raise ValueError(
+                '`bound=False` leaves out a lower bound, which `objective="posterior"` does not '
+                'have; set `objective="errors"`, or leave it out'
             )
         return
     defaults = type(parameters)().get_params(deep=False)

@@ -112,10 +112,11 @@ def fewest_errors(
     with recorder.frame("search", Searching) as at:
         search.run(at)
     left = search.time_left()
-    is_bounded = not search.stop[0] and (left is None or left > TIME_OF_BOUND)
+    in_time = not search.stop[0] and (left is None or left > TIME_OF_BOUND)
     return answer_of(
-        table, n_components, at, seed, is_bounded=is_bounded, interrupted=search.interrupted
-    )
+        table, n_components, at, seed, is_bounded=options.bound and in_time,
+        interrupted=search.interrupted,
+    )  # fmt: skip
 
 
 def answer_of(

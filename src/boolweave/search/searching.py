@@ -81,7 +81,7 @@ N_TRIES = 8
 
 @dataclass(frozen=True)
 class Options:
-    """When a search ends.
+    """When a search ends, and whether a lower bound follows.
 
     Parameters
     ----------
@@ -91,11 +91,14 @@ class Options:
         Time limit in seconds; by default, there is a fixed amount of work.
     most_work : float, optional
         The maximum work of a single independent search, and of all searches without `max_time`.
+    bound : bool, default=True
+        Whether a lower bound of the cost is computed, which takes up to two seconds.
     """
 
     n_init: int | None = None
     max_time: float | None = None
     most_work: float | None = None
+    bound: bool = True
 
 
 @dataclass(frozen=True)
