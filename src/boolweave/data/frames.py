@@ -122,11 +122,9 @@ class Frame:
             return _pandas().DataFrame({name: _flat(values) for name, values in columns.items()})
         return self._of_polars(polars_table(columns))
 
-    def matrix(
-        self, values: Array, seen: ObservedEntries, columns: Sequence[object] | None = None
-    ) -> Table:
+    def matrix(self, values: Array, seen: ObservedEntries) -> Table:
         """A matrix with the rows and columns of `seen` as a table."""
-        names = self.names(seen, "column") if columns is None else columns
+        names = self.names(seen, "column")
         if self.library == "pandas":
             pandas, rows = _pandas(), self.names(seen, "row")
             index = rows if isinstance(rows, pandas.Index) else pandas.Index(rows, name=self.label)

@@ -194,19 +194,19 @@ class Result:
         latent = prediction.latent_at(*self._factors, rows, columns, self.model.product)
         return latent if kind == "latent" else self._observed(latent, rows, columns)
 
-    def predict_rows(self, rows: Integers | None = None) -> Iterator[tuple[slice, Bits]]:
-        """Decoded values of all columns, (some, N), of all rows or of those asked for.
-
-        They are yielded in pieces, each with the positions of its rows among those asked for.
-        """
+    def predict_rows(self) -> Iterator[tuple[slice, Bits]]:
+        """Decoded values of all entries, in pieces: a slice of the rows, and (some, N) values."""
         how = self.model.product, self.marginal
-        for some, latent in prediction.latent_rows(*self._factors, *how, rows):
+        for some, latent in prediction.latent_rows(*self._factors, *how):
             yield some, (latent > 0.5).astype(np.uint8)
 
     def predict_proba_rows(
         self, rows: Integers | None = None, kind: Kind = "observed"
     ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """The same as `predict_rows` for P(o = 1), or P(z = 1) if `kind` is "latent"."""
+        """P(o = 1), or P(z = 1) if `kind` is "latent", of all rows or of those asked for.
+
+        It is yielded in pieces: a slice of the rows asked for, and (some, N) probabilities.
+        """
         columns = np.arange(self.column_log_odds.shape[1])
         for some, latent in prediction.latent_rows(*self._factors, self.model.product, rows=rows):
             if kind == "observed":
