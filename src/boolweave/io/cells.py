@@ -34,12 +34,19 @@ def is_cell(text: str, words: CellWords = USUAL) -> bool:
 
 
 def codes_of_column(column: pl.Series, words: CellWords) -> NDArray[np.uint8]:
-    """Code the cells of a column, text or typed, as 0, 1, MISSING or WRONG."""
+    """Code the cells of a column, text or typed, as 0, 1, MISSING or WRONG.
+
+    An empty cell is missing, unless the user gave it another meaning, as in a table of marks.
+    """
     import polars as pl
 
+    empty = column.is_null().to_numpy()
+    blank = words.code("") if empty.any() else MISSING
     if column.dtype.is_numeric():
-        return words.number_codes(column.cast(pl.Float64).fill_null(np.nan).to_numpy())
-    codes = np.where(column.is_null().to_numpy(), MISSING, WRONG).astype(np.uint8)
+        codes = words.number_codes(column.cast(pl.Float64).fill_null(np.nan).to_numpy())
+        codes[empty] = blank
+        return codes
+    codes = np.where(empty, blank, WRONG).astype(np.uint8)
     cells = column.drop_nulls().unique()
     if column.dtype == pl.String and not words.codes:  # there may be millions of other texts
         cells = cells.filter(cells.str.strip_chars().str.to_lowercase().is_in(USUAL_SPELLINGS))

@@ -77,6 +77,21 @@ def test_a_name_may_begin_with_a_hash(put):
 # ---------------------------------------------------------------- words and columns
 
 
+def test_empty_cells_as_zeros(put, tmp_path):
+    """A table of marks, in which a cell is a cross or empty, as text and with types."""
+    marks = put("name,tea,rum\nAnn,x,\nBo,,X\nCy,x,x\n")
+    pl.read_csv(marks).write_parquet(tmp_path / "marks.parquet")
+    ones = pl.DataFrame({"name": ["Ann", "Bo", "Cy"], "tea": [1, None, 1], "rum": [None, 1, 1]})
+    ones.write_parquet(tmp_path / "ones.parquet")
+    for path in (marks, tmp_path / "marks.parquet", tmp_path / "ones.parquet"):
+        words = CellWords.of("x", "")
+        read = io.read(path, words=words)
+        np.testing.assert_array_equal(read.observations.to_dense(), [[1, 0], [0, 1], [1, 1]])
+        assert ("zeros", "") not in read.unused_words
+    full = put("name,tea,rum\nAnn,x,x\n")
+    assert io.read(full, words=CellWords.of("x", "")).unused_words == [("zeros", "")]
+
+
 def test_words_in_files(put):
     content = "name,a,b\nAnn,ja,NEIN\nBo,-,Ja\nCy,nein,99\n"
     words = CellWords.of(ones="ja", zeros="nein", missing=["-", 99])
@@ -217,6 +232,7 @@ def test_encode_rules(put):
         ("x,a,b\nr,1,0\ns,0,2\nt,1,1\n", "line 3, column 'b'"),
         ("x,a,b\nr,1,0\nr,1,1\nt,1,1\n", "every row to have its own label"),
         ("x,a,b\nr,1,maybe\n", "line 2, column 'b'"),
+        ("x,a,b\nr,x,\ns,,x\n", "got 'x'; correct it, or define its meaning with `ones`"),
         ("q,c,n\n1,red,0\n5,red,1\n2,blue,9\n4,blue,1\n3,red,0\n", "pass `missing=9`"),
     ],
 )

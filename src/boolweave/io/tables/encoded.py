@@ -69,9 +69,14 @@ def encode_frame(
     encoder = TableEncoder(
         **rules.parameters, ones=words.ones, zeros=words.zeros, missing=words.missing
     )
-    with naming_file(name), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ColumnsLeftOutWarning)
-        bits = encoder.fit_transform(table)
+    try:
+        with naming_file(name), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ColumnsLeftOutWarning)
+            bits = encoder.fit_transform(table)
+    except FileError:
+        if refused is not None and len(getattr(encoder, "left_out_", ())) == table.width:
+            raise refused from None  # marks such as x for ones, and nothing else
+        raise
     if refused is not None and set(encoder.kinds_) <= {"yes or no", "left out"}:
         raise refused
     codes = np.where(np.isnan(bits), MISSING, bits).astype(np.uint8)
