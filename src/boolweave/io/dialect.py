@@ -66,6 +66,8 @@ class Dialect:
         name or by number (from 1).
     index : str, optional
         The column of a wide table that holds the row labels.
+    empty_end : bool
+        Whether every line of a wide table ends with a delimiter, so that its last field is empty.
     """
 
     delimiter: str | None = None
@@ -77,6 +79,7 @@ class Dialect:
     use: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     index: str | None = None
+    empty_end: bool = False
 
     @property
     def n_fields(self) -> int:
@@ -103,7 +106,7 @@ class Dialect:
         """Positions of the cells in a line of the wide table `name`."""
         own = {self.label_field(name), *range(self.n_labels if self.index is None else 0)}
         own |= {self.position(column, name, "drop") for column in self.drop}
-        if self.names[-1:] == (MARK,) and MARK not in self.use:
+        if self.empty_end or (self.names[-1:] == (MARK,) and MARK not in self.use):
             own.add(self.n_fields - 1)
         used = {self.position(column, name, "use") for column in self.use}
         wanted = [i for i in range(self.n_fields) if i in used] if used else range(self.n_fields)
@@ -191,6 +194,9 @@ def guess(
         named = any(not column.isdecimal() for column in asked.columns)
         header = named or _long_header(rows, found.picked(name), words)
     found = replace(found, header=header, names=_names(rows[0], bool(header)))
+    if layout == "wide" and header and len(rows[0]) > 1:
+        ends = (row[-1].strip() for row in rows if len(row) == len(rows[0]))
+        found = replace(found, empty_end=not any(ends))
     if layout != "wide":
         found.picked(name)
     elif asked.labels is None:

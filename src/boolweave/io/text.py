@@ -103,6 +103,11 @@ def _read_wide(path: Path, name: str, dialect: Dialect, options: Options, plain:
     kept, speller = _Others(dialect, cells), Speller()
     for numbers, frame, table in _parsed(path, name, dialect, options, (), cells, plain):
         tables.append(table)
+        if dialect.empty_end and not _is_empty(frame[f"f{dialect.n_fields - 1}"]):
+            raise FileError(
+                name, "expected a name for the last column, because it is not empty; name it",
+                line=1, column=dialect.n_fields,
+            )  # fmt: skip
         if options.keep:
             kept.add(frame)
             if not plain:
@@ -160,6 +165,10 @@ def _read_long(path: Path, name: str, dialect: Dialect, options: Options, plain:
     if times:
         when = observe_times(observations.to_local(), row, column, times, name)
     return Contents(observations, dialect.in_words(), when, lists_entries=True)
+
+
+def _is_empty(column: pl.Series) -> bool:
+    return bool((column.fill_null("").str.strip_chars() == "").all())
 
 
 class _Others:

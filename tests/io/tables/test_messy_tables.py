@@ -92,6 +92,20 @@ def test_empty_cells_as_zeros(put, tmp_path):
     assert io.read(full, words=CellWords.of("x", "")).unused_words == [("zeros", "")]
 
 
+def test_lines_that_end_with_a_delimiter(put):
+    """There is no column behind the last delimiter, and `complete` does not fill it in."""
+    lines = ["name,tea,rum,", "Ann,1,0,", "Bo,1,,", "Cy,0,1,", "Di,0,1,"]
+    path = put("\n".join(lines) + "\n")
+    seen = io.read(path).observations
+    assert seen.column_labels.tolist() == ["tea", "rum"] and seen.n_observed == 7
+    done = run("complete", path, *QUICK, "--no-mark", cwd=path.parent)
+    written = done.stdout.decode().splitlines()
+    assert [*written[:2], *written[3:]] == [*lines[:2], *lines[3:]]
+    assert re.fullmatch("Bo,1,[01],", written[2])
+    many = put("\n".join([*lines[:2], *(f"n{i},1,0," for i in range(400)), "z,1,0,7"]) + "\n")
+    assert "line 1, column 4: expected a name for the last column" in message(many)
+
+
 def test_words_in_files(put):
     content = "name,a,b\nAnn,ja,NEIN\nBo,-,Ja\nCy,nein,99\n"
     words = CellWords.of(ones="ja", zeros="nein", missing=["-", 99])
