@@ -249,6 +249,8 @@ def test_too_little_memory():
         fitted(table(), max_memory=100)
     with pytest.raises(MemoryError, match='set `objective="posterior"`'):
         fitted(table(), max_memory=18 * 12 * 10, sample_weight=np.full((18, 12), 2.0))
+    with pytest.raises(MemoryError, match=r"factors take .* use fewer factors: .* here 12"):
+        fitted(table(), n_components=10**15)
 
 
 def test_a_seed_gives_the_same_answer_on_any_number_of_threads():

@@ -13,6 +13,7 @@ from boolweave import cautions
 from boolweave.data.weights import entry_weights
 from boolweave.estimator.parameters import bytes_allowed, settings_of
 from boolweave.fit import memory
+from boolweave.runtime.free_memory import format_bytes, free_memory
 from boolweave.runtime.progress import search_progress
 from boolweave.search.answer import fewest_errors as search
 from boolweave.search.curve import search_rank, trace_curve
@@ -175,10 +176,20 @@ def _check_memory(
     observations: Observations,
     weights: NDArray[np.float64] | None,
 ) -> None:
-    """Raise MemoryError if the tables of the search do not fit."""
+    """Raise MemoryError if the tables of the search, or the factors, do not fit."""
     per_cell = BYTES_PER_CELL + (0 if weights is None else BYTES_PER_WEIGHT)
     memory.check_answer(
         observations.shape, per_cell, "the search for the fewest errors",
         'use fewer rows or columns, or set `objective="posterior"`, which keeps in files what does '
         "not fit into memory", bytes_allowed(parameters.max_memory),
     )  # fmt: skip
+    if parameters.n_components == "auto":
+        return
+    K, free = int(parameters.n_components), free_memory()
+    n_bytes = K * sum(observations.shape)
+    if free is not None and n_bytes > free:
+        raise MemoryError(
+            f"{K:,} factors take {format_bytes(n_bytes)} of memory, but "
+            f"{format_bytes(free)} are free; use fewer factors: no table needs more than it "
+            f"has rows or columns, here {min(observations.shape):,}"
+        )
