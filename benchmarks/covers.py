@@ -6,22 +6,28 @@ of very different sizes, some of which contain others, are given to thousands of
 tables, single grants are missing, so that the planted roles are not a cover. The organisations
 have the shapes and the numbers of grants of large published tables, departments whose roles contain
 parts of others, and users with single additional and missing grants; the last two of each shape are
-far harder than the first. "kernel" is the number of ones that the reductions leave.
+far harder than the first. The companies also have those shapes and numbers of grants, and as many
+planted roles as the published tables are known to need; their planted roles are a cover. Dense
+tables are products of random factors. "kernel" is the number of ones that the reductions leave, and
+the last column is the most memory that the process has used so far.
 
 Tables with missing and additional grants are also searched with false ones allowed; their lines
 show how many of the planted roles are found (Jaccard similarity of the permissions of at least
 0.95).
 
     python benchmarks/covers.py
-    python benchmarks/covers.py --only domino large organisation-1
+    python benchmarks/covers.py --only domino large-nested-1 organisation-1
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +65,12 @@ def planted(
 
 def product(X: Bits, Y: Bits) -> Bits:
     return (X.astype(np.float32) @ Y.astype(np.float32)) > 0
+
+
+def sparse_product(X: Bits, Y: Bits) -> sparse.csr_array:
+    """The same for factors with few ones, far faster."""
+    Z = sparse.csr_array(X.astype(np.int64)) @ sparse.csr_array(Y.astype(np.int64))
+    return sparse.csr_array((Z > 0).astype(np.uint8))
 
 
 def organisation(
@@ -112,36 +124,168 @@ def organisation(
     return sparse.csr_array((np.ones(len(at), dtype=np.uint8), tuple(at.T)), shape=shape)
 
 
-def tables() -> Iterator[tuple[str, sparse.csr_array, int]]:
-    """Names, tables, and the number of planted roles; 0 if these are not a cover."""
+# What differs between companies: the share of roles that contain another one, that are unions of
+# groups of permissions, and that one or two users have; the share of users who are equal to others;
+# the maximum number of roles of a user, and the share of them from other departments.
+@dataclass(frozen=True)
+class Mix:
+    nested: float
+    grouped: bool
+    personal: float
+    alike: float
+    most_roles: int
+    across: float
+
+
+MIXES = {
+    "departments": Mix(0.5, False, 0.1, 0.6, 6, 0.1),
+    "nested": Mix(0.85, False, 0.15, 0.7, 5, 0.1),
+    "personal": Mix(0.4, False, 0.5, 0.5, 4, 0.1),
+    "projects": Mix(0.4, False, 0.05, 0.2, 8, 0.4),
+    "groups": Mix(0.3, True, 0.1, 0.5, 6, 0.15),
+}
+
+
+def company(shape: tuple[int, int], K: int, n_grants: int, mix: Mix, seed: int) -> sparse.csr_array:
+    """Users with K planted roles, of such sizes that there are about this many grants."""
+    low, high = 0.02, 60.0
+    best = sparse.csr_array(shape, dtype=np.uint8)
+    for _ in range(12):
+        size = (low * high) ** 0.5
+        random = np.random.default_rng(seed)
+        of_role, is_personal, Y = company_roles(random, shape[1], K, mix, size)
+        X = company_users(random, shape[0], of_role, is_personal, mix)
+        now = sparse_product(X, Y)
+        if abs(now.nnz - n_grants) < abs(best.nnz - n_grants):
+            best = now
+        low, high = (size, high) if now.nnz < n_grants else (low, size)
+    return best
+
+
+def company_roles(
+    random: np.random.Generator, N: int, K: int, mix: Mix, size: float
+) -> tuple[NDArray[np.int64], Bits, Bits]:
+    """The department of each role, −1 for all of them; whether it is personal; its permissions.
+
+    A department has permissions of its own, and an eighth of all are shared. The sizes of roles
+    are lognormal.
+    """
+    D, shared = max(3, K // 10), N // 8
+    ends = np.sort(random.choice(np.arange(shared + 1, N), D - 1, replace=False))
+    spans = [range(shared), *map(range, [shared, *ends], [*ends, N])]
+    groups = [np.split(np.array(s), np.flatnonzero(random.random(len(s)) < 0.25)) for s in spans]
+    chance = 1 / np.arange(1, D + 1) ** 0.8
+    of_role = random.choice(D, K, p=chance / chance.sum())
+    of_role[: max(2, K // 20)] = -1
+    is_personal = random.random(K) < mix.personal
+    Y = np.zeros((K, N), dtype=bool)
+    for k in range(K):
+        n, own = max(1, int(size * np.exp(random.normal(1.5, 1.2)))), spans[of_role[k] + 1]
+        if mix.grouped and not is_personal[k]:
+            parts = groups[of_role[k] + 1]
+            for g in random.permutation(len(parts)):
+                if Y[k].sum() < n:
+                    Y[k, parts[g]] = True
+        else:
+            Y[k, random.choice(own, min(n, max(1, len(own) * 2 // 3)), replace=False)] = True
+        if of_role[k] >= 0 and random.random() < 0.3:
+            Y[k, random.choice(shared, min(shared, max(1, n // 3)), replace=False)] = True
+        before = np.flatnonzero(of_role[:k] == of_role[k])
+        if len(before) and random.random() < mix.nested:
+            Y[k] |= Y[random.choice(before)]
+    return of_role, is_personal, Y
+
+
+def company_users(
+    random: np.random.Generator, M: int, of_role: NDArray[np.int64], is_personal: Bits, mix: Mix
+) -> Bits:
+    """The roles of each user (M, K), mostly of one department; some users are equal to others."""
+    K, D = len(of_role), of_role.max() + 1
+    chance = 1 / np.arange(1, D + 1) ** 0.8
+    of_user = random.choice(D, M, p=chance / chance.sum())
+    popular = 1 / random.permutation(np.arange(1, K + 1)) ** 0.7
+    usual = np.flatnonzero(~is_personal)
+    common = np.flatnonzero((of_role < 0) & ~is_personal)
+    X = np.zeros((M, K), dtype=bool)
+    for u in range(M):
+        before = np.flatnonzero(of_user[:u] == of_user[u])
+        if len(before) and random.random() < mix.alike:
+            X[u] = X[random.choice(before)]
+            continue
+        X[u, common[:1]] = random.random() < 0.7
+        for _ in range(min(random.geometric(1 / (1 + mix.most_roles / 3)), mix.most_roles)):
+            own = np.flatnonzero((of_role == of_user[u]) & ~is_personal)
+            where = random.random()
+            if where < mix.across or not len(own):
+                own = usual
+            elif where < mix.across + 0.15 and len(common):
+                own = common
+            X[u, random.choice(own, p=popular[own] / popular[own].sum())] = True
+    for k in np.flatnonzero(is_personal | ~X.any(axis=0)):
+        X[random.choice(M, random.integers(1, 3), replace=False), k] = True
+    return X
+
+
+def of_file(path: Path) -> sparse.csr_array:
+    """A table of pairs of user and permission."""
+    at = np.loadtxt(path, dtype=np.int64) - 1
+    return sparse.csr_array((np.ones(len(at), dtype=np.uint8), tuple(at.T)))
+
+
+def with_missing(
+    shape: tuple[int, int], K: int, seed: int, derived: float, most_roles: int, missing: float
+) -> sparse.csr_array:
+    """Planted roles without this share of the grants."""
+    Z = product(*planted(shape, K, seed, derived, most_roles))
+    Z &= np.random.default_rng(seed).random(Z.shape) >= missing
+    return sparse.csr_array(Z.astype(np.uint8))
+
+
+def dense(M: int, K: int, share: float) -> sparse.csr_array:
+    """A random product, which no reduction makes smaller."""
+    random = np.random.default_rng(0)
+    X, Y = random.random((M, K)) < share, random.random((K, M)) < share
+    return sparse.csr_array(product(X, Y).astype(np.uint8))
+
+
+def tables() -> Iterator[tuple[str, Callable[[], sparse.csr_array], int]]:
+    """Names, functions that make the tables, and planted roles; 0 if these are not a cover."""
     folder = os.environ.get("BOOLWEAVE_DATA")
     for name in ROLE_MINING if folder else ():
-        at = np.loadtxt(Path(str(folder)) / "role-mining" / f"{name}.txt", dtype=np.int64) - 1
-        table = sparse.csr_array((np.ones(len(at), dtype=np.uint8), tuple(at.T)))
-        yield name, table, 0
-    kinds = {
-        "large": ((3485, 10127), 400, 0.5, 10, 0.0),
-        "small": ((3477, 1587), 178, 0.5, 8, 0.0),
-        "many-roles": ((2000, 600), 150, 0.7, 14, 0.0),
-        "large-missing": ((3485, 10127), 350, 0.3, 6, 0.0005),
-        "small-missing": ((3477, 1587), 150, 0.5, 5, 0.002),
-    }
-    for seed, (name, (shape, K, derived, most, missing)) in enumerate(kinds.items()):
-        Z = product(*planted(shape, K, seed, derived, most))
-        Z &= np.random.default_rng(seed).random(Z.shape) >= missing
-        yield name, sparse.csr_array(Z.astype(np.uint8)), K if not missing else 0
+        yield name, partial(of_file, Path(str(folder)) / "role-mining" / f"{name}.txt"), 0
     large, small, tall = (3485, 10127), (3477, 1587), (10021, 277)
+    kinds = {
+        "large": (large, 400, 0, 0.5, 10, 0.0),
+        "small": (small, 178, 1, 0.5, 8, 0.0),
+        "many-roles": ((2000, 600), 150, 2, 0.7, 14, 0.0),
+        "large-missing": (large, 350, 3, 0.3, 6, 0.0005),
+        "small-missing": (small, 150, 4, 0.5, 5, 0.002),
+    }
+    for name, how in kinds.items():
+        yield name, partial(with_missing, *how), 0 if how[-1] else how[1]
     organisations = [
-        (large, 250, 185294, 0.02, 0.02),
-        (large, 250, 185294, 0.03, 0.06),
-        (large, 400, 185294, 0.1, 0.1),
-        (small, 130, 105205, 0.0, 0.06),
-        (small, 170, 105205, 0.1, 0.1),
-        (small, 170, 105205, 0.3, 0.3),
-        (tall, 200, 45427, 0.1, 0.1),
+        (large, 250, 1, 185294, 0.02, 0.02),
+        (large, 250, 1, 185294, 0.03, 0.06),
+        (large, 400, 1, 185294, 0.1, 0.1),
+        (small, 130, 1, 105205, 0.0, 0.06),
+        (small, 170, 1, 105205, 0.1, 0.1),
+        (small, 170, 1, 105205, 0.3, 0.3),
+        (tall, 200, 1, 45427, 0.1, 0.1),
     ]
-    for i, (shape, K, n_grants, extra, without) in enumerate(organisations):
-        yield f"organisation-{i + 1}", organisation(shape, K, 1, n_grants, extra, without), 0
+    for i, how in enumerate(organisations):
+        yield f"organisation-{i + 1}", partial(organisation, *how), 0
+    sizes = {
+        "large": (large, 398, 185294),
+        "small": (small, 178, 105205),
+        "tall": (tall, 276, 45427),
+    }
+    for size, (shape, K, n_grants) in sizes.items():
+        for name, mix in MIXES.items():
+            for seed in range(2):
+                table = partial(company, shape, K, n_grants, mix, seed)
+                yield f"{size}-{name}-{seed + 1}", table, K
+    for M, K, share in ((100, 50, 0.12), (200, 60, 0.1), (300, 100, 0.08)):
+        yield f"dense-{M}", partial(dense, M, K, share), K
 
 
 def kernel_size(table: sparse.csr_array) -> int:
@@ -180,19 +324,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", help="names of tables; noisy for those with noise")
     only = parser.parse_args().only
-    cover(np.eye(3))  # compile the kernels
-    print("table            users × permissions   grants  kernel  roles  bound  planted     time")
-    for name, table, n_planted in tables():
+    cover(np.random.default_rng(0).random((18, 18)) < 0.7)  # needs, and so compiles, all kernels
+    print(
+        "table                users × permissions   grants  kernel  roles  bound  planted     time"
+        "    memory"
+    )
+    for name, make, n_planted in tables():
         if only and name not in only:
             continue
+        table = make()
         began = time.perf_counter()
         found = cover(table, random_state=0)
         seconds = time.perf_counter() - began
         assert found.coverage == 1 and not len(found.false_ones)
         M, N = table.shape
         print(
-            f"{name:<16} {M:>7} × {N:<11} {table.nnz:>8} {kernel_size(table):>7} "
-            f"{found.cost:>6.0f} {found.bound:>6.0f} {n_planted or '':>8} {seconds:>6.1f} s",
+            f"{name:<20} {M:>7} × {N:<11} {table.nnz:>8} {kernel_size(table):>7} "
+            f"{found.cost:>6.0f} {found.bound:>6.0f} {n_planted or '':>8} {seconds:>6.1f} s "
+            f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:>6.0f} MB",
             flush=True,
         )
     if not only or "noisy" in only:

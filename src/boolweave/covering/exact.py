@@ -38,7 +38,7 @@ MOST_DIVIDED = 4000
 
 # Work is counted in units of a few nanoseconds: the maximum work of all rounds of first fit, and
 # the work between two points at which Ctrl-C is noticed.
-MOST_WORK = 4e9
+MOST_WORK = 8e9
 WORK_AT_ONCE = 5e7
 
 # The rounds end after this many rounds without improvement, if these are also more than those
