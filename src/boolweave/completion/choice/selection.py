@@ -154,6 +154,7 @@ class Selection:
         self.weights = np.concatenate([fold.weights for fold in folds])
         self.is_large = folds[0].table.n_entries > LARGE
         self.tried: list[Candidate] = []
+        self.pattern = False  # whether models use the pattern of entries
         self.interrupted = False
 
     # ------------------------------------------------------------ trials
@@ -172,38 +173,41 @@ class Selection:
         return self._blended()
 
     def _try_directions(self) -> None:
-        """Try numbers of directions; with the pattern of entries only, if it helps few of them."""
+        """Try numbers of directions, with the pattern of entries if that helps."""
         wanted = self.wanted.n_directions
         numbers = set(DIRECTIONS) if wanted is None else {0, wanted}
         smaller = max(2, min(self.folds[0].table.shape))
         numbers = {n for n in numbers if n < smaller or n == wanted}
-        few = {n for n in numbers if n <= FEW_DIRECTIONS}
-        pattern = all(fold.table.pattern.n_features for fold in self.folds)
-        if pattern:
-            self._try_numbers(few, numbers)
-            pattern = self._simple().structure.pattern
-        if not pattern:
-            self._try_numbers(numbers - few if self.tried else numbers)
-        losses = {
-            candidate.structure.n_directions: self._loss_of([candidate])
-            for candidate in self.tried
-            if candidate.structure.pattern == pattern
-        }
+        self._try_pattern(max(n for n in numbers if n <= FEW_DIRECTIONS))
+        losses = self._try_numbers(numbers)
         most = max(losses)
         gain = min((loss for n, loss in losses.items() if n < most), default=0.0) - losses[most]
         enough = self.folds[0].table.n_entries >= FEW
         more = wanted is None and smaller > MORE_DIRECTIONS and enough
         if more and gain * len(self.values) > LEAST_GAIN:
-            self._try_numbers(*((set(), {MORE_DIRECTIONS}) if pattern else ({MORE_DIRECTIONS},)))
+            self._try_numbers({MORE_DIRECTIONS})
 
-    def _try_numbers(self, numbers: set[int], with_pattern: Iterable[int] = ()) -> None:
-        """Try numbers of directions, without and with the pattern of entries."""
-        structures = [Structure(n) for n in numbers]
-        structures += [Structure(n, pattern=True) for n in with_pattern]
+    def _try_pattern(self, n_directions: int) -> None:
+        """Decide by one start on each fold whether models use the pattern of entries.
+
+        What is not used stays in the list of what was tried; the other is tried again, with more
+        starts.
+        """
+        if not all(fold.table.pattern.n_features for fold in self.folds):
+            return
+        structures = [Structure(n_directions), Structure(n_directions, pattern=True)]
+        self._try("directions", structures, try_directions, 1)
+        without, with_pattern = self.tried
+        self.pattern = self._is_better([with_pattern], [without], PATTERN_ERRORS)
+        self.tried = [without if self.pattern else with_pattern]
+
+    def _try_numbers(self, numbers: set[int]) -> dict[int, float]:
+        """Try numbers of directions; the loss of each."""
         # the longest task first: where there is one fold, it alone keeps a thread busy
-        structures.sort(key=lambda structure: -structure.n_directions)
+        structures = [Structure(n, pattern=self.pattern) for n in sorted(numbers, reverse=True)]
         n_starts = 1 if self.is_large else DIRECTION_STARTS
-        self._try("directions", structures, try_directions, n_starts)
+        found = self._try("directions", structures, try_directions, n_starts)
+        return {s.n_directions: loss for s, loss in zip(structures, found, strict=True)}
 
     def _try_layers(self) -> None:
         wanted, components = self.wanted.n_layers, self.wanted.n_components
@@ -211,9 +215,10 @@ class Selection:
         most = MOST_LAYERS_OF_FEW if few else LARGE_LAYERS if self.is_large else MOST_LAYERS
         structure = Structure(
             0, most if wanted is None else wanted, components or COMPONENTS, FIRST_STRENGTH,
-            self._best("directions").structure.pattern,
+            self.pattern,
         )  # fmt: skip
-        draws = self._draws_of_offsets(structure.pattern)
+        offsets = Structure(pattern=self.pattern)
+        draws = next(c.draws for c in self._of_kind("directions") if c.structure == offsets)
         losses: dict[float, float] = {}
 
         def loss_at(strength: float, n_components: int = structure.n_components) -> float:
@@ -240,11 +245,6 @@ class Selection:
                     break
         if components is None and not few:
             loss_at(min(losses, key=losses.__getitem__), OTHER_COMPONENTS)
-
-    def _draws_of_offsets(self, pattern: bool) -> list[Draw]:
-        """Where chains with layers begin."""
-        offsets = Structure(pattern=pattern)
-        return next(c.draws for c in self.tried if c.structure == offsets and c.kind != "plain")
 
     def _try(
         self, kind: Literal["directions", "layers"], structures: list[Structure],
@@ -343,27 +343,22 @@ class Selection:
         The best layers are those that are best in a blend.
         """
         rest = self._best_without("layers") if kind == "layers" else []
-        of_kind = [candidate for candidate in self.tried if candidate.kind == kind]
+        of_kind = self._of_kind(kind)
         best = min(of_kind, key=lambda candidate: self._loss_of([*rest, candidate]))
         if kind == "directions" and self.wanted.n_directions is None:
-            simple = self._simple()
+            few = [c for c in of_kind if c.structure.n_directions <= FEW_DIRECTIONS]
+            simple = min(few, key=lambda candidate: self._loss_of([candidate]))
             return best if self._is_better([best], [simple], DIRECTION_ERRORS) else simple
         return best
 
-    def _simple(self) -> Candidate:
-        """The best with few directions; with the pattern of entries only if that surely helps."""
-        few = [
+    def _of_kind(self, kind: str) -> list[Candidate]:
+        """Models of a kind, but for those that decided about the pattern of entries."""
+        return [
             candidate
             for candidate in self.tried
-            if candidate.kind == "directions" and candidate.structure.n_directions <= FEW_DIRECTIONS
+            if candidate.kind == kind
+            and (candidate.structure.pattern == self.pattern or kind == "plain")
         ]
-        bests = [
-            min(some, key=lambda candidate: self._loss_of([candidate]))
-            for pattern in (False, True)
-            if (some := [c for c in few if c.structure.pattern == pattern])
-        ]
-        surely = len(bests) > 1 and self._is_better(bests[1:], bests[:1], PATTERN_ERRORS)
-        return bests[1] if surely else bests[0]
 
     def _best_without(self, kind: str) -> list[Candidate]:
         kinds = dict.fromkeys(candidate.kind for candidate in self.tried)
