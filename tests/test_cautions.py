@@ -148,7 +148,8 @@ def test_one_value_or_none(table, text):
 
 def test_one_iteration_is_not_enough():
     noise = np.random.default_rng(0).integers(0, 2, (30, 30))
-    with pytest.warns(ConvergenceWarning, match=r"after 1 iteration, .*Raise max_iter, which is 1"):
+    words = r"after 1 iteration, .*Raise `max_iter`, which is 1"
+    with pytest.warns(ConvergenceWarning, match=words):
         BooleanMatrixFactorization(8, method="max-sum", max_iter=1, random_state=0).fit(noise)
 
 

@@ -148,7 +148,7 @@ def test_messages_can_become_floats(backend):
 
 
 def test_messages_of_another_table_are_refused(backend, kind):
-    other = make_boolean(50, 45, 3, observed=0.8, random_state=0).observations
+    other = make_boolean(30, 45, 3, observed=0.8, random_state=0).observations
     stranger = FloatBackend(other) if kind == "floats" else IntegerBackend(other)
     state = stranger.start(stranger.problem(model_of()))
     with pytest.raises(ValueError, match=r"other blocks|expected"):

@@ -163,8 +163,10 @@ def split_rows(indptr: NDArray[np.int64], at_least: int = 1) -> list[tuple[int, 
     """
     n_rows = len(indptr) - 1
     n_entries = int(indptr[-1])
-    n_blocks = max(1, min(MAX_BLOCKS, n_entries // MIN_BLOCK), n_entries // MAX_BLOCK)
-    n_blocks = min(max(n_blocks, at_least), max(n_rows, 1))
+    n_blocks = min(MAX_BLOCKS, n_entries // MIN_BLOCK)
+    if n_blocks > 1:
+        n_blocks += n_blocks % 2  # an even number, so that two threads end together
+    n_blocks = min(max(1, n_blocks, n_entries // MAX_BLOCK, at_least), max(n_rows, 1))
     targets = np.arange(1, n_blocks) * (n_entries / n_blocks)
     cuts = [0, *(int(cut) for cut in np.searchsorted(indptr, targets)), n_rows]
     return [(a, b) for a, b in pairwise(cuts) if b > a]

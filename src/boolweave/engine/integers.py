@@ -107,7 +107,7 @@ class IntegerBackend:
         self.pool = pool_of(n_jobs)
         self.store = store or Memory()
         self.reduce = (lambda array: array) if part is None else part.reduce
-        cuts = _even_cuts(observations, self.store) if part is None else part.cuts
+        cuts = split_rows(observations.indptr, self.store.n_blocks) if part is None else part.cuts
         first_row = 0 if part is None else part.first_row
         self.blocks = make_blocks(observations, cuts, self.store, first_row)
         in_column = sum(block.most_in_column for block in self.blocks)
@@ -360,13 +360,6 @@ def mean_evidence(problem: IntegerProblem, observations: ObservedEntries) -> flo
         return 0.0
     of_zero, of_one = np.abs(problem.code.levels[:2]).tolist()
     return float(of_zero + (of_one - of_zero) * observations.share_of_ones)
-
-
-def _even_cuts(observations: Observations, store: Memory) -> list[tuple[int, int]]:
-    """Where to cut rows into blocks: an even number of them, so that two threads end together."""
-    cuts = split_rows(observations.indptr, store.n_blocks)
-    odd = len(cuts) > 1 and len(cuts) % 2
-    return split_rows(observations.indptr, len(cuts) + 1) if odd else cuts
 
 
 def _shapes(problem: IntegerProblem, semiring: Semiring) -> list[tuple[int, ...]]:
