@@ -58,7 +58,7 @@ bench: .venv/bench.stamp  ## time, error and memory beside other programs
 	$(BIN)/python benchmarks/first.py
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/files.py
-	$(BIN)/python benchmarks/distributed.py
+	$(BIN)/python benchmarks/clusters.py
 	@if [ -n "$$BOOLWEAVE_DATA" ]; then $(BIN)/python benchmarks/decoding.py; \
 	    else echo "benchmarks/decoding.py reads codes from BOOLWEAVE_DATA: not set, left out"; fi
 

@@ -20,7 +20,6 @@ from processes import answer_of, install, peak_memory, python_of
 PEERS = {
     "boolem": ["boolem==0.0.5", "numpy", "scipy", "numba"],
     "nbmf-mm": ["nbmf-mm==0.1.4"],
-    "elbmf": ["elbmf"],
 }
 
 

@@ -1,6 +1,6 @@
 """The costs of a cluster, of checkpoints and of messages in files, and the effect of failures.
 
-    python benchmarks/distributed.py [--quick] [--only overhead,speed_up,kills,checkpoint,files]
+    python benchmarks/clusters.py [--quick] [--only overhead,speed_up,kills,checkpoint,files]
 
 - overhead: additional time of an iteration with two workers instead of two threads, K = 10, N = 10⁴
 - speed_up: one to four workers with one thread each, 2·10⁷ entries, K = 10
@@ -9,39 +9,35 @@
 - files: messages that need four times the allowed memory, compared with messages in memory
 
 Results that must be equal bit for bit are compared, and the script fails if they differ. The
-numbers are written to benchmarks/results/distributed.json, except with --quick.
+numbers are written to benchmarks/results/clusters.json, except with --quick.
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
+import json
 import os
+import signal
+import statistics
+import subprocess
 import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
-# This file has the same name as a package that it imports.
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:] = [path for path in sys.path if os.path.abspath(path or ".") != HERE]
+import numpy as np
 
-import argparse  # noqa: E402
-import contextlib  # noqa: E402
-import json  # noqa: E402
-import signal  # noqa: E402
-import statistics  # noqa: E402
-import subprocess  # noqa: E402
-import tempfile  # noqa: E402
-import time  # noqa: E402
-import warnings  # noqa: E402
-from pathlib import Path  # noqa: E402
+from boolweave import BooleanMatrixFactorization, Observations
+from boolweave.datasets.planted import make_boolean
+from boolweave.fit import learn, memory
+from boolweave.runtime.checkpoint import Checkpoint, Recorder
+from processes import RESULTS, ROOT, peak_memory
 
-import numpy as np  # noqa: E402
-
-from boolweave import BooleanMatrixFactorization, Observations  # noqa: E402
-from boolweave.datasets.planted import make_boolean  # noqa: E402
-from boolweave.fit import memory  # noqa: E402
-from boolweave.runtime.checkpoint import Checkpoint, Recorder  # noqa: E402
-from processes import peak_memory  # noqa: E402
-
-RESULTS = Path(HERE) / "results" / "distributed.json"
-PAGE = Path(HERE).parent / "docs" / "scale.md"
+NUMBERS = RESULTS / "clusters.json"
+PAGE = ROOT / "docs" / "scale.md"
 _MARK = "<!-- measured -->"
 K = 10
 MAX_SUM = {"n_components": K, "method": "max-sum", "tol": 0.0, "random_state": 0}
@@ -66,20 +62,26 @@ class Clock:
         return statistics.median(np.diff(self.at)[5:])
 
 
-def timed(model: BooleanMatrixFactorization, observations) -> tuple[float, np.ndarray]:
-    """Median seconds per iteration, and the log-odds at the end."""
-    from boolweave.fit import learn
+@contextlib.contextmanager
+def calling(on_iteration: Callable[..., None]) -> Iterator[None]:
+    """Call `on_iteration` after every iteration of the fits inside."""
+    fit = learn.fit
 
-    clock, fit = Clock(), learn.fit
-
-    def watched(observations, settings, random, on_iteration=None, recorder=None):
-        return fit(observations, settings, random, clock, recorder)
+    def watched(*arguments, **how):
+        return fit(*arguments, **how | {"on_iteration": on_iteration})
 
     learn.fit = watched
     try:
-        quietly(model, observations)
+        yield
     finally:
         learn.fit = fit
+
+
+def timed(model: BooleanMatrixFactorization, observations) -> tuple[float, np.ndarray]:
+    """Median seconds per iteration, and the log-odds at the end."""
+    clock = Clock()
+    with calling(clock):
+        quietly(model, observations)
     return clock.seconds, model.row_log_odds_
 
 
@@ -232,7 +234,7 @@ def kills(quick: bool) -> dict[str, float]:
                 with warnings.catch_warnings(record=True) as caught:
                     warnings.simplefilter("always")
                     model.fit(seen)
-            noticed = any("goes on with the others" in str(w.message) for w in caught)
+            noticed = any("the run continues" in str(w.message) for w in caught)
             names = ("row_log_odds_", "column_log_odds_", "components_")
             same = all(np.array_equal(getattr(model, n), getattr(right, n)) for n in names)
             n_lost += noticed
@@ -267,13 +269,9 @@ def checkpoint(quick: bool) -> dict[str, float]:
         if time.perf_counter() - began > 3.25 * interval:
             raise Enough
 
-    from boolweave.fit import learn
-
-    fit = learn.fit
-    learn.fit = lambda o, s, r, _=None, recorder=None: fit(o, s, r, watch, recorder)
     Recorder.save = timed_save
     try:
-        with tempfile.TemporaryDirectory() as place:
+        with tempfile.TemporaryDirectory() as place, calling(watch):
             model = BooleanMatrixFactorization(
                 n_jobs=2, max_iter=10**6, checkpoint=Checkpoint(place, interval=interval), **MAX_SUM
             )
@@ -281,7 +279,7 @@ def checkpoint(quick: bool) -> dict[str, float]:
                 quietly(model, seen)
             size = max(file.stat().st_size for file in Path(place).iterdir())
     finally:
-        learn.fit, Recorder.save = fit, save
+        Recorder.save = save
     each, usual = statistics.median(spent), Checkpoint("").interval
     return {
         "interval_s": usual, "checkpoint_s": each, "checkpoint_MB": size / 1e6,
@@ -358,12 +356,12 @@ def main() -> None:
             asked = f"  (at least {least})" if least is not None else asked
             print(f"  {what:<28}{value:>14.4g}{asked}", flush=True)
     if not given.quick:
-        old = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        old = json.loads(NUMBERS.read_text()) if NUMBERS.exists() else {}
         rounded = {
             name: {what: float(f"{value:.4g}") for what, value in part.items()}
             for name, part in found.items()
         }
-        RESULTS.write_text(json.dumps(old | rounded, indent=1) + "\n")
+        NUMBERS.write_text(json.dumps(old | rounded, indent=1) + "\n")
         if "speed_up" in found:
             put_into_page(found["speed_up"])
 
