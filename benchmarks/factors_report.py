@@ -175,9 +175,11 @@ def draw_excess(axes: Axes, lines: list[dict]) -> None:
             )  # fmt: skip
     axes.axvline(0, color=GREY, linewidth=1, zorder=1)
     axes.set_xscale("symlog", linthresh=LINEAR_PERCENT, linscale=1.2)
-    ticks = [-5, 0, 5, 20, 100, 500, 2500]
-    reach = max([5.0, axes.get_xlim()[1]])
-    ticks = [tick for tick in ticks if tick <= reach]
+    low, high = axes.get_xlim()
+    ticks = [-50, -20, -5, 0, 5, 20, 100, 500, 2500]
+    low, high = min(1.2 * low, -5), max(1.2 * high, 5)
+    axes.set_xlim(low, high)
+    ticks = [tick for tick in ticks if low <= tick <= high]
     axes.set_xticks(ticks, [f"{tick:+d}%" if tick else "0" for tick in ticks])
     axes.minorticks_off()
     axes.set_yticks(places, [f"{readable(line['table'])}  {line['K']}" for line in lines])
@@ -191,7 +193,7 @@ def draw_excess(axes: Axes, lines: list[dict]) -> None:
             axes.axhline(place - 0.5, color="#dddddd", linewidth=0.7, zorder=0)
     axes.grid(axis="x", color="#eeeeee", zorder=0)
     axes.set_axisbelow(True)
-    axes.set_title("Wrong entries above the best published, by table and K", pad=22)
+    axes.set_title("Wrong entries compared with the best published, by table and K", pad=22)
     handles, names = axes.get_legend_handles_labels()
     axes.legend(
         handles[::-1], names[::-1], loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=4,
@@ -230,7 +232,10 @@ def draw_curve(axes: Axes, line: dict) -> None:
         )  # fmt: skip
     axes.set_xscale("log")
     axes.margins(y=0.18)
+    low, high = axes.get_xlim()
+    axes.set_xticks([tick for tick in (0.5, 1, 2, 5, 10, 20, 50, 100) if low <= tick <= high])
     axes.xaxis.set_major_formatter("{x:g}")
+    axes.minorticks_off()
     axes.grid(color="#eeeeee")
     axes.set_axisbelow(True)
     axes.set_title(f"{readable(line['table'])}, K = {line['K']}: wrong entries")
