@@ -81,6 +81,13 @@ def test_no_page_loads_anything_from_elsewhere(site):
     assert [page.name for page in pages if loaded.search(page.read_text(encoding="utf-8"))] == []
 
 
+def test_links_of_the_page_for_wrong_addresses_work_below_a_path(site):
+    text = (site / "404.html").read_text(encoding="utf-8")
+    assert re.findall(r'(?:href|src)="([^"]*)"', text) == ["index.html"]
+    folders = {page.parent for page in site.rglob("*.html")}
+    assert all((folder / "index.html").exists() for folder in folders)
+
+
 PATH = re.compile(r"`((?:src|tests|docs|benchmarks|experiments|scripts)/[\w./-]+)`")
 
 
