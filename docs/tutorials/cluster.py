@@ -42,7 +42,7 @@ print(f"entries that differ from what was planted: {wrong.mean():.2%}")
 #
 # This cluster has two workers, which live in this process. For a real one, replace the two lines
 # by `Client("tcp://scheduler:8786")`, with the address of your scheduler. The table is handed
-# over as a dask array in four blocks of rows, as it would come from files.
+# over as a Dask array in four blocks of rows, as it would come from files.
 
 # %%
 cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None)
@@ -86,10 +86,9 @@ plt.show()
 # %% [markdown]
 # ## What it means
 #
-# A cluster changes the time and the memory that a fit takes, and nothing else. You can try things
-# out on your own machine and trust that the same seed gives the same factors later. For a table
-# as small as this one, a cluster is usually slower than a single machine, since messages between
-# workers take time.
+# A cluster changes the time and the memory that a fit takes, and nothing else. What you try on
+# your own machine gives the same factors there. For a table as small as this one, a cluster is
+# usually slower than a single machine, since messages between workers take time.
 #
 # ## What to read next
 #

@@ -52,10 +52,9 @@ print(f"right, with BooleanCompletion: {metrics.accuracy(liked, chance > 0.5):.1
 # %% [markdown]
 # ## What matters
 #
-# The model was compared with simpler ones, on entries that it held out for itself. Offsets alone
-# know how good a film is and how generous a person is. The pattern adds which films somebody chose
-# to rate, whatever the ratings, since people rate what they are drawn to. Directions add taste:
-# people who like this also like that.
+# The model was compared with simpler ones, on entries that it held out for itself. Offsets know
+# how good a film is and how generous a person is. The pattern adds which films somebody chose to
+# rate, whatever the ratings. Directions add taste: people who like this also like that.
 
 # %%
 for line in model.selection_:
@@ -161,10 +160,9 @@ for sentence in model.explain(mine, "Stoker (2013)").sentences():
 # > -0.00 directions: Evil Dead (2013) (1), Silver Linings Playbook (2012) (0), The Cabin in the Woods (2011) (1) are like Stoker (2013)
 
 # %% [markdown]
-# Somebody who liked three films out of five is a little more generous than average, which counts
-# for every film. The largest part here comes from the pattern: which films this viewer has rated,
-# and who has rated this film, whatever the ratings. Taste is the line of the directions, which
-# names the films that are like it, and after five ratings it says little.
+# Somebody who liked three films out of five is a little more generous than average. The largest
+# part here comes from the pattern: which films this viewer has rated, and who has rated this film,
+# whatever the ratings. Taste is the line of the directions, and after five ratings it says little.
 #
 # `recommend` takes the films that this viewer has not rated and sorts them by their probability:
 
@@ -181,8 +179,7 @@ for column, probability in zip(found.columns[0], found.probabilities[0]):
 #
 # Predictions for single people are right three times out of four here, and most of that comes
 # from knowing films and people in general. A recommender that claims to know your taste should
-# first be compared with offsets. `BooleanCompletion` makes this comparison by itself, and its
-# table shows the outcome.
+# first be compared with offsets; `BooleanCompletion` makes this comparison by itself.
 #
 # ## What to read next
 #

@@ -36,9 +36,8 @@ print("units:", *np.unique(unit))
 # %% [markdown]
 # ## Factors with losses
 #
-# By default, `BooleanMatrixFactorization` learns two rates of errors: how often a one is seen
-# where there should be a zero, and how often a one is seen where there should be one. So it can
-# find out by itself that ones get lost.
+# By default, `BooleanMatrixFactorization` learns how often a one is seen where there should be a
+# zero, and how often where there should be a one. So it can find out by itself that ones get lost.
 
 # %%
 model = BooleanMatrixFactorization(n_components=6, random_state=0).fit(finds)
@@ -53,8 +52,8 @@ print(f"seen elsewhere: {model.noise_.one_given_zero:.0%}")
 #
 # ## Faunas in time
 #
-# A factor is a set of sites and a set of genera: a fauna. Nobody told the model how old the sites
-# are. We now sort the factors by the median age of their sites, and look.
+# A factor is a set of sites and a set of genera: a fauna. We now sort the factors by the median
+# age of their sites, which the model does not know.
 
 # %%
 median = [np.median(unit[model.row_factors_[:, k] == 1]) for k in range(6)]

@@ -76,8 +76,7 @@ plt.show()
 
 # %% [markdown]
 # Both curves have a corner at four, where the dashed line is. To the left, every factor helps a
-# lot. To the right, the description grows slowly, and the loss on hidden entries stays flat:
-# further factors neither help nor do harm, and which of them has the lowest loss is a matter of
+# lot. To the right, the description grows slowly, and the loss on hidden entries stays flat up to
 # the fourth digit, which is chance. Look for the corner rather than for the lowest point.
 #
 # ## A table without a known answer
@@ -120,8 +119,8 @@ plt.show()
 # %% [markdown]
 # The errors fall with every factor, and there is no corner. The description length falls steeply
 # up to three factors and is nearly flat from there on; its lowest point is at five. That is what
-# real tables look like. There is no true number of factors to be found; there is a choice between
-# a short account and a close one.
+# real tables look like: there is no true number of factors, but a choice between a short account
+# and a close one.
 #
 # ## What it means
 #

@@ -91,7 +91,7 @@ show(exact)
 # ## Leave the exceptions aside
 #
 # A role for a single odd grant helps nobody. We therefore ask for the fewest roles that explain
-# 99% of the grants. What they leave unexplained is a list to go through by hand.
+# 99% of the grants. The rest is a list to go through by hand.
 
 # %%
 most = cover(table, coverage=0.99, random_state=0)
@@ -149,9 +149,8 @@ plt.show()
 # ## What it means
 #
 # A cover reads the structure of an organization from its grants: the roles, who has them, and
-# what does not fit. Where the lower bound equals the number of roles, as here, nobody can do it
-# with fewer. Real lists are larger, but not of another kind; `cover` works on sparse tables with
-# thousands of users and permissions.
+# what does not fit. Where the lower bound equals the number of roles, as in the first cover, there
+# are no fewer. `cover` also works on sparse tables with thousands of users and permissions.
 #
 # ## What to read next
 #

@@ -34,8 +34,7 @@ print(votes)
 #
 # A factor is a set of roll calls together with a set of senators: on these roll calls, these
 # senators vote yea. A vote is expected to be a yea if the roll call and the senator share a
-# factor, and a nay otherwise. We ask for two factors and say nothing else. The rate of exceptions
-# is learned along with the factors.
+# factor, and a nay otherwise. We ask for two factors; the rate of exceptions is learned as well.
 
 # %%
 model = BooleanMatrixFactorization(n_components=2, random_state=0).fit(votes)
@@ -64,10 +63,10 @@ for k, members in enumerate(model.components_, start=1):
 # %% [markdown]
 # The factors are the parties. All fifty Democrats are in the first factor and no Republican is;
 # all Republicans are in the second. Nobody told the model about parties. It also places the two
-# independents. Jim Jeffords left the Republicans in 2001 and sided with the Democrats, and from
-# then on he is in the first factor. The votes that he cast as a Republican have a column of their
-# own, and that one is in the second. Dean Barkley served only in the last weeks of this Congress,
-# so there are few votes to place him by.
+# independents. Jim Jeffords left the Republicans in 2001 and sided with the Democrats; as an
+# independent he is in the first factor, and the column of his votes as a Republican is in the
+# second. Dean Barkley served only in the last weeks of this Congress, so there are few votes to
+# place him by.
 #
 # Three Democrats are in both factors. The model expects a yea from them whenever either party is
 # in favour:
@@ -81,8 +80,8 @@ print(*senators[model.components_.sum(axis=0) == 2], sep="\n")
 # %% [markdown]
 # ## What the roll calls look like
 #
-# The same factors sort the roll calls. One that is in both factors had yeas from both sides; one
-# that is in a single factor went along party lines.
+# A roll call in both factors had yeas from both sides; one in a single factor went along party
+# lines.
 
 # %%
 first, second = model.row_factors_.T
@@ -102,9 +101,9 @@ print("along party lines:     ", int(np.sum(first != second)))
 # most of the others. The Democrats, who held the majority from June 2001 on, have more roll calls
 # of their own.
 #
-# Here is the whole Senate, with rows and columns sorted by their factors. On the left
-# are the votes as they were cast, on the right what the two factors say. The strip at the top
-# shows the parties, which the model has not seen.
+# Here is the whole Senate, sorted by the factors: on the left the votes as they were cast, on the
+# right what the two factors say. The strip at the top shows the parties, which the model has not
+# seen.
 
 # %% tags=["gallery"]
 figure = plot_tiles(
@@ -178,9 +177,8 @@ plt.show()
 # %% [markdown]
 # ## What it means
 #
-# In twelve years, the share of votes that two blocks explain rose from 84.8% to 90.5%. What
-# divides a Senate is the party, and it did so more at the end of this period than at its
-# beginning.
+# What divides a Senate is the party. In twelve years, the share of votes that two blocks explain
+# rose from 84.8% to 90.5%.
 #
 # Two factors are a summary, not the truth: nearly one vote in ten still goes against them. How
 # many factors a table supports is the subject of [How many factors?](rank.md).

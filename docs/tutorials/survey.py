@@ -30,8 +30,8 @@ print(answers)
 # %% [markdown]
 # ## First a test
 #
-# Nobody knows what belongs in the empty boxes, so nobody can check how well we fill them. We
-# therefore hide a fifth of the answers that we do know, and predict those.
+# Nobody can check how well we fill the boxes that are really empty. We therefore hide a fifth of
+# the answers that we do know, and predict those.
 #
 # `BooleanCompletion` has an offset for each row and column, a few directions along which people
 # differ, and Boolean layers. Left alone, it chooses what helps, by entries that it holds out.
@@ -85,9 +85,8 @@ print(f"calibration error: {metrics.expected_calibration_error(truth, chance):.3
 # > calibration error: 0.019
 
 # %% [markdown]
-# The points lie close to the line: the calibration error, which is the average distance from it,
-# is small. So the model knows what it knows. Where it is sure, it is nearly always right, and
-# where it is not, it says so.
+# The points lie close to the line: the calibration error, the average distance from it, is small.
+# Where the model is sure, it is nearly always right, and where it is not, it says so.
 #
 # ## The boxes that are really empty
 #

@@ -100,7 +100,7 @@ print(*names, sep="\n")
 #
 # ## Three kinds
 #
-# The rest is as on any other table. We ask for three factors.
+# We ask for three factors, as for any other table.
 
 # %%
 model = BooleanMatrixFactorization(n_components=3, random_state=0).fit(bits)
@@ -164,8 +164,7 @@ print(f"age: {holes.sum()} holes, half of them filled to within {np.median(misse
 # ## What it means
 #
 # Most of the holes are filled correctly, clearly more than the most common city or plan would get,
-# and the factors read like a description of the customers. The work was done on zeros and ones,
-# but the answers are in the words of the table.
+# and the factors describe the customers in the words of the table.
 #
 # On the command line nothing needs to be set up: `boolweave complete customers.csv` encodes such
 # a table, fills its holes, and writes it back in its own form.

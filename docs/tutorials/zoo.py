@@ -102,9 +102,8 @@ print(*animals[(zoo.row_groups == "mammal") & (found.X[:, 2] == 1)], sep=", ")
 #
 # ## Where biology is untidy
 #
-# Entries that the factors get wrong are worth a look. These animals have the most of them. The
-# list has first the traits that the factors expect and the animal lacks, then those that it has
-# and the factors do not expect.
+# Entries that the factors get wrong are worth a look. These animals have the most of them: traits
+# that the factors expect and the animal lacks, and traits that it has and they do not expect.
 
 # %%
 table = zoo.observations.to_dense()
