@@ -270,4 +270,4 @@ def timed(function: Callable[[], Any]) -> tuple[Any, float]:
 
 def extent(rows: Sequence[dict], tasks: Sequence[dict]) -> str:
     """The number of runs for `conclude`; empty if all are done."""
-    return "" if len(rows) == len(tasks) else f", {len(rows)} of {len(tasks)} runs so far"
+    return "" if len(rows) == len(tasks) else f", {len(rows)} of {len(tasks)} planned runs"

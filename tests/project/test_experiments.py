@@ -60,7 +60,7 @@ def test_stops_in_time_and_goes_on(tmp_path):
     lines = log.read_text().splitlines()
     log.write_text("\n".join(lines[-2:]) + "\n")
     again = run("phase", tmp_path, "--only", "max-sum", "--minutes", 0)
-    assert f"(tiny, 2 of {len(lines)} runs so far)" in again.stdout
+    assert f"(tiny, 2 of {len(lines)} planned runs)" in again.stdout
     assert len(log.read_text().splitlines()) == 2
     on = run("phase", tmp_path, "--only", "max-sum")
     assert on.stdout.endswith("(tiny)\n")
