@@ -83,7 +83,7 @@ def senate() -> str:
     for row in rows:
         row["case"] = f"{ordinal(row['congress'])}, {float(row['observed']):.0%}"
         both = (float(row["error"]), float(row["error_best_by_result"]))
-        row["both"] = f"{both[0]:.3f} / {both[1]:.3f}"
+        row["both"] = f"{both[0]:.3f}\u00a0/\u00a0{both[1]:.3f}"  # on one line
     methods = [name for name in unique(rows, "method") if "strength" not in name]
     cells = {(row["case"], row["method"]): row["both"] for row in rows}
     return markdown(
@@ -127,10 +127,15 @@ def movielens() -> str:
         ["method", *shares, "seconds"],
         [
             [row["method"], *(cell(row, share) for share in shares),
-             f"{float(row['least_seconds']):.2g}–{float(row['most_seconds']):.2g}"]
+             f"{seconds(row['least_seconds'])}–{seconds(row['most_seconds'])}"]
             for row in rows
         ],
     )  # fmt: skip
+
+
+def seconds(value: str) -> str:
+    """Seconds with two digits, never as a power of ten."""
+    return f"{float(value):.2g}" if float(value) < 99.5 else f"{float(value):.0f}"
 
 
 def circles() -> str:
