@@ -100,8 +100,8 @@ def select_rank(
             random,
         ),
         progress(None, estimator.verbose) as on_iteration,
+        Deadline(estimator.max_time, on_iteration) as deadline,
     ):
-        deadline = Deadline(estimator.max_time, on_iteration)
         try:
             selection, _ = rank.search(
                 observations, settings, random, wanted, criterion, deadline, recorder

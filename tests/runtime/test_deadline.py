@@ -1,12 +1,15 @@
-"""A run with `max_time` ends with the best found until then; the clock here counts iterations."""
+"""A run with `max_time` ends with the best answer so far; the clock here counts iterations."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numba.core import event
 
 from boolweave import BooleanMatrixFactorization, load, select_rank
 from boolweave.datasets import make_boolean
+from boolweave.engine import loop
 from boolweave.engine.result import Ending
 from boolweave.runtime import progress
 
@@ -15,7 +18,8 @@ PLANTED = make_boolean(30, 25, 3, flip=0.05, random_state=0).observations
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch):
-    """Every look at the clock is a second later, the first of them the start."""
+    """Every look at the clock is a second later, the first of them the start; compiling is free."""
+    monkeypatch.setattr(event, "timer", lambda: 0)
     seconds = iter(range(10**6))
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
 
@@ -76,6 +80,29 @@ def test_no_rank_was_judged_in_time():
         ValueError, match="1 seconds passed before one rank was judged; raise `max_time`"
     ):
         select_rank(PLANTED, range(1, 9), "heldout", max_time=1, random_state=0)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("whole", [False, True])
+def test_the_time_to_compile_does_not_count(monkeypatch, whole):
+    """The first iteration takes an hour, for compiling alone or as a whole."""
+    now, iterate = [0.0], loop.iterate
+    monkeypatch.setattr(event, "timer", lambda: now[0])
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def slow(*arguments):
+        if now[0] == 0.0:
+            with nullcontext() if whole else event.trigger_event("numba:compile"):
+                now[0] += 3600.0
+        now[0] += 1.0
+        iterate(*arguments)
+
+    monkeypatch.setattr(loop, "iterate", slow)
+    listeners = len(event._registered["numba:compile"])
+    model = BooleanMatrixFactorization(3, max_time=4.5, random_state=0, tol=0.0).fit(PLANTED)
+    assert model.result_.ending is Ending.OUT_OF_TIME
+    assert now[0] == 3600 + (1 if whole else 5)
+    assert len(event._registered["numba:compile"]) == listeners
 
 
 @pytest.mark.parametrize("wrong", [0, -1, "10", float("nan")])

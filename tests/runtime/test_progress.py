@@ -18,6 +18,14 @@ class Terminal(io.StringIO):
         return True
 
 
+def wide_terminal(monkeypatch):
+    """Make standard error a wide terminal, and return it."""
+    monkeypatch.setattr(sys, "stderr", stream := Terminal())
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("TERM", "xterm")
+    return stream
+
+
 def test_silent_in_a_pipe_and_when_not_asked(monkeypatch):
     for stream, verbose in ((io.StringIO(), 1), (Terminal(), 0)):
         monkeypatch.setattr(sys, "stderr", stream)
@@ -31,23 +39,17 @@ def test_silent_in_a_pipe_and_when_not_asked(monkeypatch):
 
 
 def test_a_bar_on_a_terminal(monkeypatch):
-    stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setenv("COLUMNS", "150")
-    monkeypatch.setenv("TERM", "xterm")
+    terminal = wide_terminal(monkeypatch)
     with progress(10, 1) as on_iteration:
         on_iteration(1, 0.5, -100.0)
         on_iteration(2, 0.25, -90.0)
         on_iteration(1, 0.75, -80.5)
-    shown = stream.getvalue()
+    shown = terminal.getvalue()
     assert "start 2" in shown and "log-posterior -80.5" in shown and "residual 0.75" in shown
 
 
 def test_the_rank_and_the_best_so_far(monkeypatch):
-    stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setenv("TERM", "xterm")
+    terminal = wide_terminal(monkeypatch)
     monkeypatch.setattr("boolweave.runtime.progress.SOONEST", 0.0)
     with progress(None, 1) as on_iteration:
         deadline = Deadline(None, on_iteration)  # passes both on
@@ -55,7 +57,7 @@ def test_the_rank_and_the_best_so_far(monkeypatch):
         deadline(1, 0.5, -100.0)
         deadline.on_rank(4, 3, 8)
         deadline(1, 0.5, -80.0)
-    shown = stream.getvalue()
+    shown = terminal.getvalue()
     assert "4 factors, best so far 3" in shown and "log-posterior -80.0" in shown
     assert re.search(r"about 0:0\d left", shown)
 
@@ -74,31 +76,24 @@ def test_ranks_are_ignored_without_a_display():
 
 
 def test_no_time_left_if_the_number_of_iterations_is_unknown(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", stream := Terminal())
-    monkeypatch.setenv("COLUMNS", "150")
-    monkeypatch.setenv("TERM", "xterm")
+    terminal = wide_terminal(monkeypatch)
     monkeypatch.setattr("boolweave.runtime.progress.SOONEST", 0.0)
     with progress(None) as on_iteration:
         on_iteration(7, 0.5, -1.0)
-    assert "iteration 7" in stream.getvalue() and "left" not in stream.getvalue()
+    assert "iteration 7" in terminal.getvalue() and "left" not in terminal.getvalue()
 
 
 def test_a_line_about_a_task(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", stream := Terminal())
-    monkeypatch.setenv("COLUMNS", "150")
-    monkeypatch.setenv("TERM", "xterm")
+    terminal = wide_terminal(monkeypatch)
     with task_progress() as report:
         report("fitting offsets")
-    assert "fitting offsets" in stream.getvalue()
+    assert "fitting offsets" in terminal.getvalue()
 
 
 def test_a_line_about_a_search(monkeypatch):
-    stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setenv("COLUMNS", "150")
-    monkeypatch.setenv("TERM", "xterm")
+    terminal = wide_terminal(monkeypatch)
     with search_progress(10.0) as on_round:
         on_round(1, 1500.0, 4)
         on_round(2, 1234.0, 4)
-    shown = stream.getvalue()
+    shown = terminal.getvalue()
     assert "round 2" in shown and "lowest error 1,234" in shown and "of 10 s" in shown

@@ -104,7 +104,8 @@ class BooleanMatrixFactorization(FittedFactorization):
         strongest beliefs, continue to iterate, and repeat this until all entries are decided. This
         breaks ties between equally good solutions.
     max_time : float, optional
-        Time limit in seconds, after which the run ends with its best answer so far.
+        Time limit in seconds, after which the run ends with its best answer so far. The time to
+        compile code, when the package is first used on a machine, does not count.
     objective : {"posterior", "errors"}, default="posterior"
         "posterior" finds the most probable factors and their probabilities, to predict unobserved
         entries. "errors" finds the factors whose product has the fewest wrong entries, to describe
@@ -299,8 +300,8 @@ class BooleanMatrixFactorization(FittedFactorization):
         with (
             self._recording(observations, settings, first_seed) as (recorder, random),
             progress(learn.most_iterations(settings), self.verbose) as on_iteration,
+            Deadline(self.max_time, on_iteration) as deadline,
         ):
-            deadline = Deadline(self.max_time, on_iteration)
             how: dict[str, Any] = {
                 "on_iteration": deadline, "recorder": recorder, "machine": machine
             }  # fmt: skip

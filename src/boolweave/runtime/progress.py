@@ -45,7 +45,9 @@ def on_rank_of(on_iteration: object) -> OnRank:
 class Deadline:
     """A time limit that interrupts a run, like Ctrl-C, after the first late iteration.
 
-    The run then ends with its best answer, which exists, because an iteration has been done.
+    The run then ends with its best answer, which exists, because an iteration has been done. The
+    time to compile kernels, once on each machine, does not count; it is measured in the context of
+    the deadline, and only in this process.
 
     Attributes
     ----------
@@ -55,23 +57,40 @@ class Deadline:
     Examples
     --------
     >>> from boolweave.runtime.progress import Deadline
-    >>> deadline = Deadline(60.0)
-    >>> deadline(1, 0.5, -10.0)
+    >>> with Deadline(60.0) as deadline:
+    ...     deadline(1, 0.5, -10.0)
     >>> deadline.passed
     False
     """
 
     def __init__(self, seconds: float | None, on_iteration: OnIteration | None = None) -> None:
+        from numba.core.event import TimingListener
+
         self.passed = False
         self._end = None if seconds is None else time.monotonic() + seconds
         self._on_iteration = on_iteration
+        self._compiling = TimingListener()
         self.on_rank = on_rank_of(on_iteration)
+
+    def __enter__(self) -> Deadline:
+        from numba.core.event import register
+
+        register("numba:compile", self._compiling)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        from numba.core.event import unregister
+
+        unregister("numba:compile", self._compiling)
 
     def __call__(self, iteration: int, residual: float, log_posterior: float) -> None:
         """Pass the iteration on to `on_iteration`; raise KeyboardInterrupt if the time is over."""
         if self._on_iteration is not None:
             self._on_iteration(iteration, residual, log_posterior)
-        if self._end is not None and time.monotonic() >= self._end:
+        if self._end is None:
+            return
+        compiling = self._compiling.duration if self._compiling.done else 0.0
+        if time.monotonic() >= self._end + compiling:
             self.passed = True
             raise KeyboardInterrupt
 
@@ -193,26 +212,9 @@ def time_left(began: float, share: float, how: str) -> str:
 
 @contextmanager
 def search_progress(max_time: float | None, verbose: int | bool = True) -> Iterator[OnRound | None]:
-    """Show the round of a search, its smallest error so far and the time left on standard error.
+    """Show the round of a search, its smallest error so far and the time left, as `progress` does.
 
-    Parameters
-    ----------
-    max_time : float or None
-        Seconds after which the search ends.
-    verbose : int or bool
-        Nothing is shown if this is 0, or if standard error is not a terminal.
-
-    Yields
-    ------
-    callback or None
-        A function of the number of a round, the smallest error so far, the number of factors and
-        the fraction of the maximum work that is done; None if nothing is shown.
-
-    Examples
-    --------
-    >>> with search_progress(10.0, verbose=0) as on_round:
-    ...     print(on_round)
-    None
+    `max_time` is the number of seconds after which the search ends.
     """
     last = "{task.fields[left]}" if max_time is None else f"of {max_time:g} s"
     began = time.monotonic()
@@ -233,23 +235,7 @@ def search_progress(max_time: float | None, verbose: int | bool = True) -> Itera
 
 @contextmanager
 def task_progress(verbose: int | bool = True) -> Iterator[Callable[[str], None]]:
-    """Show what is being done, and for how long, on standard error.
-
-    Parameters
-    ----------
-    verbose : int or bool
-        Nothing is shown if this is 0, or if standard error is not a terminal.
-
-    Yields
-    ------
-    callback
-        A function of a line of text about the last step.
-
-    Examples
-    --------
-    >>> with task_progress(verbose=0) as report:
-    ...     report("nothing is shown")
-    """
+    """Yield a function that shows a line of text about the last step, as `progress` does."""
     with _display(verbose, "spinner", "{task.description}", "elapsed") as display:
         if display is None:
             yield lambda text: None
