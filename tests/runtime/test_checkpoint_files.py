@@ -83,16 +83,6 @@ def test_what_was_altered_is_noticed(planted, tmp_path, change):
         fitted(planted.observations, {}, checkpoint=tmp_path)
 
 
-def test_checkpoints_of_the_first_version_had_no_checksum(planted, tmp_path):
-    for name in stopped(planted.observations, tmp_path):
-        rewrite_header(tmp_path / name, lambda header: header.update(version=1))
-        with np.load(tmp_path / name) as stored:
-            arrays = {key: stored[key] for key in stored.files if key != "checksum"}
-        np.savez(tmp_path / name, **arrays)
-    resumed = fitted(planted.observations, {}, checkpoint=tmp_path)
-    assert_same(fitted(planted.observations, {}), resumed)
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -101,6 +91,7 @@ def test_checkpoints_of_the_first_version_had_no_checksum(planted, tmp_path):
         lambda header: header.update(objects=[["x", 3]]),
         lambda header: header.update(identity=[]),
         lambda header: header.update(version="two"),
+        lambda header: header.update(version=1),
         lambda header: header.pop("objects"),
     ],
 )
@@ -111,20 +102,13 @@ def test_headers_that_nobody_wrote(planted, tmp_path, change):
         fitted(planted.observations, {}, checkpoint=tmp_path)
 
 
-def test_classes_are_known_by_their_bare_names_wherever_they_live(planted, tmp_path):
-    """Earlier versions wrote "module:Name", and the modules have moved since."""
-
-    def change(header):
-        names = [name for name, _ in header["objects"]]
-        assert {"Starts", "Candidate", "State", "Result", "Model", "Channel"} <= set(names)
-        assert not any(":" in name or "." in name for name in names)
-        for item in header["objects"]:
-            item[0] = f"boolweave.gone_long_ago:{item[0]}"
-
+def test_classes_have_bare_names_so_that_modules_can_move(planted, tmp_path):
     for name in stopped(planted.observations, tmp_path):
-        rewrite_header(tmp_path / name, change)
-    resumed = fitted(planted.observations, {}, checkpoint=tmp_path)
-    assert_same(fitted(planted.observations, {}), resumed)
+        with np.load(tmp_path / name) as stored:
+            header = json.loads(str(stored["header"]))
+        names = {name for name, _ in header["objects"]}
+        assert {"Starts", "Candidate", "State", "Result", "Model", "Channel"} <= names
+        assert all(name.isidentifier() for name in names)
 
 
 @pytest.mark.parametrize(

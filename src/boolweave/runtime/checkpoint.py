@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 
 
 FORMAT = "boolweave checkpoint"
-# 1: without a checksum. 2: with one.
 VERSION = 2
-FIRST_SEALED = 2
 
 # Seconds between two checkpoints, and the maximum fraction of the time for writing them: large
 # checkpoints are written less often.
@@ -271,9 +269,7 @@ class Recorder:
             except (FileNotFoundError, PermissionError):
                 raise
             except Exception:  # damage can show up anywhere: in zip, headers of arrays, JSON
-                warn_user(
-                    f"{files.name(number)} is damaged; trying the previous checkpoint",
-                )
+                warn_user(f"{files.name(number)} is damaged; trying the previous checkpoint")
                 continue
             if header["version"] > VERSION:
                 raise ValueError(
@@ -398,7 +394,7 @@ class _Reader:
         return {"list": list, "tuple": tuple}[kind](self.value(item) for item in content)
 
     def _make(self, name: str, parts: dict[str, Node]) -> object:
-        kind = self.classes.get(name.rpartition(":")[2])  # "module:Name" in older checkpoints
+        kind = self.classes.get(name)
         if kind is None:
             raise TypeError(f"unexpected {name}")
         return kind(**{field: self.value(node) for field, node in parts.items()})
@@ -424,10 +420,10 @@ def _read(files: Directory, number: int) -> tuple[dict[str, Any], dict[str, Lazy
         sealed = stored.sealed
     header = json.loads(str(arrays.pop("header").read()))
     version = header["version"]
-    if header["format"] != FORMAT or type(version) is not int or version < 1:
+    if header["format"] != FORMAT or type(version) is not int or version < VERSION:
         raise ValueError("not a checkpoint")
-    if version <= VERSION:
-        if version >= FIRST_SEALED and not sealed:
+    if version == VERSION:
+        if not sealed:
             raise ValueError("the checksum is missing")
         _check_header(header)
     return header, arrays
