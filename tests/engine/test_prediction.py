@@ -106,7 +106,7 @@ def test_counts_are_those_of_the_pairs(product, share, K, monkeypatch):
         for piece in (1 << 18, 3):
             monkeypatch.setattr(prediction, "VALUES_AT_A_TIME", piece)
             monkeypatch.setattr("boolweave.data.observations.ENTRIES_PER_CHUNK", piece)
-            found = prediction.counts(rows_odds, columns_odds, seen, product, marginal)
+            found = prediction.counts(seen, rows_odds, columns_odds, product, marginal)
             assert found.tolist() == expected
 
 
@@ -123,8 +123,8 @@ def test_a_result_counts_what_it_predicts(marginal):
     right = int(np.sum(result.Z[at] == seen.values))
     assert np.trace(result.counts(seen)) == right
     np.testing.assert_array_equal(result.predict(*at), result.Z[at])
-    np.testing.assert_array_equal(result.Z, result.probabilities > 0.5 if marginal else result.Z)
     both = (rows_odds > 0).astype(int) @ (columns_odds > 0).astype(int) > 0
+    np.testing.assert_array_equal(result.Z, result.probabilities > 0.5 if marginal else both)
     decoded_right = int(np.sum(both[at] == seen.values))
     assert np.trace(result.decoded_counts(seen)) == decoded_right
 
@@ -152,6 +152,6 @@ def test_counting_takes_no_memory_for_entries(marginal):
     """Before: some 100 bytes for each entry of a piece, and 24 for each row, column and factor."""
     rows_odds, columns_odds = factors(2000, 500, 8, seed=9)
     seen = Observations.from_dense(np.ones((2000, 500), dtype=np.uint8))
-    args = rows_odds, columns_odds, seen, "or", marginal
+    args = seen, rows_odds, columns_odds, "or", marginal
     most = peak_of(lambda: prediction.counts(*args))
     assert most < (2000 + 3 * 500) * 8 * 8 * 4

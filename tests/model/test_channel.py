@@ -22,6 +22,7 @@ def test_asymmetric_channel():
     ratio = Channel(one_given_zero=0.05, one_given_one=0.7).log_likelihood_ratio(SEEN)
     one, zero = np.log(0.7 / 0.05), np.log(0.3 / 0.95)
     np.testing.assert_allclose(ratio, [one, zero, zero, one])
+    assert Channel(0.05, 0.7).evidence_by_value() == pytest.approx((zero, one))
 
 
 def test_defaults_flip_one_in_ten():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from boolweave import Channel
-from boolweave.model.model import Model
+from boolweave.model.model import Model, differ_by_factor
 from boolweave.model.odds import log_odds
 
 
@@ -21,6 +21,18 @@ def test_priors_broadcast(row_prior, expected):
     a, b = Model(2, Channel(), row_prior, 0.3).prior_log_odds((3, 4))
     np.testing.assert_allclose(a, log_odds(expected))
     np.testing.assert_allclose(b, np.full((2, 4), np.log(0.3 / 0.7)))
+
+
+@pytest.mark.parametrize(
+    ("row_prior", "column_prior", "expected"),
+    [
+        (None, None, False), (0.2, "learn", False), (np.full((3, 1), 0.2), [0.1, 0.7], False),
+        (np.full(2, 0.2), 0.3, True), (np.full((3, 2), 0.2), 0.3, True),
+        (0.2, np.full((1, 4), 0.3), False), (0.2, np.full((2, 1), 0.3), True),
+    ],
+)  # fmt: skip
+def test_priors_that_differ_by_factor(row_prior, column_prior, expected):
+    assert differ_by_factor(row_prior, column_prior) is expected
 
 
 @pytest.mark.parametrize(

@@ -97,10 +97,9 @@ class FixedColumns:
 
         prior (rows, K): log-odds of these rows.
         """
-        by_value = self.model.channel.log_probabilities_by_value()
-        zero, one = (by_value[1] - by_value[0]).tolist()
+        evidence = self.model.channel.evidence_by_value()
         reach = self.chance >= tiles.NEGLIGIBLE if self.marginal else None
-        some, possible = with_some_zeros(piece, self.bits, (zero, one), prior, reach)
+        some, possible = with_some_zeros(piece, self.bits, evidence, prior, reach)
         bits, odds = self.decode(some, slice(0, piece.n_rows), prior)
         return bits & possible, np.where(possible, odds, -np.inf)
 

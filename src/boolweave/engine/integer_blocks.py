@@ -157,8 +157,7 @@ def code_for(model: Model, ones_alone: bool = False) -> Code | str:
     missing = model.channel.missing_given_zero
     if missing is not None and not np.all(missing):
         return "a missing entry would be impossible"
-    by_value = model.channel.log_probabilities_by_value()
-    zero, one = (by_value[1] - by_value[0]).tolist()
+    zero, one = model.channel.evidence_by_value()
     if not zero < 0 < one:
         return "an observed 1 is not evidence for a 1, or an observed 0 not for a 0"
     weaker = one if ones_alone else min(one, -zero)
@@ -173,8 +172,7 @@ def code_for(model: Model, ones_alone: bool = False) -> Code | str:
 
 def code_of(model: Model) -> Code:
     """The integer code of a model known to allow one."""
-    by_value = model.channel.log_probabilities_by_value()
-    zero, one = (by_value[1] - by_value[0]).tolist()
+    zero, one = model.channel.evidence_by_value()
     steps = kernels.XOR_STEPS if model.product == "xor" else kernels.OR_STEPS
     levels = np.clip([zero, one, 0.0], -LARGEST_EVIDENCE, LARGEST_EVIDENCE)
     return Code(levels, steps)

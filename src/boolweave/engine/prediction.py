@@ -73,7 +73,7 @@ def latent_rows(
 
 
 def counts(
-    row_log_odds: Floats, column_log_odds: Floats, observations: Observations | SparseObservations,
+    observations: Observations | SparseObservations, row_log_odds: Floats, column_log_odds: Floats,
     product: Product, marginal: bool,
 ) -> NDArray[np.int64]:  # fmt: skip
     """Count entries by observed value (first axis) and predicted value (second axis): (2, 2).

@@ -15,7 +15,7 @@ from boolweave.data.ones import SparseObservations
 from boolweave.engine import prediction
 from boolweave.engine.fold_in import FoldIn
 from boolweave.engine.ordering import factor_order
-from boolweave.model.model import Model
+from boolweave.model.model import Model, differ_by_factor
 from boolweave.model.odds import sigmoid
 from boolweave.model.products import boolean_product
 
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from boolweave.data.frames import Frame
-    from boolweave.data.observations import Observations
     from boolweave.data.observed import ObservedEntries
-    from boolweave.model.products import Product
     from boolweave.runtime.types import Array, Floats, Integers
 
     Bits: TypeAlias = NDArray[np.uint8]
@@ -294,8 +292,10 @@ class Result:
 
     def counts(self, observations: ObservedEntries) -> NDArray[np.int64]:
         """Count entries by observed value (first axis) and value of `Z` (second axis): (2, 2)."""
-        how = self.model.product, self.marginal
-        count = partial(_counts, column_log_odds=self.column_log_odds, how=how)
+        count = partial(
+            prediction.counts, column_log_odds=self.column_log_odds, product=self.model.product,
+            marginal=self.marginal,
+        )  # fmt: skip
         return observations.sum_over_rows(count, self.row_log_odds)
 
     def decoded_counts(self, observations: ObservedEntries) -> NDArray[np.int64]:
@@ -322,24 +322,13 @@ class Result:
         )
 
 
-def _counts(
-    observations: Observations | SparseObservations,
-    row_log_odds: Floats,
-    column_log_odds: Floats,
-    how: tuple[Product, bool],
-) -> NDArray[np.int64]:
-    """`prediction.counts` of some rows; a function that can be sent to another machine."""
-    return prediction.counts(row_log_odds, column_log_odds, observations, *how)
-
-
 def numbered(result: Result, row_prior: Any = None, column_prior: Any = None) -> Result:
     """The result with its factors in the order of their numbers: the largest tile first.
 
     If the user gave a prior that differs from factor to factor, the order stays the same, so that
     factors correspond to the prior.
     """
-    of_rows, of_columns = np.shape(row_prior), np.shape(column_prior)
-    if (of_rows and of_rows[-1] > 1) or (len(of_columns) == 2 and of_columns[0] > 1):
+    if differ_by_factor(row_prior, column_prior):
         return result
     order = factor_order(result.X, result.Y)
     return result if (np.diff(order) > 0).all() else result.with_factors(order)

@@ -162,6 +162,12 @@ class Channel:
         index = np.zeros(2, dtype=np.intp)
         return self.log_probabilities(index, index, np.array([0, 1], dtype=np.uint8), (1, 1))
 
+    def evidence_by_value(self) -> tuple[float, float]:
+        """L = log p(o|1) − log p(o|0) of an observed 0 and of a 1; the channel must be uniform."""
+        given_zero, given_one = self.log_probabilities_by_value()
+        zero, one = (given_one - given_zero).tolist()
+        return zero, one
+
     def missing_log_likelihood_ratio(self) -> Doubles:
         """log p(missing|1) − log p(missing|0), the evidence of a missing entry; broadcasts."""
         if self.missing_given_zero is None or self.missing_given_one is None:

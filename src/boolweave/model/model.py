@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -61,3 +61,9 @@ class Model:
                     f"got an array of shape {value.shape}"
                 ) from None
         return odds[0], odds[1]
+
+
+def differ_by_factor(row_prior: Any, column_prior: Any) -> bool:
+    """Whether one of the priors, as given by a user, differs from factor to factor."""
+    of_rows, of_columns = np.shape(row_prior), np.shape(column_prior)
+    return (bool(of_rows) and of_rows[-1] > 1) or (len(of_columns) == 2 and of_columns[0] > 1)
