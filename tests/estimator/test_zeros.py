@@ -143,7 +143,7 @@ def test_missing_entries(planted):
 
 def test_threads_files_and_checkpoints_change_nothing(table, fitted, tmp_path, monkeypatch):
     monkeypatch.setattr("boolweave.engine.backend.MIN_BLOCK", 500)
-    monkeypatch.setattr("boolweave.engine.zeros.collective.ROWS", 64)
+    monkeypatch.setattr("boolweave.runtime.threads.LEAST_ROWS", 64)
     first = BooleanMatrixFactorization(K, zeros="collective", random_state=0).fit(table)
     hows = {"n_jobs": 3}, {"max_memory": "2.2MB"}, {"checkpoint": tmp_path / "kept"}
     for how in hows:

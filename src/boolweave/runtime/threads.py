@@ -10,6 +10,10 @@ from typing import TypeVar
 
 from boolweave.runtime.checks import is_whole
 
+# Minimum number of rows that a thread processes at a time, and maximum number of pieces of rows.
+LEAST_ROWS = 4096
+MOST_PIECES = 16
+
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
@@ -67,6 +71,12 @@ def run_all(
     finally:
         list(left)
     return [answers[number] for number in range(len(numbered))]
+
+
+def pieces(n: int, pool: ThreadPoolExecutor | None) -> list[slice]:
+    """Divide n rows or columns into pieces for the threads of a pool; one piece without a pool."""
+    size = max(LEAST_ROWS, -(-n // MOST_PIECES)) if pool else max(1, n)
+    return [slice(first, min(n, first + size)) for first in range(0, n, size)]
 
 
 def n_threads(pool: ThreadPoolExecutor | None) -> int:

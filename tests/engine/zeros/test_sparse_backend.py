@@ -141,9 +141,8 @@ def test_beliefs_made_anew_are_those_of_the_step(semiring):
 @pytest.mark.parametrize("integers", [True, False])
 def test_threads_and_pieces_give_the_same_bits(integers, monkeypatch):
     monkeypatch.setattr("boolweave.engine.backend.MIN_BLOCK", 500)
-    monkeypatch.setattr("boolweave.engine.zeros.collective.ROWS", 32)
+    monkeypatch.setattr("boolweave.runtime.threads.LEAST_ROWS", 32)
     monkeypatch.setattr("boolweave.engine.zeros.collective.CELLS", 100)
-    monkeypatch.setattr("boolweave.engine.zeros.tiles.ROWS", 64)
     monkeypatch.setattr("boolweave.engine.zeros.backend.WORTH_THREADS", 0)
     made = planted(2, observed=0.99)
     seen = sparse_of(made.observations.to_dense())

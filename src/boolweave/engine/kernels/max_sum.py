@@ -231,13 +231,12 @@ def _exchange_xor(
 
 @njit(nogil=True, cache=True)
 def max_sum(
-    xor: bool, entries: Entries, damping: Any, beliefs: Sides, messages: Messages,
-    sums: Sides | None,
-) -> float:  # fmt: skip
+    xor: bool, entries: Entries, damping: Any, beliefs: Sides, messages: Messages, sums: Sides
+) -> float:
     """Do one iteration of max-sum over one block of rows, with damping λ and beliefs Ξ and Υ.
 
-    Messages (chunks, K, chunk size) are updated, and added to `sums`, unless that is None. Returns
-    the largest change of a message relative to its bound |L|.
+    Messages (chunks, K, chunk size) are updated, and added to `sums`. Returns the largest change of
+    a message relative to its bound |L|.
     """
     indptr, columns, evidence = entries
     to_row, to_column = messages
@@ -268,9 +267,8 @@ def max_sum(
             _exchange_or(own, n, damping, cavities, updated, scratch)
         for j in range(n):
             residual = max(residual, change[j] / bound[j])
-        if sums is not None:
-            scatter_rows(indptr, first_row, start, n, to_row[c], sums.rows)
-            scatter_columns(columns[start:], n, to_column[c], sums.columns)
+        scatter_rows(indptr, first_row, start, n, to_row[c], sums.rows)
+        scatter_columns(columns[start:], n, to_column[c], sums.columns)
     return residual
 
 

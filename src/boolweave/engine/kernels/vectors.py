@@ -450,25 +450,20 @@ def add_pairs(typing: Context, a: Kind, data: Kind, index: Kind) -> Intrinsic:
     return types.void(a, data, index), generate
 
 
-@compiled_or(lambda a, array: a.astype(array.dtype))
-def narrowed(typing: Context, a: Kind, data: Kind) -> Intrinsic:
-    """Convert a vector to the type of an array of integers that may have fewer bits."""
+def _conversion_to_array(cast: str) -> Any:
+    @compiled_or(lambda a, array: a.astype(array.dtype))
+    def function(typing: Context, a: Kind, data: Kind) -> Intrinsic:
+        def generate(
+            context: Context, builder: Builder, sig: Signature, args: list[Value]
+        ) -> Value:
+            if data.dtype == a.dtype:
+                return args[0]
+            return getattr(builder, cast)(args[0], _llvm(context, data.dtype))
 
-    def generate(context: Context, builder: Builder, sig: Signature, args: list[Value]) -> Value:
-        if data.dtype == a.dtype:
-            return args[0]
-        return builder.trunc(args[0], _llvm(context, data.dtype))
+        return VectorType(data.dtype)(a, data), generate
 
-    return VectorType(data.dtype)(a, data), generate
+    return function
 
 
-@compiled_or(lambda a, array: a.astype(array.dtype))
-def widened(typing: Context, a: Kind, data: Kind) -> Intrinsic:
-    """Convert a vector to the type of an array of integers."""
-
-    def generate(context: Context, builder: Builder, sig: Signature, args: list[Value]) -> Value:
-        if data.dtype == a.dtype:
-            return args[0]
-        return builder.sext(args[0], _llvm(context, data.dtype))
-
-    return VectorType(data.dtype)(a, data), generate
+# Convert a vector to the type of an array of integers, which have no more bits, or no fewer.
+narrowed, widened = _conversion_to_array("trunc"), _conversion_to_array("sext")

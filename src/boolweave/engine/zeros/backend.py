@@ -1,9 +1,9 @@
 """The back end for sparse matrices: messages of ones, and all zeros of a row at once.
 
-Ones have messages as in any other back end, which keeps them: small integers or floats. What zeros
-send is one number for each variable (`collective`), which that back end takes for a field. Zeros
-that the decoded factors cover are the exception: another factor there has nothing to lose. They
-are few in a good answer; a list of them, made anew every few iterations, has messages of its own.
+Another back end keeps the messages of ones, as small integers or floats. Zeros send one number to
+each variable (`collective`), which is a field for that back end. Zeros that the decoded factors
+cover are the exception, because another factor costs nothing there. They are few in a good answer;
+a list of them, made again every few iterations, has messages of its own (`listed`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from boolweave.engine.integers import IntegerBackend
 from boolweave.engine.zeros.collective import (
     FINE,
     STEPS,
-    Room,
     Scale,
     Side,
     Sums,
@@ -56,60 +55,59 @@ if TYPE_CHECKING:
     from boolweave.runtime.storage import Memory
     from boolweave.runtime.types import Array, Floats
 
-# Iterations between two lists of covered zeros.
+# Number of iterations after which a new list of covered zeros is made.
 REFRESH = 5
 
-# With fewer ones, rows and columns together threads take longer than they save.
+# With fewer ones, rows and columns in total, threads take more time than they save.
 WORTH_THREADS = 200_000
 
 
 @dataclass(frozen=True, eq=False)
 class SparseProblem(Problem):
-    """A problem whose zeros all say the same."""
+    """A problem in which all zeros have the same evidence, and so have all ones."""
 
     of_ones: Problem  # the problem of the back end that keeps the messages of ones
-    strength: float  # λ, what a zero says against a term
-    of_one: float  # what a one says for it
-    free: float  # log p(o | z = 0) of all zeros and missing cells
+    strength: float  # λ, the evidence |L| of a zero
+    of_one: float  # the evidence of a one
+    free: float  # Σ log p(o | z = 0) over all zeros and missing cells
 
     @cached_property
     def _scales(self) -> dict[Semiring, Scale]:
         return {}
 
     def scale(self, semiring: Semiring) -> Scale:
-        """The steps of beliefs, with their tables, made once."""
+        """The steps of beliefs, with their tables, which are made once."""
         return self._scales.setdefault(semiring, Scale(self.strength, semiring))
 
 
 @dataclass(eq=False)
 class SparseMessages(Messages):
-    """Messages of ones, what all zeros send, and messages of the covered zeros."""
+    """Messages of ones, sums of the messages of zeros, and messages of the covered zeros."""
 
     of_ones: Messages
-    rows: Floats  # (M, K) what the zeros of a row send to it, but for those listed
-    columns: Floats  # (N, K), likewise to a column
+    rows: Floats  # (M, K) sums of the messages of zeros to rows, without the listed ones
+    columns: Floats  # (N, K), the same for columns
     row_steps: Steps  # (M, stride) beliefs in the last iteration
     column_steps: Steps  # (N, stride)
     listed: Listed
 
     def __post_init__(self) -> None:
-        # what follows from these: all that zeros and a field add to beliefs, and the beliefs in a
-        # problem
+        # Derived from these: what zeros and a field add to beliefs, and the beliefs in a problem.
         self.field: tuple[Field | None, ZeroField] | None = None
         self.current: tuple[ref[SparseProblem], Beliefs] | None = None
-        # arrays that may be written to
+        # Arrays that may be overwritten.
         self.spare: ZeroField | None = None
         self.spare_list: Listed | None = None
-        self.room: Beliefs | None = None
+        self.spare_beliefs: Beliefs | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class ZeroField:
-    """What zeros and first beliefs add to the beliefs of ones: a field to their back end."""
+    """What zeros and first beliefs add to beliefs: a field for the back end of ones."""
 
     rows: Floats  # (M, K)
     columns: Floats  # (K, N)
-    after: ZeroField | None = None  # what it is after the iteration
+    after: ZeroField | None = None  # the field after the iteration
 
     def of_rows(self, rows: slice) -> Floats:
         """Log-odds of some rows, (rows, K)."""
@@ -126,13 +124,13 @@ class ZeroField:
 
 @dataclass(frozen=True, eq=False)
 class SparseScore:
-    """What the rows of a problem, or some of them, contribute to the log-posterior."""
+    """The contribution of the rows of a problem, or of some of them, to the log-posterior."""
 
     of_ones: Score
-    n_zeros: int  # observed zeros that the decoded factors cover
+    n_zeros: int  # number of observed zeros that the decoded factors cover
 
     def log_posterior(self, problem: SparseProblem) -> float:
-        """Add up evidence and priors, from the log-probability of zeros up."""
+        """Add evidence and priors to the log-probability of zeros."""
         of_ones = self.of_ones.log_posterior(problem.of_ones)  # type: ignore[arg-type]
         return of_ones + problem.free - problem.strength * self.n_zeros
 
@@ -148,9 +146,10 @@ class SparseBackend:
     n_jobs : int, optional
         Number of threads.
     store : Memory, optional
-        Where messages of ones are kept, if these are integers.
+        Where messages of ones are kept if they are integers.
     part : Part, optional
-        Which rows of a larger matrix the observations are; then messages of ones are integers.
+        The rows of a larger matrix to which the observations belong; then messages of ones must be
+        integers.
     """
 
     def __init__(
@@ -168,13 +167,12 @@ class SparseBackend:
         )
         n_lines = sum(observations.shape) + observations.n_ones
         self.pool = pool_of(n_jobs) if n_lines >= WORTH_THREADS else None
-        # arrays that are written to in every iteration
-        self._room = Room()
-        # what was scored last: problem, messages, iteration; and how many zeros were covered
+        self._scratch: Array | None = None  # of `renew_sums`
+        # the last score: problem, messages, iteration; and the number of covered zeros
         self._scored: tuple[ref[Problem], ref[Messages], int, int] | None = None
 
     def reduce(self, array: Array) -> Array:
-        """The sum over all parts of the matrix."""
+        """The sum of an array over all parts of the matrix."""
         return array if self.part is None else self.part.reduce(array)
 
     @cached_property
@@ -188,17 +186,17 @@ class SparseBackend:
         return self.observations.holes.by_columns(self.observations.n_columns)
 
     def problem(self, model: Model) -> SparseProblem:
-        """Pose the problem of the observations and a model."""
+        """Make the problem of the observations and a model."""
         return sparse_problem(self.observations, model, self.ones.problem)
 
     # ------------------------------------------------------------ messages
 
     def random_start(self, problem: SparseProblem, random: np.random.Generator) -> State:
-        """Make messages that say nothing; first beliefs begin at ones drawn at random."""
+        """Make neutral messages; first beliefs come from ones drawn at random."""
         return self.start(problem, wide_start(self, problem, random))
 
     def start(self, problem: SparseProblem, field: Field | None = None) -> State:
-        """Make messages that say nothing; beliefs are the priors and the field."""
+        """Make neutral messages; beliefs are the priors and the field."""
         (M, N), K = problem.shape, problem.n_components
         inner = self.ones.start(problem.of_ones, None)
         assert inner.messages is not None
@@ -209,7 +207,7 @@ class SparseBackend:
         return State(messages, field=field)
 
     def to_sum_product(self, problem: SparseProblem, state: State) -> State:
-        """Convert the messages of max-sum, for sum-product to go on from them."""
+        """Convert the messages of max-sum, so that sum-product can continue from them."""
         before, K = messages_of(state), problem.n_components
         inner = self.ones.to_sum_product(problem.of_ones, self._inner(state))
         assert inner.messages is not None
@@ -223,11 +221,11 @@ class SparseBackend:
     def to_floats(
         self, problem: SparseProblem, state: State
     ) -> tuple[SparseBackend, SparseProblem, State]:
-        """Stay as it is: sums of zeros are floats, and floats for ones would be many."""
+        """Return the arguments: sums of zeros are floats already, and there are many ones."""
         return self, problem, state
 
     def check(self, problem: SparseProblem, state: State) -> None:
-        """Raise ValueError unless the messages of a stored state are such as this problem has."""
+        """Raise ValueError unless the messages of a stored state fit this problem."""
         found = state.messages
         if not isinstance(found, SparseMessages):
             raise ValueError("expected messages of ones and sums of zeros")
@@ -246,10 +244,9 @@ class SparseBackend:
         messages = messages_of(state)
         if messages.current is None or messages.current[0]() is not problem:
             inner = self._inner(state)
-            (M, N), K = problem.shape, problem.n_components
-            room = messages.room or Beliefs(np.empty((M, K), "f4"), np.empty((N, K), "f4").T)
-            found = self.ones.keep_beliefs(problem.of_ones, inner, room)
-            messages.room = None
+            spare = messages.spare_beliefs or _empty_beliefs(problem)
+            found = self.ones.keep_beliefs(problem.of_ones, inner, spare)
+            messages.spare_beliefs = None
             messages.current = ref(problem), Beliefs(found.rows, found.columns)
         return messages.current[1]
 
@@ -268,11 +265,11 @@ class SparseBackend:
         """log p(X) + log p(Y) + Σ log p(o|z) of the factors that the beliefs decode to."""
         if isinstance(self.ones, IntegerBackend):
             return self.score(problem, state).log_posterior(problem)
-        score: float = self.ones.log_posterior(problem.of_ones, self._inner(state))
-        return score + problem.free - problem.strength * self._n_covered_zeros(problem, state)
+        of_ones: float = self.ones.log_posterior(problem.of_ones, self._inner(state))
+        return of_ones + problem.free - problem.strength * self._n_covered_zeros(problem, state)
 
     def score(self, problem: SparseProblem, state: State) -> SparseScore:
-        """The log-posterior in parts, where messages of ones are integers."""
+        """The log-posterior in parts, if messages of ones are integers."""
         assert isinstance(self.ones, IntegerBackend)
         of_ones = self.ones.score(problem.of_ones, self._inner(state))  # type: ignore[arg-type]
         n_ones = int(of_ones.covered[1])
@@ -281,7 +278,7 @@ class SparseBackend:
     def _n_covered_zeros(
         self, problem: SparseProblem, state: State, n_ones: int | None = None
     ) -> int:
-        """Count the observed zeros that the decoded factors cover, again if a bit has changed.
+        """Count the observed zeros that the decoded factors cover, only if a bit has changed.
 
         `n_ones` is the number of covered ones, if it is known.
         """
@@ -307,23 +304,23 @@ class SparseBackend:
         return Tiles.of_bits(rows, sums.columns.words, problem.n_components, self.pool)
 
     def allows(self, model: Model) -> bool:
-        """Whether messages of this kind can be those of a model."""
+        """Whether messages of this kind can represent a model."""
         return self.ones.allows(model) and model.product == "or"
 
     def mean_evidence(self, problem: SparseProblem) -> float:
-        """What an observed entry says on average, |L|."""
+        """Mean evidence |L| of an observed entry."""
         return mean_evidence(problem, self.observations)
 
     # ------------------------------------------------------------ one iteration
 
     def step(self, problem: SparseProblem, state: State, damping: float) -> None:
-        """Do one iteration; the messages of the state are replaced."""
+        """Do one iteration over all entries; the messages of the state are replaced."""
         messages, before = messages_of(state), self.beliefs(problem, state)
         if state.n_iter % REFRESH == 0 and state.n_iter:
             self._refresh(problem, state, before)
         now = self._field(state)
         left = None if state.field is None else state.field.faded(damping)
-        after = messages.spare or _room(messages)
+        after = messages.spare or _field_like(messages)
         change = self._renew_sums(problem, state, before, damping, left, after)
         sums = self._listed_sums([messages.listed], after.rows)
         moved, of_zeros = messages.listed.step(
@@ -332,13 +329,13 @@ class SparseBackend:
         sums.finish(after.columns.T, self.reduce)
         inner = self._inner(state, replace(now, after=after))
         if isinstance(self.ones, IntegerBackend):
-            room = messages.room or _beliefs_like(before)
-            self.ones.step(problem.of_ones, inner, damping, room)  # type: ignore[arg-type]
-            messages.current = ref(problem), room
+            beliefs = messages.spare_beliefs or _empty_beliefs(problem)
+            self.ones.step(problem.of_ones, inner, damping, beliefs)  # type: ignore[arg-type]
+            messages.current = ref(problem), beliefs
         else:
             self.ones.step(problem.of_ones, inner, damping)
             messages.current = None
-        messages.field, messages.spare, messages.room = (left, after), now, before
+        messages.field, messages.spare, messages.spare_beliefs = (left, after), now, before
         state.field = left
         state.n_changed = inner.n_changed
         state.residual = max(inner.residual, moved, damping * change)
@@ -349,35 +346,32 @@ class SparseBackend:
         self, problem: SparseProblem, state: State, before: Beliefs, damping: float,
         left: Field | None, after: ZeroField,
     ) -> float:  # fmt: skip
-        """Damp the sums of zeros towards those of these beliefs.
+        """Damp the sums of zeros towards those that follow from these beliefs.
 
-        What these sums and first beliefs add to beliefs from now on is written to `after`. Returns
-        the largest change of what a variable tells zeros since the last time: in max-sum as a share
-        of λ, in sum-product in log-odds.
+        Their sum with the field that is left is written to `after`. Returns the largest change of
+        what a variable sends to zeros: in max-sum relative to λ, in sum-product in log-odds.
         """
         messages, scale, pool = messages_of(state), problem.scale(state.semiring), self.pool
-        seen, listed, room = self.observations, messages.listed, self._room
+        seen, listed = self.observations, messages.listed
         rows, change = Side.of(scale, before.rows, messages.row_steps, pool)
         columns, more = Side.of(scale, before.columns.T, messages.column_steps, pool)
         sums = Sums(messages.rows, messages.columns, after.rows, after.columns.T)
-        renew_sums(
+        self._scratch = renew_sums(
             scale, rows, columns, [seen.ones, seen.holes, listed.cells],
             [self.ones_by_column, self.holes_by_column, listed.by_columns(seen.n_columns)],
-            damping, sums, pool, left, self.reduce, room,
+            damping, sums, pool, left, self.reduce, self._scratch,
         )  # fmt: skip
         return max(change, more) / (STEPS if state.semiring == "max-sum" else FINE)
 
     def _refresh(self, problem: SparseProblem, state: State, before: Beliefs) -> None:
-        """List the zeros that the decoded factors cover anew.
+        """Make a new list of the zeros that the decoded factors cover.
 
-        What joins the list is no longer among the zeros of its row, and the other way round; what
-        is sent in all stays as it is.
+        Zeros that join the list no longer count among the other zeros of their rows, and vice
+        versa; the sum of all messages stays the same.
         """
         messages, semiring = messages_of(state), state.semiring
-        tiles = self._tiles(problem, state)
-        most, how = most_listed(problem.n_components), {}
-        if self.part is not None:
-            how["count_before"] = self.part.count_before
+        how = {} if self.part is None else {"count_before": self.part.count_before}
+        tiles, most = self._tiles(problem, state), most_listed(problem.n_components)
         cells = tiles.covered_zeros(self.observations, most, **how)
         listed = messages.listed.replaced(
             cells, problem.strength, semiring, before, self.pool, messages.spare_list
@@ -389,16 +383,16 @@ class SparseBackend:
         messages.listed, messages.spare_list = listed, messages.listed
 
     def _listed_sums(self, lists: list[Listed], rows: Floats) -> ListedSums:
-        """Sums to which listed zeros add; of all columns if other workers have other lists."""
+        """Sums for listed zeros; for all columns if other workers have other lists."""
         return ListedSums.of(lists, rows, self.observations.n_columns, self.part is not None)
 
-    # ------------------------------------------------------------ as the back end of ones sees it
+    # ------------------------------------------------------------ the state of the back end of ones
 
     def _field(self, state: State) -> ZeroField:
         """What zeros and first beliefs add to beliefs."""
         messages = messages_of(state)
         if messages.field is None or messages.field[0] is not state.field:
-            field, first = _room(messages), state.field
+            field, first = _field_like(messages), state.field
             of_rows = None if first is None else first.of_rows(slice(None))
             of_columns = None if first is None else first.of_columns()
             _add_field(messages.rows, of_rows, field.rows)
@@ -419,20 +413,20 @@ class SparseBackend:
 def sparse_problem(
     seen: SparseObservations, model: Model, of_ones: Callable[[Model], Problem]
 ) -> SparseProblem:
-    """Pose the problem of observations and a model; `of_ones` poses that of the ones."""
+    """Make the problem of observations and a model; `of_ones` makes that of the ones."""
     if not model.channel.is_uniform or model.product != "or":
         raise ValueError(
             'zeros="collective" needs the OR product and a channel that is the same for all '
             'entries; use zeros="exact"'
         )
-    by_value = model.channel.log_probabilities_by_value()
-    of_zero, of_one = (by_value[1] - by_value[0]).tolist()
+    of_zero, of_one = model.channel.evidence_by_value()
     if not of_zero < 0 < of_one:
         raise ValueError(
-            'zeros="collective" needs a channel in which a 1 speaks for a 1, and a 0 for a 0: '
-            f"got {model.channel}; give one_given_one above one_given_zero"
+            'zeros="collective" needs a channel with one_given_one above one_given_zero, got '
+            f"{model.channel}"
         )
-    free = (seen.n_observed - seen.n_ones) * float(by_value[0][0])
+    given_zero, _ = model.channel.log_probabilities_by_value()
+    free = (seen.n_observed - seen.n_ones) * float(given_zero[0])
     missing = model.channel.missing_given_zero
     if missing is not None and len(seen.holes):
         free += len(seen.holes) * float(np.log(np.asarray(missing)))
@@ -444,7 +438,7 @@ def sparse_problem(
 
 
 def mean_evidence(problem: SparseProblem, seen: SparseObservations) -> float:
-    """What an observed entry says on average, |L|."""
+    """Mean evidence |L| of an observed entry."""
     share = seen.share_of_ones
     return share * problem.of_one + (1 - share) * problem.strength
 
@@ -455,18 +449,19 @@ def messages_of(state: State) -> SparseMessages:
     return state.messages
 
 
-def _beliefs_like(beliefs: Beliefs) -> Beliefs:
-    """Arrays like those of beliefs."""
-    return Beliefs(np.empty_like(beliefs.rows), np.empty_like(beliefs.columns.T).T)
+def _empty_beliefs(problem: SparseProblem) -> Beliefs:
+    """Arrays for beliefs."""
+    (M, N), K = problem.shape, problem.n_components
+    return Beliefs(np.empty((M, K), "f4"), np.empty((N, K), "f4").T)
 
 
-def _room(messages: SparseMessages) -> ZeroField:
+def _field_like(messages: SparseMessages) -> ZeroField:
     """Arrays like the sums of zeros."""
     return ZeroField(np.empty_like(messages.rows), np.empty_like(messages.columns).T)
 
 
 def _add_field(sums: Floats, field: Floats | None, out: Floats) -> None:
-    """What zeros that are not listed, and first beliefs, add to beliefs."""
+    """Write the sum of both to `out`."""
     if field is None:
         np.copyto(out, sums)
     else:

@@ -1,4 +1,4 @@
-"""Covered zeros: a short list of cells with messages of their own, as floats."""
+"""Covered zeros: a short list of cells that have messages of their own, as floats."""
 
 from __future__ import annotations
 
@@ -24,41 +24,40 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from boolweave.engine.backend import Beliefs, Semiring
-    from boolweave.runtime.types import Array, Floats
-
-
-# The longest list, and its most messages: with more covered zeros the factors are far from a good
-# answer, and a share of them, evenly spread, does.
+    from boolweave.runtime.types import Array, Floats, Integers
+# Maximum number of listed zeros, and of their messages to one side. With more covered zeros, the
+# factors are far from a good answer, and a fraction of these zeros, evenly spread, is enough.
 MOST_LISTED = 1 << 20
 MOST_MESSAGES = 1 << 24
 
-
-# Cells that one thread takes at a time.
+# Number of cells that a thread processes at a time.
 CELLS = 4096
 
 
 def most_listed(n_factors: int) -> int:
-    """How many zeros a list has at most."""
+    """Maximum number of listed zeros."""
     return min(MOST_LISTED, MOST_MESSAGES // n_factors)
 
 
 @dataclass(frozen=True, eq=False)
 class ListedSums:
-    """Sums to which listed zeros add what they send."""
+    """Sums to which the messages of listed zeros are added."""
 
     rows: Floats  # (M, K)
-    touched: NDArray[np.int64]  # (n,) the columns that have such zeros
-    numbers: NDArray[np.int64]  # (N,): which of these a column is
-    columns: NDArray[np.int64]  # (n, K), in steps, which are exact in any order
+    touched: NDArray[np.int64]  # (n,) the columns with listed zeros
+    numbers: NDArray[np.int64]  # (N,) the position of a column among these
+    columns: NDArray[np.int64]  # (n, K), in steps, whose sums are exact in any order
 
     @classmethod
     def of(
         cls, lists: Sequence[Listed], rows: Floats, n_columns: int, everywhere: bool
     ) -> ListedSums:
-        """Sums for some lists, to be added to those of rows; `everywhere`: of all columns."""
+        """Sums for some lists; those of rows are added to `rows`. `everywhere`: for all columns."""
         touched, numbers = np.arange(n_columns), np.arange(n_columns)
         if not everywhere:
-            touched = lists[0].touched if len(lists) == 1 else _union(lists)
+            touched = lists[0].touched
+            if len(lists) > 1:
+                touched = np.unique(np.concatenate([listed.touched for listed in lists]))
             numbers[touched] = np.arange(len(touched))
         return cls(rows, touched, numbers, np.zeros((len(touched), rows.shape[1]), dtype=np.int64))
 
@@ -68,7 +67,7 @@ class ListedSums:
     ) -> float:  # fmt: skip
         """Call a function for pieces of the rows; every thread has sums of columns of its own.
 
-        Returns the largest of what the calls return.
+        Returns the largest result of a call.
         """
         shared = iter(pieces)  # a thread takes the next piece when it is free
 
@@ -92,8 +91,8 @@ class ListedSums:
 class Listed:
     """Zeros that are treated one by one, and their messages."""
 
-    indptr: np.ndarray  # (M + 1,)
-    columns: np.ndarray  # (n,) int32
+    indptr: NDArray[np.int64]  # (M + 1,)
+    columns: Integers  # (n,) int32
     # Φ and Ψ in max-sum, (n, stride); e^Φ and e^Ψ in sum-product, (chunks, K, size)
     to_row: Floats
     to_column: Floats
@@ -109,23 +108,23 @@ class Listed:
 
     @property
     def cells(self) -> Cells:
-        """Where they are."""
+        """The positions of these zeros."""
         return Cells(self.indptr, self.columns)
 
     def by_columns(self, n_columns: int) -> Cells:
-        """Where they are, with rows and columns exchanged."""
+        """The positions of these zeros, with rows and columns exchanged."""
         if self._by_columns is None:
             self._by_columns = self.cells.by_columns(n_columns)
         return self._by_columns
 
     @cached_property
     def touched(self) -> NDArray[np.int64]:
-        """The columns that have such zeros, in order."""
+        """The columns with listed zeros, in order."""
         return np.unique(self.columns).astype(np.int64)
 
     @classmethod
     def joined(cls, parts: Sequence[Listed]) -> Listed:
-        """Zeros of runs of rows, one after another."""
+        """Join the lists of consecutive runs of rows."""
         n_before = np.cumsum([0, *(len(part.columns) for part in parts)])
         starts = [part.indptr[1:] + n for part, n in zip(parts, n_before, strict=False)]
         sides = (
@@ -148,14 +147,14 @@ class Listed:
         return Listed(indptr, self.columns[first:last], *sides)
 
     def check(self, shape: tuple[int, int], n_factors: int, semiring: Semiring) -> None:
-        """Raise ValueError unless these are zeros of such a matrix, with messages."""
+        """Raise ValueError unless these are zeros of a matrix of this shape, with messages."""
         cells, n = self.cells, len(self.columns)
         rising = len(cells.indptr) == shape[0] + 1 and (np.diff(cells.indptr) >= 0).all()
         inside = n == 0 or (self.columns.min() >= 0 and self.columns.max() < shape[1])
         like = _shape(n, n_factors, semiring)
         same = self.to_row.shape == self.to_column.shape == like
         if not (rising and inside and same and cells.indptr[0] == 0 and cells.indptr[-1] == n):
-            raise ValueError("covered zeros that are not such")
+            raise ValueError("the list of covered zeros does not fit the matrix")
 
     def to_sum_product(self, n_factors: int) -> Listed:
         """The same with messages of sum-product."""
@@ -170,7 +169,7 @@ class Listed:
         self, sums: ListedSums, semiring: Semiring, sign: int = 1,
         pool: ThreadPoolExecutor | None = None,
     ) -> None:  # fmt: skip
-        """Add what they send, times a sign, to sums."""
+        """Add the messages, times a sign, to sums."""
         if not len(self.columns):
             return
         if semiring == "max-sum":
@@ -192,7 +191,8 @@ class Listed:
             kernels.add_lanes_to_rows(row_of, to_row, sign, k.start, k.stop, sums.rows)
             kernels.add_lanes_to_columns(column_of, to_column, sign, k.start, k.stop, sums.columns)
 
-        list(run_all(pool, some_factors, _runs_of_factors(sums.rows.shape[1])))
+        K = sums.rows.shape[1]
+        list(run_all(pool, some_factors, [slice(k, min(K, k + LANES)) for k in range(0, K, LANES)]))
 
     def _entries(self, strength: float) -> max_sum.Entries:
         evidence = np.full(len(self.columns), -strength, dtype=np.float32)
@@ -202,9 +202,9 @@ class Listed:
         self, strength: float, semiring: Semiring, damping: float, beliefs: Beliefs,
         sums: ListedSums, pool: ThreadPoolExecutor | None = None,
     ) -> tuple[float, float]:  # fmt: skip
-        """Replace the messages by the next, and add these to sums.
+        """Update the messages, and add the new ones to sums.
 
-        Returns the largest change, and the expected ones among these zeros.
+        Returns the largest change, and the expected number of ones among these zeros.
         """
         if not len(self.columns):
             return 0.0, 0.0
@@ -227,7 +227,7 @@ class Listed:
         self, strength: float, damping: float, beliefs: Beliefs, sums: ListedSums,
         pool: ThreadPoolExecutor | None,
     ) -> float:  # fmt: skip
-        """The next messages of max-sum, some rows at a time."""
+        """`step` for max-sum, some rows at a time."""
         rows, columns = beliefs.rows, np.ascontiguousarray(beliefs.columns.T)
         messages = max_sum.Messages(self.to_row, self.to_column)
 
@@ -243,7 +243,7 @@ class Listed:
         return sums.of_all(self._pieces(), some, pool)
 
     def _pieces(self) -> list[slice]:
-        """Rows that one thread takes at a time."""
+        """Runs of rows that a thread processes at a time."""
         n_rows, n_cells = len(self.indptr) - 1, len(self.columns)
         cuts = np.searchsorted(self.indptr, np.arange(CELLS, n_cells, CELLS)).tolist()
         return [slice(a, b) for a, b in pairwise([0, *cuts, n_rows]) if b > a]
@@ -252,21 +252,18 @@ class Listed:
         self, cells: Cells, strength: float, semiring: Semiring, beliefs: Beliefs,
         pool: ThreadPoolExecutor | None = None, spare: Listed | None = None,
     ) -> Listed:  # fmt: skip
-        """Another list; what stays keeps its messages, what is new begins as any zero.
+        """Make a list of other cells: old ones keep their messages, new ones start as any zero.
 
-        The arrays of `spare`, a list that is no longer needed, may be written to.
+        The arrays of `spare`, a list that is no longer needed, may be overwritten.
         """
         K, n_columns = beliefs.columns.shape
         rows, n = cells.rows(), len(cells)
-        old, new = (
-            self.cells.rows() * np.int64(n_columns) + self.columns,
-            rows * np.int64(n_columns) + cells.columns,
-        )
+        old, new = self.cells.numbers(n_columns), cells.numbers(n_columns)
         at = np.minimum(np.searchsorted(old, new), max(0, len(old) - 1))
         stays = old[at] == new if len(old) else np.zeros(n, dtype=bool)
         before, y = np.where(stays, at, -1), beliefs.columns.T
-        rooms = (None, None) if spare is None else (spare.to_row, spare.to_column)
-        sides_of_new = (_room(_shape(n, K, semiring), room) for room in rooms)
+        spares = (None, None) if spare is None else (spare.to_row, spare.to_column)
+        sides_of_new = (_empty(_shape(n, K, semiring), array) for array in spares)
         out = Listed(cells.indptr, cells.columns, *sides_of_new)
         sides = (self.to_row, self.to_column), (out.to_row, out.to_column)
         if semiring == "max-sum":
@@ -299,18 +296,8 @@ class Listed:
         return out
 
 
-def _union(lists: Sequence[Listed]) -> NDArray[np.int64]:
-    """The columns that have zeros in any of these lists, in order."""
-    return np.unique(np.concatenate([listed.touched for listed in lists]))
-
-
-def _runs_of_factors(n_factors: int) -> list[slice]:
-    """Factors that one thread takes at a time."""
-    return [slice(k, min(n_factors, k + LANES)) for k in range(0, n_factors, LANES)]
-
-
 def _sent_by_zeros(x: Floats, y: Floats, strength: float) -> tuple[Floats, Floats]:
-    """Ratios that zeros send in sum-product to first order if no other factor claims them.
+    """The ratios that zeros send in sum-product, to first order, if no other factor claims them.
 
     All arrays are (n, K).
     """
@@ -329,10 +316,10 @@ def _shape(n: int, n_factors: int, semiring: Semiring) -> tuple[int, ...]:
     return -(-n // size), n_factors, size
 
 
-def _room(shape: tuple[int, ...], spare: Floats | None) -> Floats:
-    """An array with any numbers, in the memory of another if that is large enough.
+def _empty(shape: tuple[int, ...], spare: Floats | None) -> Floats:
+    """An array with arbitrary contents, in the memory of another one if that is large enough.
 
-    The system would map new memory page by page, which takes longer than to fill it.
+    The system would map new memory page by page, which takes longer than filling it.
     """
     whole = None if spare is None else spare.base
     if not isinstance(whole, np.ndarray) or whole.shape[1:] != shape[1:] or len(whole) < shape[0]:
@@ -349,12 +336,12 @@ def _by_cell(messages: Floats, listed: Listed) -> Floats:
 
 
 def _like(messages: Floats, by_cell: Floats) -> Floats:
-    """Messages by cell, as others are kept."""
+    """Messages by cell in the same layout as others."""
     return by_cell if messages.ndim == 2 else _in_chunks(by_cell)
 
 
 def _in_chunks(by_cell: Floats) -> Floats:
-    """Messages (cells, K) in chunks; what is behind the last is 1."""
+    """Messages (cells, K) in chunks; the padding after the last cell is 1."""
     n_chunks, n_factors, size = _shape(len(by_cell), by_cell.shape[1], "sum-product")
     padded = np.ones((n_chunks * size, n_factors), dtype=np.float32)
     padded[: len(by_cell)] = by_cell

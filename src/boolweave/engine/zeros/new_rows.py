@@ -1,4 +1,4 @@
-"""New rows of a sparse matrix, with as few of their zeros as are needed to decode them."""
+"""New rows of a sparse matrix, with only those zeros that are needed to decode them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from boolweave.data.ones import Cells, SparseObservations
     from boolweave.runtime.types import Floats
 
-# A factor may be one of a row's if its ones outweigh this share of its zeros: others may cover some
-# of these.
+# A row may have a factor if its ones outweigh this fraction of its zeros: other factors may cover
+# some of the zeros.
 SHARE_OF_ZEROS = 0.5
 
 
@@ -24,7 +24,7 @@ def with_some_zeros(
     seen: SparseObservations, bits: NDArray[np.uint8], evidence: tuple[float, float],
     prior: Floats, reach: NDArray[np.bool_] | None = None,
 ) -> tuple[Observations, NDArray[np.bool_]]:  # fmt: skip
-    """The ones of all rows, and those zeros that speak against factors which a row may have.
+    """The ones of all rows, and those zeros that are evidence against factors a row may have.
 
     Parameters
     ----------
@@ -36,14 +36,14 @@ def with_some_zeros(
     prior : (M, K) array
         Log-odds of the rows.
     reach : (N, K) array of bool, optional
-        The columns whose zeros count; if left out, those of the column factor.
+        The columns whose zeros count; by default, those of the column factor.
 
     Returns
     -------
     observations : Observations, (M, N)
     possible : (M, K) array of bool
-        The factors that each row may have; without the zeros that are left out nothing speaks
-        against the others.
+        The factors that each row may have. The others must be excluded, because the zeros that are
+        evidence against them are left out.
     """
     from scipy.sparse import csr_array
 

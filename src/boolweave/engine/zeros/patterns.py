@@ -1,9 +1,9 @@
-"""First factors of a sparse matrix: what two rows have in common, where ones are unexplained.
+"""First factors of a sparse matrix: patterns that two rows have in common.
 
-A random factor in a large matrix meets nothing. So a factor begins at a one that no factor before
-it explains: the columns that its row shares with another row which has this one, too, are a
-pattern, and the rows with most of the pattern belong to it. A few such pairs of rows are tried, and
-the pattern with most unexplained ones is taken.
+A random factor would cover hardly any ones of a large matrix. Therefore a factor begins at a one
+that no previous factor explains. The columns that its row shares with another row that has a one in
+the same column are a pattern, and the rows with most of the pattern belong to it. A few such pairs
+of rows are tried, and the pattern with most unexplained ones is used.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from boolweave.data.ones import Cells, SparseObservations
     from boolweave.runtime.types import Integers
 
-# Pairs of rows that are tried for a pattern, and the share of a pattern that its rows have.
+# Number of pairs of rows that are tried for a pattern, and the minimum fraction of a pattern that a
+# row of it has.
 TRIED = 8
 MOST = 0.7
 
-# Log-odds of first beliefs, and when nothing is left of them.
+# Log-odds of first beliefs, and those below which they are dropped.
 FIRST = 8.0
 LEAST = 0.01
 
@@ -33,7 +34,7 @@ LEAST = 0.01
 def first_beliefs(
     seen: SparseObservations, by_column: Cells, n_factors: int, random: np.random.Generator
 ) -> Field:
-    """First beliefs of so many factors, from patterns that begin at random ones.
+    """First beliefs of a number of factors, from patterns that begin at random ones.
 
     Parameters
     ----------
@@ -55,7 +56,7 @@ def first_beliefs(
 
 @dataclass(eq=False)
 class _Patterns:
-    """The ones of a matrix, and which of them the patterns so far do not explain."""
+    """The ones of a matrix, and which of them no pattern explains so far."""
 
     ones: Cells
     by_column: Cells
@@ -68,13 +69,12 @@ class _Patterns:
 
     def next(self, random: np.random.Generator) -> tuple[Integers, Integers]:
         """Rows and columns of the best of a few patterns, whose ones are explained from now on."""
-        unexplained = np.flatnonzero(self.left)
+        candidates = np.flatnonzero(self.left)
+        if not len(candidates):
+            candidates = np.arange(len(self.ones))
         best = -np.inf
         for _ in range(TRIED):
-            if len(unexplained):
-                one = int(unexplained[random.integers(len(unexplained))])
-            else:
-                one = int(random.integers(len(self.ones)))
+            one = int(candidates[random.integers(len(candidates))])
             rows, columns, hits = self._tile(one, random)
             new = int(self.left[hits].sum())
             gain = new - (len(rows) * len(columns) - len(hits))
@@ -90,7 +90,7 @@ class _Patterns:
         other = int(others[random.integers(len(others))])
         shared = np.intersect1d(_of(self.ones, m), _of(self.ones, other), assume_unique=True)
         counts = np.zeros(self.n_rows, dtype=np.int32)
-        for n in shared:  # rows of one column are all different
+        for n in shared:  # the rows of one column are all different
             counts[_of(self.by_column, int(n))] += 1
         rows = np.flatnonzero(counts >= MOST * len(shared))
         member = np.zeros(self.n_columns, dtype=bool)

@@ -1,6 +1,7 @@
 """The cells that decoded factors cover, counted and listed without the matrix.
 
-Work and memory go with the ones and with the area of the tiles, never with rows times columns.
+Work and memory depend on the number of ones and on the area of the tiles, never on the number of
+cells of the matrix.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from boolweave.data.ones import Cells
 from boolweave.engine.kernels.zeros import tiles as kernels
 from boolweave.model.odds import sigmoid
-from boolweave.runtime.threads import run_all
+from boolweave.runtime.threads import pieces, run_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -28,25 +29,21 @@ if TYPE_CHECKING:
     Answer = TypeVar("Answer")
     Words = NDArray[np.uint64]
 
-# A term of a smaller probability does not count: some dozens of them would still say 0.
+# Terms with a smaller probability are ignored: even some dozens of them would not make a cell 1.
 NEGLIGIBLE = 0.01
 
-# More terms than so many, and than twenty for each one, are not looked at.
+# If there are more terms than this, and than twenty for each one, only decoded factors are used.
 MOST_TERMS = 100_000_000
-
-# Rows that one thread takes at a time, at the least.
-ROWS = 4096
 
 
 @dataclass(frozen=True, eq=False)
 class Tiles:
     """Decoded factors as lists: the factors of each row, and the columns of each factor."""
 
-    by_row: Cells  # (M rows; columns are factors)
-    by_factor: Cells  # (K rows; columns are those of the matrix)
-    shape: tuple[int, int]
-
-    pool: ThreadPoolExecutor | None = None  # whose threads count
+    by_row: Cells  # M rows; columns are factors
+    by_factor: Cells  # K rows; columns are those of the matrix
+    shape: tuple[int, int]  # (M, N)
+    pool: ThreadPoolExecutor | None = None
 
     @classmethod
     def of_beliefs(
@@ -90,14 +87,14 @@ class Tiles:
         return out
 
     def counts(self, seen: SparseObservations) -> NDArray[np.int64]:
-        """How often 0 was seen where the product is 0 and where it is 1, and 1 likewise: (2, 2)."""
+        """Count entries by observed value (first axis) and product (second axis): (2, 2)."""
         ones = int(self.covered(seen.ones).sum())
         zeros = self.n_covered_zeros(seen, ones)
         n_zeros = seen.n_observed - seen.n_ones
         return np.array([[n_zeros - zeros, zeros], [seen.n_ones - ones, ones]])
 
     def n_covered_zeros(self, seen: SparseObservations, n_ones: int | None = None) -> int:
-        """Count the observed zeros that are covered; `n_ones`: how many ones are, if known."""
+        """Count the observed zeros that are covered; `n_ones` ones are covered, if it is known."""
         if n_ones is None:
             n_ones = int(self.covered(seen.ones).sum())
         return self.n_cells() - n_ones - int(self.covered(seen.holes).sum())
@@ -106,9 +103,9 @@ class Tiles:
         self, seen: SparseObservations, most: int,
         count_before: Callable[[int], tuple[int, int]] = lambda n: (0, n),
     ) -> Cells:  # fmt: skip
-        """List the observed zeros that are covered; some, evenly spread, if there are too many.
+        """List the observed zeros that are covered, or some of them, evenly spread, if too many.
 
-        `count_before` says how many there are in rows above these, and in all rows.
+        `count_before` returns how many there are in the rows above these, and in all rows.
         """
         n_zeros = self.n_covered_zeros(seen)
         n_before, n_all = count_before(n_zeros)
@@ -128,9 +125,9 @@ class Tiles:
     def alone(
         self, seen: SparseObservations, kept: NDArray[np.bool_]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Count the ones, and the cells, that each factor covers and none of the other kept ones.
+        """Count the ones, and the cells, that each factor covers and no other kept factor does.
 
-        kept (K,): which factors there are; the others have 0 of each.
+        Factors that are not kept, according to `kept` (K,), have 0 of each.
         """
         out = np.zeros((len(kept), 2), dtype=np.int64)
         ones = seen.ones
@@ -142,13 +139,13 @@ class Tiles:
         return self._lists_of(slice(0, self.shape[0]))
 
     def _lists_of(self, rows: slice) -> tuple[Integers, Integers, Integers, Integers]:
-        """The lists of some rows, as kernels take them."""
+        """The lists of some rows in the form of kernels."""
         starts, factors = self.by_row.indptr[rows.start : rows.stop + 1], self.by_factor
         return starts, self.by_row.columns, factors.indptr, factors.columns
 
     def _each(self, function: Callable[[slice], Answer]) -> Iterable[Answer]:
-        """Call a function with runs of rows that together are all."""
-        return run_all(self.pool, function, _runs(self.shape[0]))
+        """Call a function for pieces of the rows."""
+        return run_all(self.pool, function, pieces(self.shape[0], self.pool))
 
     def _marks(self) -> NDArray[np.int64]:
         return np.full(self.shape[1], -1, dtype=np.int64)
@@ -157,11 +154,11 @@ class Tiles:
 def counts(
     row_log_odds: Floats, column_log_odds: Floats, seen: SparseObservations, marginal: bool
 ) -> NDArray[np.int64]:
-    """How often 0 was seen where z is predicted to be 0 and where 1, and 1 likewise: (2, 2).
+    """Count entries by observed value (first axis) and predicted value (second axis): (2, 2).
 
-    The prediction is the product of the decoded factors, or with `marginal` P(z = 1) > ½, for which
-    terms count whose probability is at least `NEGLIGIBLE`; where there are far more of these than
-    ones, so that the factors say next to nothing, it is that of the decoded factors, too.
+    The prediction is the product of the decoded factors or, with `marginal`, P(z = 1) > ½ without
+    negligible terms. If far more terms than ones are not negligible, so that the factors contain
+    hardly any information, the product of the decoded factors is used in both cases.
     """
     if marginal:
         rows, x = _chances(row_log_odds)
@@ -176,9 +173,8 @@ def counts(
     )  # fmt: skip
     is_one = np.ones(len(listed), dtype=bool)
     if len(seen.holes):
-        n = np.int64(seen.n_columns)
-        where = listed.rows() * n + listed.columns
-        is_one[np.searchsorted(where, seen.holes.rows() * n + seen.holes.columns)] = False
+        N = seen.n_columns
+        is_one[np.searchsorted(listed.numbers(N), seen.holes.numbers(N))] = False
     ones = int(np.count_nonzero(likely & is_one))
     zeros = int(total) - int(np.count_nonzero(likely))
     n_zeros = seen.n_observed - seen.n_ones
@@ -195,7 +191,7 @@ def _chances(log_odds: Floats) -> tuple[Cells, NDArray[np.float64]]:
 
 
 def _n_terms(rows: Cells, x: Floats, columns: Cells, y: Floats) -> int:
-    """How many terms, of a cell and a factor, are not negligible."""
+    """Count the terms, each of a cell and a factor, that are not negligible."""
     n_terms = 0
     for k in range(len(columns.indptr) - 1):
         own = y[columns.indptr[k] : columns.indptr[k + 1]]
@@ -205,7 +201,7 @@ def _n_terms(rows: Cells, x: Floats, columns: Cells, y: Floats) -> int:
 
 def _above_zero(beliefs: Floats, pool: ThreadPoolExecutor | None = None) -> Cells:
     """Where beliefs (n, m) are above 0."""
-    runs = _runs(len(beliefs))
+    runs = pieces(len(beliefs), pool)
     indptr = np.zeros(len(beliefs) + 1, dtype=np.int64)
 
     def count(some: slice) -> None:
@@ -248,9 +244,3 @@ def _by_factor(by_column: Cells, n_factors: int) -> Cells:
     columns = np.empty(len(by_column), dtype=np.int32)
     kernels.list_rows(by_column.indptr, by_column.columns, indptr[:-1].copy(), columns)
     return Cells(indptr, columns)
-
-
-def _runs(n: int) -> list[slice]:
-    """Rows that one thread takes at a time, at most sixteen times."""
-    size = max(ROWS, -(-n // 16))
-    return [slice(first, min(n, first + size)) for first in range(0, n, size)]

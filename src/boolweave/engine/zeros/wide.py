@@ -1,8 +1,8 @@
-"""A wide start: more factors than are wanted, for some iterations, and the best of them kept.
+"""A wide start: some iterations with more factors than are wanted, of which the best are kept.
 
-A pattern may meet two factors at once, or one that another has met; with as many patterns as
-factors some factor is then never found. Surplus factors end empty, doubled or inside others, and
-these explain little alone.
+A pattern may belong to two factors at once, or to one that another pattern has found already. With
+as many patterns as factors, some factors would then never be found. Surplus factors become empty,
+duplicates or parts of others, and explain little that no other factor does.
 """
 
 from __future__ import annotations
@@ -12,26 +12,27 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from boolweave.engine.backend import Backend
 from boolweave.engine.field import Field
 from boolweave.engine.zeros.patterns import FIRST, LEAST, first_beliefs
 from boolweave.engine.zeros.tiles import Tiles
+from boolweave.model.model import differ_by_factor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from boolweave.data.ones import Cells, SparseObservations
-    from boolweave.engine.backend import Beliefs, State
+    from boolweave.engine.backend import Beliefs
     from boolweave.engine.zeros.backend import SparseProblem
-    from boolweave.model.model import Model
 
-# Factors to begin with for each that is wanted, the iterations that they have, and their damping.
+# Number of factors at the beginning for each one that is wanted, number of iterations, and damping.
 WIDTH = 1.5
 ITERATIONS = 20
 DAMPING = 0.4
 
 
-class WideBackend(Protocol):
-    """What a wide start needs of a back end, here or on a cluster."""
+class WideBackend(Backend["SparseProblem"], Protocol):
+    """What a wide start needs, here or on a cluster."""
 
     observations: SparseObservations
 
@@ -40,27 +41,11 @@ class WideBackend(Protocol):
         """The ones by columns."""
         ...
 
-    def problem(self, model: Model) -> SparseProblem:
-        """Pose the problem of the observations and a model."""
-        ...
-
-    def start(self, problem: SparseProblem, field: Field | None = None) -> State:
-        """Make messages that say nothing."""
-        ...
-
-    def step(self, problem: SparseProblem, state: State, damping: float) -> None:
-        """Do one iteration."""
-        ...
-
-    def beliefs(self, problem: SparseProblem, state: State) -> Beliefs:
-        """The beliefs of a state."""
-        ...
-
 
 def wide_start(backend: WideBackend, problem: SparseProblem, random: np.random.Generator) -> Field:
-    """First beliefs of the factors that are wanted, from more of them."""
+    """First beliefs of the wanted number of factors, from a run with more of them."""
     n_factors, model = problem.n_components, problem.model
-    if n_factors == 1 or not _same_for_all_factors(problem):
+    if n_factors == 1 or differ_by_factor(model.row_prior, model.column_prior):
         return first_beliefs(backend.observations, backend.ones_by_column, n_factors, random)
     wide = backend.problem(replace(model, n_components=int(np.ceil(WIDTH * n_factors))))
     field = first_beliefs(backend.observations, backend.ones_by_column, wide.n_components, random)
@@ -79,7 +64,7 @@ def wide_start(backend: WideBackend, problem: SparseProblem, random: np.random.G
 def best_factors(
     backend: WideBackend, problem: SparseProblem, beliefs: Beliefs, n: int
 ) -> NDArray[np.intp]:
-    """Drop the factor that explains least alone, again and again, until n are left."""
+    """Drop the factor that explains least by itself, repeatedly, until n are left."""
     tiles = Tiles.of_beliefs(beliefs.rows, beliefs.columns)
     kept = np.ones(problem.n_components, dtype=bool)
     for _ in range(problem.n_components - n):
@@ -87,12 +72,3 @@ def best_factors(
         worth = problem.of_one * ones - problem.strength * (cells - ones)
         kept[np.flatnonzero(kept)[np.argmin(worth[kept])]] = False
     return np.flatnonzero(kept)
-
-
-def _same_for_all_factors(problem: SparseProblem) -> bool:
-    """Whether no prior differs from factor to factor."""
-    row_prior, column_prior = (
-        np.asarray(prior) for prior in (problem.model.row_prior, problem.model.column_prior)
-    )
-    of_rows = row_prior.ndim and row_prior.shape[-1] > 1
-    return not of_rows and not (column_prior.ndim == 2 and len(column_prior) > 1)

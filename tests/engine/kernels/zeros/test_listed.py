@@ -56,7 +56,8 @@ def test_same_bits_as_with_a_lane_for_each_entry(K, n_jobs, monkeypatch):
         found.add(expected_sums, "max-sum")
         np.testing.assert_array_equal(sums.rows, expected_sums.rows)
         np.testing.assert_array_equal(sums.columns, expected_sums.columns)
-        expected = max_sum.max_sum(False, entries, np.float32(0.4), sides, lanes, None)
+        unused = max_sum.Sides(*(np.zeros_like(side) for side in sides))
+        expected = max_sum.max_sum(False, entries, np.float32(0.4), sides, lanes, unused)
         assert change == expected > 0
         for messages, other in zip((found.to_row, found.to_column), lanes, strict=True):
             np.testing.assert_array_equal(by_lanes(messages, K), other)

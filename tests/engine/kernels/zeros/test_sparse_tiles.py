@@ -40,10 +40,10 @@ def test_counts(M, N, K, seed):
     tiles = Tiles.of_beliefs(rows, columns)
     assert tiles.n_cells() == z.sum()
     assert tiles.counts(seen).tolist() == counted(table, z)
-    assert counts(rows, columns, seen, "or", False).tolist() == counted(table, z)
+    assert counts(seen, rows, columns, "or", False).tolist() == counted(table, z)
     terms = sigmoid(rows).T[:, :, None] * sigmoid(columns)[:, None, :]
     likely = 1 - np.prod(1 - np.where(terms < NEGLIGIBLE, 0, terms), axis=0)
-    assert counts(rows, columns, seen, "or", True).tolist() == counted(table, likely > 0.5)
+    assert counts(seen, rows, columns, "or", True).tolist() == counted(table, likely > 0.5)
 
 
 @pytest.mark.parametrize("seed", range(4))

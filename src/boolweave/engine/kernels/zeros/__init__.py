@@ -1,6 +1,5 @@
-"""The inner loops over a matrix of which only the ones are listed: all else is zero.
+"""Compiled loops over a matrix of which only the ones are listed; all other cells are zeros.
 
-Compiled loops over lists of ones, and over the tiles of decoded factors, belong here; what they
-mean, and when they are called, is in `boolweave.engine.zeros`. Start with `collective.py`, then
-`tiles.py`.
+Loops over lists of ones, and over the tiles of decoded factors, belong here. Their meaning, and
+when they are called, is in `boolweave.engine.zeros`. Start with `collective.py`, then `tiles.py`.
 """

@@ -1,11 +1,11 @@
-"""What all zeros of a row send at once, in whole steps.
+"""The messages of all zeros of a row at once, in whole steps.
 
 Beliefs are whole numbers of steps, (n, stride), where the stride is K rounded up to a multiple of
-16; behind the last factor is the lowest belief. They have 8 bits in max-sum, where they are within
-±127, and 16 bits in sum-product. What a zero sends to its row, given the belief of its column and
-what the row tells it, depends only on the sum of the two: see `boolweave.engine.zeros.collective`.
-The kernels here count beliefs, from which the sum over all cells of a row follows, and add up what
-listed cells would send, which are not collective zeros.
+16; the padding after the last factor is the lowest belief. They have 8 bits in max-sum, where they
+are within ±127, and 16 bits in sum-product. The message of a zero to its row depends only on the
+sum of the belief of its column and the message of the row to all zeros: see
+`boolweave.engine.zeros.collective`. The kernels here count beliefs, which determines the sum over
+all cells of a row, and add up the messages that listed cells would send if they were such zeros.
 """
 
 from typing import Any, NamedTuple, TypeAlias
@@ -38,10 +38,10 @@ from boolweave.runtime.types import Array, Floats, Integers
 # read-only, so that all lists have one type.
 Lists: TypeAlias = tuple[tuple[Integers, Integers], ...]
 
-# Cells of a row whose messages of at most 127 are added up in 16 bits.
+# Number of cells of a row whose messages, of at most 127, are added up in 16 bits.
 _RUN = 256
 
-# Bytes in a cache line, and by how many cells beliefs are prefetched.
+# Number of bytes in a cache line, and number of cells by which beliefs are prefetched.
 _LINE = 64
 _AHEAD = 16
 
@@ -60,9 +60,9 @@ def quantise(
 ) -> np.int16:  # fmt: skip
     """Round beliefs (n, K) to whole steps within [low, high]; out (n, stride).
 
-    Added to counts[k, v], (K, levels) int64: how many beliefs of factor k are low + v, for v > 0.
-    Returns the largest change of the positive part of a belief, which is what a variable tells
-    zeros.
+    The number of beliefs of factor k that are low + v, for v > 0, is added to counts[k, v],
+    (K, levels) int64. Returns the largest change of the positive part of a belief, which is what a
+    variable sends to zeros.
     """
     n, K = beliefs.shape
     stride = out.shape[1]
@@ -81,7 +81,7 @@ def quantise(
                 behind[: flat.shape[0] - at] = flat[at:]
                 value = load(pointer(behind), 0)
             value = minimum(maximum(value * splat(per_odds), splat(low)), splat(high))
-            # adding this number rounds to whole numbers, and halves to even ones
+            # Adding this number rounds to whole numbers, and halves to even ones.
             rounded = as_int16(as_int32((value + splat(_ROUND)) - splat(_ROUND)))
             if first == last:
                 rounded = where(real, rounded, lowest)
@@ -101,8 +101,8 @@ def quantise(
 def clipped_sums(counts: Integers, out: Integers) -> None:
     """out[k, t] = Σ over beliefs v of (v + t) clipped to 0 … T, for t = 0 … T.
 
-    counts (K, 2T + 1): how often each belief from −T to T occurs; out (K, T + 1) int64. From t to
-    t + 1 the sum grows by the number of beliefs from −t to T − t − 1.
+    counts (K, 2T + 1) is the number of times each belief from −T to T occurs; out is (K, T + 1)
+    int64. From t to t + 1, the sum grows by the number of beliefs from −t to T − t − 1.
     """
     most = out.shape[1] - 1
     for k in range(counts.shape[0]):
@@ -117,20 +117,20 @@ def clipped_sums(counts: Integers, out: Integers) -> None:
 
 
 class Damped(NamedTuple):
-    """Sums of zeros that are damped towards new ones, and the beliefs that follow."""
+    """Sums of zeros that are damped towards new ones, and what follows for beliefs."""
 
-    kept: float  # share of the old sums that is kept
-    share: float  # log-odds of a unit of the new sums, times their share
-    none: Floats  # (K,) what zeros send, in units, to a variable that is surely 0
-    sums: Floats  # (n, K), replaced
-    after: Floats  # (n, K): the new sums plus the field, if there is one
+    kept: float  # fraction of the old sums that is kept
+    share: float  # log-odds of a unit of the new sums, times the damping factor
+    none: Floats  # (K,) what all zeros send, in units, to a variable that is certainly 0
+    sums: Floats  # (n, K), updated
+    after: Floats  # (n, K), an output: the new sums plus the field, if there is one
 
 
 def scratch_for(n_factors: int, kind: type[np.signedinteger]) -> tuple[Array, Array]:
-    """Scratch arrays for one row of K factors: what it tells zeros, and sums of some type."""
+    """Make scratch arrays for one row of K factors: its messages to zeros, and sums of a type."""
     size = -(-n_factors // LANES) * LANES
-    told, totals = arrays_apart([(size, np.int16), (size, kind)])
-    return told, totals
+    to_zeros, totals = arrays_apart([(size, np.int16), (size, kind)])
+    return to_zeros, totals
 
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
@@ -146,7 +146,7 @@ def _damp(
 ) -> None:
     """sums ← kept · sums + share · (totals − none); after = sums + field.
 
-    All are flat: these are the K numbers from `first` on, and those of `totals` from `first_total`.
+    All arrays are flat: the K numbers begin at `first`, and those of `totals` at `first_total`.
     """
     for k in range(n_factors):
         more = damped.share * (totals[first_total + k] - damped.none[k])
@@ -164,7 +164,7 @@ def _add_listed(
 ) -> None:
     """sums[k] += Σ min(max(others[i, k] + own[k], 0), bound) over the listed cells (m, i), m < n.
 
-    All arrays are pointers: numba counts references to arrays. own: (stride,) int16.
+    All arrays are pointers, because numba counts references to arrays; own is (stride,) int16.
     """
     zero, top = splat(_i16(0)), splat(_i16(bound))
     for indptr, numbers in lists:
@@ -198,16 +198,16 @@ def add_clipped(
     lists: Lists, own: Integers, others: Integers, bound: int, scratch: tuple[Array, Array],
     out: Integers,
 ) -> None:  # fmt: skip
-    """What listed cells would send to some rows or columns if they were zeros, in max-sum.
+    """Add up what listed cells would send to rows or columns if they were zeros, in max-sum.
 
     With clip(v) = min(max(v, 0), bound), out[m, k] = Σₙ clip(others[n, k] + (own[m, k])₊) over the
-    cells (m, n). own (m, stride), others (n, stride) int8, bound ≤ 127; out (m, K). The lists have
-    the cells of each m.
+    listed cells (m, n). own (m, stride) and others (n, stride) are int8, bound ≤ 127; out is
+    (m, K).
     """
     stride, n_factors = own.shape[1], out.shape[1]
     x, y = pointer(own.reshape(-1)), pointer(others.reshape(-1))
-    told, totals = scratch
-    shifts, sums, listed = pointer(told), pointer(totals), pointer(lists)
+    to_zeros, totals = scratch
+    shifts, sums, listed = pointer(to_zeros), pointer(totals), pointer(lists)
     zero = splat(_i16(0))
     for m in range(own.shape[0]):
         for first in range(0, stride, LANES):
@@ -223,17 +223,17 @@ def max_sum_to_rows(
     lists: Lists, rows: Integers, columns: Integers, bound: int, beyond: Integers, damped: Damped,
     scratch: tuple[Array, Array], field: Floats | None,
 ) -> None:  # fmt: skip
-    """Damp the sums of zeros of some rows towards those of these beliefs, in max-sum.
+    """Damp the sums of zeros of some rows towards those that follow from beliefs, in max-sum.
 
-    Listed cells are not among these zeros: what they would send (see `add_clipped`) is taken back.
-    rows (n, stride) and columns (N, stride) int8; bound ≤ 127. beyond (K, bound + 1): what zeros
-    send to a row with a belief t ≥ 0, in addition to what they send at t = 0.
+    Listed cells are not among these zeros: what they would send (see `add_clipped`) is subtracted.
+    rows (n, stride) and columns (N, stride) are int8; bound ≤ 127. beyond (K, bound + 1) is what
+    zeros send to a row with a belief t ≥ 0, in addition to what they send at t = 0.
     """
     stride, n_factors = rows.shape[1], damped.sums.shape[1]
     x, y = pointer(rows.reshape(-1)), pointer(columns.reshape(-1))
     target, more = _flat(damped), None if field is None else pointer(field.reshape(-1))
-    told, totals = scratch
-    shifts, sums, listed = pointer(told), pointer(totals), pointer(lists)
+    to_zeros, totals = scratch
+    shifts, sums, listed = pointer(to_zeros), pointer(totals), pointer(lists)
     zero = splat(_i16(0))
     for m in range(rows.shape[0]):
         for first in range(0, stride, LANES):
@@ -253,9 +253,9 @@ def max_sum_to_rows(
 def max_sum_to_columns(
     columns: Integers, listed: Integers, beyond: Integers, damped: Damped, field: Floats | None
 ) -> None:
-    """Damp the sums of zeros of some columns towards those of these beliefs, in max-sum.
+    """Damp the sums of zeros of some columns towards those that follow from beliefs, in max-sum.
 
-    columns (n, stride) int8. listed (n, K): what listed cells would send to them; it is
+    columns is (n, stride) int8. listed (n, K) is what listed cells would send to them; it is
     overwritten. beyond is as in `max_sum_to_rows`.
     """
     stride, n_factors = columns.shape[1], listed.shape[1]
@@ -273,14 +273,14 @@ def max_sum_to_columns(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def add_looked_up(
-    indptr: Integers, numbers: Integers, own: Integers, others: Integers, low: int, told: Integers,
-    sent: Integers, out: Integers,
+    indptr: Integers, numbers: Integers, own: Integers, others: Integers, low: int,
+    to_zeros: Integers, from_zeros: Integers, out: Integers,
 ) -> None:  # fmt: skip
     """Add what listed cells of some rows or columns would send to them, in sum-product.
 
-    out[m, k] += Σₙ sent[others[n, k] + told[own[m, k]]] over the cells (m, n). told and sent,
-    int64, are tables whose index is a belief minus the lowest one, `low`; sent has room for the
-    sum. own (m, stride), others (n, stride); indptr (m + 1,), numbers (cells,); out (m, K).
+    out[m, k] += Σₙ from_zeros[others[n, k] + to_zeros[own[m, k]]] over the cells (m, n). The two
+    tables, int64, are indexed by a belief, or by the sum, minus the lowest belief, `low`. own is
+    (m, stride), others (n, stride), indptr (m + 1,), numbers (cells,), and out (m, K).
     """
     n_factors = out.shape[1]
     shift = np.empty(n_factors, _i64)
@@ -288,22 +288,22 @@ def add_looked_up(
         if indptr[m] == indptr[m + 1]:
             continue
         for k in range(n_factors):
-            shift[k] = told[own[m, k] - low] - low
+            shift[k] = to_zeros[own[m, k] - low] - low
         for i in range(indptr[m], indptr[m + 1]):
             n = _i64(numbers[i])
             for k in range(n_factors):
-                out[m, k] += sent[others[n, k] + shift[k]]
+                out[m, k] += from_zeros[others[n, k] + shift[k]]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def sums_between(
+def interpolated_sums(
     own: Integers, low: int, at: Integers, part: Floats, table: Floats, listed: Integers,
     out: Floats,
 ) -> None:  # fmt: skip
     """out[m, k] = listed[m, k] − (F − table[k, 0]), where F is interpolated in table[k].
 
-    F lies between the values number at[v] and at[v] + 1, where v = own[m, k] − low; part[v] is how
-    far: 0 at the first, 1 at the second. own (n, stride); table (K, values); listed, out (n, K).
+    F is between the values number at[v] and at[v] + 1, where v = own[m, k] − low; part[v] is 0 at
+    the first and 1 at the second. own is (n, stride), table (K, values), listed and out (n, K).
     """
     for m in range(out.shape[0]):
         for k in range(out.shape[1]):

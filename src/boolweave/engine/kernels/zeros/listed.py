@@ -1,9 +1,9 @@
 """Loops over listed zeros, the few that have messages of their own.
 
-Messages are floats. In max-sum, those of a cell lie together, (cells, stride), where the stride is
-K rounded up to a multiple of 16, with 0 behind the last factor; few of them are not 0. In
-sum-product they are (chunks, K, size), those of a cell in one lane. What goes to columns is added
-up in whole steps, which are exact in any order: rows may be with several workers.
+Messages are floats. In max-sum, those of a cell are stored together, (cells, stride), where the
+stride is K rounded up to a multiple of 16, with 0 after the last factor; few of them are not 0. In
+sum-product, they are (chunks, K, size), with those of a cell in one lane. Messages to columns are
+added up in whole steps, which is exact in any order, because several workers may have the rows.
 """
 
 from typing import Any, NamedTuple
@@ -27,10 +27,10 @@ from boolweave.engine.kernels.vectors import (
 )
 from boolweave.runtime.types import Floats, Integers
 
-# Steps in 1 of log-odds, and in a probability of 1.
+# Number of steps per unit of log-odds, and in a probability of 1.
 STEPS = float(1 << 20)
 
-# All of 16 lanes, in bits.
+# 16 lanes as bits.
 _ALL = np.uint16(0xFFFF)
 
 _f32 = np.float32
@@ -42,7 +42,7 @@ class Totals(NamedTuple):
     """Sums to which messages are added."""
 
     rows: Floats  # (M, K)
-    numbers: Integers  # (N,): which of the sums is that of a column
+    numbers: Integers  # (N,) the number of the sum of a column
     columns: Integers  # (n, K) int64, in steps
 
 
@@ -52,7 +52,7 @@ def _add_to_column(
 ) -> None:
     """Add the messages of a cell to the sums of its column, for the factors from begin to end.
 
-    Both are pointers; those of factor 0 are at `at` and `first`. Few of the messages are not 0.
+    Both are pointers, with factor 0 at `at` and `first`. Few of the messages are not 0.
     """
     for k in range(begin, end, LANES):
         some = _u64(mask_bits(load(messages, at + k) == splat(_f32(0))) ^ _ALL)
@@ -67,9 +67,9 @@ def add_to_sums(
     indptr: Integers, columns: Integers, begin: int, end: int, messages: Messages, sign: int,
     totals: Totals, scratch: Floats,
 ) -> None:  # fmt: skip
-    """Add what the listed zeros of the rows begin … end send, times a sign, in max-sum.
+    """Add the messages of the listed zeros of the rows begin to end − 1, times a sign, in max-sum.
 
-    messages (cells, stride); scratch (stride,) float32.
+    messages are (cells, stride), scratch is (stride,) float32.
     """
     n_factors, stride = totals.rows.shape[1], messages.to_row.shape[1]
     to_row, to_column = (
@@ -95,14 +95,14 @@ def add_to_sums(
 def add_lanes_to_rows(
     row_of: Integers, to_row: Floats, sign: float, begin: int, end: int, rows: Floats
 ) -> None:
-    """rows[m] += sign · Σ of the messages to row m, for the factors from begin to end.
+    """rows[m] += sign · Σ of the messages to row m, for the factors from begin to end − 1.
 
     row_of (cells,), to_row (chunks, K, size), rows (M, K).
     """
     size = to_row.shape[2]
     for chunk in range(to_row.shape[0]):
         first = chunk * size
-        for k in range(begin, end):  # messages of a factor lie one after another
+        for k in range(begin, end):  # the messages of a factor are contiguous
             for lane in range(min(size, row_of.shape[0] - first)):
                 rows[row_of[first + lane], k] += _f32(sign) * to_row[chunk, k, lane]
 
@@ -111,7 +111,7 @@ def add_lanes_to_rows(
 def add_lanes_to_columns(
     columns: Integers, to_column: Floats, sign: int, begin: int, end: int, out: Integers
 ) -> None:
-    """out[n] += sign · Σ of the messages to column n, in steps, for the factors begin to end.
+    """out[n] += sign · Σ of the messages to column n, in steps, for the factors begin to end − 1.
 
     columns (cells,), to_column (chunks, K, size), out (N, K) int64.
     """
@@ -138,18 +138,18 @@ def start_max_sum(
     begin: int, end: int, row_of: Integers, columns: Integers, before: Integers, x: Floats,
     y: Floats, strength: np.float32, old: Messages, new: Messages, scratch: Floats,
 ) -> None:  # fmt: skip
-    """Messages of the cells begin … end of a new list: old ones, or those to first order.
+    """Set the messages of the cells begin to end − 1 of a new list: old ones, or to first order.
 
-    before (cells,): the number of a cell in the old list, or −1; x (M, K), y (N, K): beliefs. With
-    clip(v) = min(max(v, 0), strength), cell (m, n) sends −clip(y[n] + clip(x[m])) to its row.
-    scratch (32,) float32.
+    before (cells,) is the number of a cell in the old list, or −1; x (M, K) and y (N, K) are
+    beliefs. With clip(v) = min(max(v, 0), strength), cell (m, n) sends −clip(y[n] + clip(x[m])) to
+    its row. scratch is (32,) float32.
     """
     n_factors, stride = x.shape[1], new.to_row.shape[1]
     last, zero, top = stride - LANES, splat(_f32(0)), splat(strength)
     rows, others, behind = pointer(x.reshape(-1)), pointer(y.reshape(-1)), pointer(scratch)
     old_ones = pointer(old.to_row.reshape(-1)), pointer(old.to_column.reshape(-1))
     to_row, to_column = pointer(new.to_row.reshape(-1)), pointer(new.to_column.reshape(-1))
-    for k in range(2 * LANES):  # behind the last factor
+    for k in range(2 * LANES):  # padding after the last factor
         behind[k] = _f32(0)
     for i in range(begin, end):
         at = i * stride
@@ -175,9 +175,9 @@ def start_max_sum(
 def _send(
     claim: Vector, cavity: Vector, messages: Any, at: int, damping: Vector, change: Vector
 ) -> tuple[Vector, Vector]:
-    """Update 16 messages towards (claim + cavity)₊ − (cavity)₊, damped; `max_sum._send`.
+    """Update 16 messages towards (claim + cavity)₊ − (cavity)₊, damped, as in `max_sum._send`.
 
-    Returns the messages, and the larger of `change` and of what they changed.
+    Returns the messages, and the larger of `change` and the sizes of their changes.
     """
     zero, old = splat(_f32(0)), load(messages, at)
     new = maximum(claim + minimum(cavity, zero), zero - maximum(cavity, zero))
@@ -195,12 +195,12 @@ def max_sum(
     indptr: Integers, columns: Integers, begin: int, end: int, rows: Floats, others: Floats,
     messages: Messages, strength: np.float32, damping: np.float32, totals: Totals, scratch: Floats,
 ) -> np.float32:  # fmt: skip
-    """Do one iteration of max-sum over the listed zeros of the rows begin … end.
+    """Do one iteration of max-sum over the listed zeros of the rows begin to end − 1.
 
-    All numbers are those of `kernels.max_sum` to the last bit: the sum of (Γ̂)₊ has few terms that
-    are not 0, which are added in the order of the factors. rows (M, K) and others (N, K) are
-    beliefs; messages (cells, stride), which are added to the totals; scratch (6 · stride,) float32.
-    Returns the largest change as a share of the strength.
+    All numbers are those of `kernels.max_sum` to the last bit: the few terms of the sum of (Γ̂)₊
+    that are not 0 are added in the order of the factors. rows (M, K) and others (N, K) are beliefs;
+    messages (cells, stride) are updated and added to the totals; scratch is (6 · stride,) float32.
+    Returns the largest change relative to the strength.
     """
     n_factors, stride = rows.shape[1], messages.to_row.shape[1]
     last = stride - LANES
@@ -209,19 +209,12 @@ def max_sum(
         pointer(messages.to_column.reshape(-1)),
     )
     x, y = pointer(rows.reshape(-1)), pointer(others.reshape(-1))
-    own, of_row, of_column, a, b, both, sent = (
-        pointer(scratch),
-        0,
-        stride,
-        2 * stride,
-        3 * stride,
-        4 * stride,
-        5 * stride,
-    )
+    own = pointer(scratch)
+    of_row, of_column, a, b, both, sent = 0, stride, 2 * stride, 3 * stride, 4 * stride, 5 * stride
     sums = pointer(totals.columns.reshape(-1))
     zero, top, by = splat(_f32(0)), splat(strength), splat(damping)
     change = zero
-    for k in range(2 * stride):  # behind the last factor: below every belief
+    for k in range(2 * stride):  # after the last factor: below every belief
         own[k] = _f32(-1e30)
     for m in range(begin, end):
         if indptr[m] == indptr[m + 1]:
@@ -267,15 +260,16 @@ def count_ones(
     indptr: Integers, columns: Integers, row_odds: Floats, column_odds: Floats, to_row: Floats,
     to_column: Floats, like_one: float,
 ) -> np.int64:  # fmt: skip
-    """Σ P(z = 1 | 0 was seen) over the listed zeros, in steps.
+    """Σ P(z = 1 | o = 0) over the listed zeros, in steps.
 
-    row_odds (M, K), column_odds (K, N): e^belief; messages are ratios; like_one: p(0|1) / p(0|0).
+    row_odds (M, K) and column_odds (K, N) are e^belief, messages are ratios, and like_one is
+    p(0|1) / p(0|0).
     """
     size, total = to_row.shape[2], _i64(0)
     for m in range(row_odds.shape[0]):
         for i in range(indptr[m], indptr[m + 1]):
             chunk, lane, n = i // size, i % size, _i64(columns[i])
-            none = 1.0  # that no term is 1
+            none = 1.0  # P(no term is 1)
             for k in range(row_odds.shape[1]):
                 x = np.float64(row_odds[m, k]) / to_row[chunk, k, lane]
                 y = np.float64(column_odds[k, n]) / to_column[chunk, k, lane]

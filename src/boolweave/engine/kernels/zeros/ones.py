@@ -1,9 +1,9 @@
-"""Max-sum over ones alone, entry by entry: a vector holds 16 factors of one entry.
+"""Max-sum if all entries are ones, entry by entry: a vector holds 16 factors of one entry.
 
-The kernel for entries of any kind has 16 entries in a vector and one factor after another: beliefs
-are transposed on their way in and out. With many factors that is most of the work. Here the
-messages of an entry lie together, (entries, K), and so do the beliefs of its row and column. All
-numbers are those of `integer_max_sum`; what is added up is the same to the last bit.
+The kernel for entries of any kind has 16 entries in a vector and processes one factor after
+another. It has to transpose beliefs and changes, which is most of its work if there are many
+factors. Here the messages of an entry are stored together, (entries, K), and so are the beliefs of
+its row and column. All numbers are those of `integer_max_sum` to the last bit.
 """
 
 from typing import Any, NamedTuple
@@ -33,13 +33,13 @@ from boolweave.engine.kernels.vectors import (
 )
 from boolweave.runtime.types import Array, Integers
 
-# Below every belief and every cavity, but not near the end of 16 bits.
+# Below every belief and every cavity, but far from the limits of 16 bits.
 _NEVER = -8000
 
-# Entries of a row whose changes of 255 at most are added up in 16 bits.
+# Number of entries of a row whose changes, of at most 255, are added up in 16 bits.
 _RUN = 128
 
-# Bytes of a cache line; entries whose messages, and whose columns, are asked for before their turn.
+# Number of bytes in a cache line; number of entries by which messages, and columns, are prefetched.
 _LINE = 64
 _AHEAD = 8
 _COLUMNS_AHEAD = 12
@@ -49,15 +49,15 @@ _i64 = np.int64
 
 
 class Wide(NamedTuple):
-    """Sums of columns with room for all entries, to which full sums of 16 bits are moved."""
+    """Sums of columns that are wide enough for all entries; full sums of 16 bits are moved here."""
 
     sums: Array  # (N · K,) of the changes of messages
-    counts: Array  # (N,) int32: how many entries are in the sum of 16 bits of a column
-    most: int  # how many can be
+    counts: Array  # (N,) int32: number of entries in the sum of 16 bits of a column
+    most: int  # the largest number possible
 
 
 def scratch_for(n_factors: int) -> Array:
-    """Room for five rows of K numbers in whole vectors."""
+    """Make a scratch array for five rows of K numbers in whole vectors."""
     return arrays_apart([(5 * _padded(n_factors), np.int16)])[0]
 
 
@@ -79,10 +79,10 @@ class _Places(NamedTuple):
 def _moved(
     claim: Vector, cavity: Vector, messages: Any, at: int, damping: Damping, real: Any
 ) -> Vector:
-    """Damped update of 16 messages towards (claim + cavity)₊ − (cavity)₊; claim ≥ 0.
+    """Update 16 messages towards (claim + cavity)₊ − (cavity)₊, damped; claim ≥ 0.
 
-    `real`, unless it is None, says which lanes are factors: the others stay as they are. Returns
-    the changes.
+    `real`, unless it is None, is a mask of the lanes that are factors; the others stay as they are.
+    Returns the changes.
     """
     zero = splat(_i16(0))
     old = as_int16(load(messages, at))
@@ -99,7 +99,7 @@ def _send(
     k: int, claim: Vector, own: Any, at: _Places, sent: Messages, columns: Variables,
     damping: Damping, real: Any, change: tuple[Vector, Vector],
 ) -> tuple[Vector, Vector]:  # fmt: skip
-    """Update the messages of one entry for 16 factors from k on, and add up their changes.
+    """Update the messages of one entry for 16 factors, beginning with k, and add up their changes.
 
     Returns the largest and the smallest changes so far.
     """
@@ -116,7 +116,7 @@ def _send(
 
 @njit(nogil=True, cache=True, forceinline=True, error_model="numpy")
 def _empty(n: Any, of_column: Any, n_factors: int, sums: Any, wide: Any) -> None:
-    """Move the sums of a column, from `of_column` on, to those with more room."""
+    """Move the sums of a column, which begin at `of_column`, to the wide ones."""
     for k in range(n_factors):
         wide[n * n_factors + k] += sums[of_column + k]
         sums[of_column + k] = _i16(0)
@@ -127,11 +127,11 @@ def max_sum_of_ones(
     block: Block, rows: Variables, columns: Variables, wide: Wide, messages: Messages,
     resting: Array, bound: int, damping: Damping, scratch: Integers,
 ) -> float:  # fmt: skip
-    """One iteration of max-sum, OR, over one sparse block of rows whose entries are all ones.
+    """Do one iteration of max-sum with OR over a sparse block of rows whose entries are all ones.
 
-    bound: L in units. messages ((entries + 1) · K,) uint8, K ≥ 16. The sums of columns are of 16
-    bits, which few columns can fill: these are emptied into `wide`. The rest is as in
-    `integer_max_sum.max_sum`. Returns the largest change as a share of L.
+    `bound` is L in units; messages are ((entries + 1) · K,) uint8, K ≥ 16. The sums of columns have
+    16 bits; those that become full are moved to `wide`. The rest is as in
+    `integer_max_sum.max_sum`. Returns the largest change relative to L.
     """
     n_factors, n_entries = rows.stride, block.codes.shape[0]
     size = -(-n_factors // LANES) * LANES
@@ -185,7 +185,7 @@ def max_sum_of_ones(
                 store(own, b + k, to_column)
                 store(own, both + k, term)
             first, next_to = two_largest(best, second)
-            # What the others claim of a term: that no other is 1.
+            # Γ = (−max Γ̂)₊ over the other terms, at most L.
             if_best = splat(_i16(min(max(-next_to, 0), bound)))
             if_not = splat(_i16(min(max(-first, 0), bound)))
             top = splat(first)

@@ -1,7 +1,7 @@
-"""Loops over the tiles of decoded factors, cell by cell, without a matrix of them.
+"""Loops over the cells of the tiles of decoded factors, without a matrix of these cells.
 
-A row is covered in the columns of all its factors. Columns are marked in an array of one number for
-each: the work is the area of the tiles, the memory that of one row.
+A row is covered in the columns of all its factors. An array with one number for each column marks
+those of the current row, so that the work is the area of the tiles, and the memory that of one row.
 """
 
 import numpy as np
@@ -12,8 +12,8 @@ from boolweave.runtime.types import Array, Floats, Integers
 _i64 = np.int64
 _u64 = np.uint64
 
-# The number of the only bit of a word that is 1: every 6 bits in a row of this constant differ, and
-# multiplied by a power of two it has others of them on top.
+# A table for the position of the only 1 in a word: all runs of 6 bits of this constant differ, and
+# a multiplication by a power of two brings another of them to the top.
 _DE_BRUIJN = _u64(0x03F79D71B4CB0A89)
 _NUMBERS = np.zeros(64, dtype=np.int64)
 for _bit in range(64):
@@ -22,7 +22,7 @@ for _bit in range(64):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def count_bits(words: Array, counts: Integers) -> None:
-    """counts[i] = how many bits of words[i] are 1; words (n, W) uint64."""
+    """Set counts[i] to the number of ones in words[i]; words (n, W) uint64."""
     for i in range(words.shape[0]):
         n = _i64(0)
         for w in range(words.shape[1]):
@@ -35,7 +35,7 @@ def count_bits(words: Array, counts: Integers) -> None:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def list_bits(words: Array, indptr: Integers, out: Integers) -> None:
-    """Write the numbers of the bits of words[i] that are 1, from indptr[i] on."""
+    """Write the positions of the ones in words[i] to `out`, beginning at indptr[i]."""
     for i in range(words.shape[0]):
         at = indptr[i]
         for w in range(words.shape[1]):
@@ -49,7 +49,7 @@ def list_bits(words: Array, indptr: Integers, out: Integers) -> None:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def list_rows(indptr: Integers, columns: Integers, places: Integers, out: Integers) -> None:
-    """Write the rows of each column one after another, from places[column] on, which advances."""
+    """Write the rows of each column to `out`, beginning at places[column], which is advanced."""
     for i in range(indptr.shape[0] - 1):
         for j in range(indptr[i], indptr[i + 1]):
             out[places[columns[j]]] = i
@@ -58,7 +58,7 @@ def list_rows(indptr: Integers, columns: Integers, places: Integers, out: Intege
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def count_above_zero(beliefs: Floats, counts: Integers) -> None:
-    """counts[i + 1] = how many of the beliefs (n, m) of i are above 0."""
+    """Set counts[i + 1] to the number of positive beliefs in row i of (n, m)."""
     for i in range(beliefs.shape[0]):
         n = _i64(0)
         for j in range(beliefs.shape[1]):
@@ -68,7 +68,7 @@ def count_above_zero(beliefs: Floats, counts: Integers) -> None:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def list_above_zero(beliefs: Floats, indptr: Integers, columns: Integers) -> None:
-    """Write where the beliefs (n, m) are above 0: those of i from indptr[i] on."""
+    """Write the columns of the positive beliefs in row i of (n, m), beginning at indptr[i]."""
     for i in range(beliefs.shape[0]):
         at = indptr[i]
         if at == indptr[i + 1]:
@@ -84,10 +84,10 @@ def count_covered_cells(
     row_starts: Integers, row_factors: Integers, starts: Integers, columns: Integers,
     marks: Array,
 ) -> np.int64:  # fmt: skip
-    """How many cells the product makes 1 in all.
+    """Count the cells at which the product is 1.
 
     Row m has the factors row_factors[row_starts[m]:row_starts[m + 1]]; factor k has the columns
-    columns[starts[k]:starts[k + 1]]. marks (N,) int64: room for marks, all −1.
+    columns[starts[k]:starts[k + 1]]. marks (N,) int64 is scratch memory, −1 everywhere.
     """
     total = _i64(0)
     for m in range(row_starts.shape[0] - 1):
@@ -110,9 +110,10 @@ def find_covered(
     row_starts: Integers, row_factors: Integers, starts: Integers, columns: Integers,
     indptr: Integers, listed: Integers, marks: Array, out: Array,
 ) -> None:  # fmt: skip
-    """out[i] = whether the product makes the listed cell i a 1.
+    """Set out[i] to whether the product is 1 at the listed cell i.
 
-    As `count_covered_cells`; indptr (rows + 1,), listed (cells,): the columns of the cells.
+    It is like `count_covered_cells`; indptr (rows + 1,) and listed (cells,) are rows and columns of
+    the cells.
     """
     for m in range(row_starts.shape[0] - 1):
         if indptr[m] == indptr[m + 1]:
@@ -130,13 +131,12 @@ def list_covered_zeros(
     row_starts: Integers, row_factors: Integers, starts: Integers, columns: Integers,
     indptr: Integers, listed: Integers, every: int, n_before: int, marks: Array, counts: Integers,
     found: Integers,
-) -> np.int64:  # fmt: skip
-    """Write the covered cells that are not listed to `found`, by rows; every so many of them.
+) -> None:  # fmt: skip
+    """Write the columns of every `every`-th covered cell that is not listed to `found`, by rows.
 
-    As `count_covered_cells`. indptr (rows + 1,), listed (cells,): cells that are no zeros.
-    n_before: how many there are in rows above these. counts (rows,): how many there are of each row
-    afterwards. Columns of a row come in no order. Returns how many there are; `found` may be too
-    short, then the rest is left out.
+    It is like `count_covered_cells`. indptr (rows + 1,) and listed (cells,) are the cells that are
+    not zeros, and n_before is the number of covered zeros in the rows above these. counts (rows,)
+    becomes the number of cells found in each row, whose columns are in no particular order.
     """
     n_found, seen = _i64(0), _i64(n_before)
     n_rows = row_starts.shape[0] - 1
@@ -157,7 +157,6 @@ def list_covered_zeros(
                         n_found += 1
                     seen += 1
         counts[m] = n_found - before
-    return n_found
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -166,11 +165,11 @@ def count_likely_cells(
     columns: Integers, chances: Floats, negligible: float, indptr: Integers, listed: Integers,
     out: Array,
 ) -> np.int64:  # fmt: skip
-    """How many cells are 1 with a probability above ½, in all; out[i]: whether listed cell i is.
+    """Count the cells with P(z = 1) > ½; set out[i] to whether the listed cell i is one of them.
 
-    As `find_covered`, with the probability of every row to be of each of its factors, and of every
-    column to be of the factor, the largest first: P(z = 1) = 1 − Π (1 − x y) over terms that are
-    not negligible. out has as many numbers as `listed`.
+    It is like `find_covered`, but rows belong to factors, and columns to a factor, with a
+    probability, the largest of a factor first: P(z = 1) = 1 − Π (1 − x y) over the terms that are
+    not negligible.
     """
     n_columns = _i64(0)
     for i in range(columns.shape[0]):
@@ -207,9 +206,9 @@ def count_alone(
     row_starts: Integers, row_factors: Integers, starts: Integers, columns: Integers,
     indptr: Integers, ones: Integers, kept: Array, marks: Array, out: Integers,
 ) -> None:  # fmt: skip
-    """out[k] = how many ones, and how many cells, no other factor covers, (K, 2).
+    """Set out[k], (K, 2), to the numbers of ones and of cells that no other kept factor covers.
 
-    As `find_covered`; kept (K,): which factors there are. marks (N,) int64: room, all −1.
+    It is like `find_covered`; kept (K,) tells which factors count.
     """
     owner = np.empty(marks.shape[0], _i64)  # the factor of a cell, or −1 if it has several
     for m in range(row_starts.shape[0] - 1):
