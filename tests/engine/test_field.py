@@ -1,6 +1,4 @@
-"""First beliefs that fade, and beliefs that belong to the model of the run."""
-
-from dataclasses import replace
+"""First beliefs: a field that fades."""
 
 import engines as engine
 import numpy as np
@@ -12,7 +10,6 @@ from trees import assert_same_log_odds, trees
 from boolweave import BooleanMatrixFactorization, Channel
 from boolweave.datasets import make_boolean
 from boolweave.engine.field import Field
-from boolweave.engine.loop import LEAST_ITERATIONS
 from boolweave.model.model import Model
 
 
@@ -83,31 +80,6 @@ def test_nothing_has_settled_while_a_field_is_left():
     for problem in both:
         result = engine.run(problem, engine.init_from(problem, field), seen, tol=np.inf)
         assert 0.6**result.n_iter * 50 <= 1e-2 < 0.6 ** (result.n_iter - 1) * 50
-
-
-# ---------------------------------------------------------------- another model
-
-
-@pytest.mark.parametrize("semiring", ["max-sum", "sum-product"])
-@pytest.mark.parametrize("product", ["or", "xor"])
-def test_a_run_with_another_model_has_its_priors(semiring, product):
-    """Beliefs that held the priors of the model before would look settled after one iteration."""
-    old = Model(2, Channel.symmetric(0.1), 0.5, 0.5, product)
-    new = replace(old, row_prior=np.float64(0.05), column_prior=np.float64(0.9))
-    both, seen = problems(old, (12, 9))
-    for problem in both:
-        state = engine.init(problem, np.random.default_rng(0))
-        if semiring == "sum-product":
-            state = engine.to_sum_product(problem, state)
-        engine.run(problem, state, seen, max_iter=60)
-        changed = engine.with_model(problem, new)
-        before = engine.beliefs(problem, state)
-        after = engine.beliefs(changed, state)
-        odds = np.log(0.05 / 0.95), np.log(0.9 / 0.1)
-        np.testing.assert_allclose(after[0], before[0] + odds[0], rtol=1e-4, atol=1e-4)
-        np.testing.assert_allclose(after[1], before[1] + odds[1], rtol=1e-4, atol=1e-4)
-        result = engine.run(changed, state, seen, max_iter=60)
-        assert result.n_iter >= LEAST_ITERATIONS
 
 
 @pytest.mark.filterwarnings("ignore")  # so small a tree may hold nothing but ones, or no factor

@@ -13,7 +13,6 @@ from engines import (
     run,
     state_from_messages,
     step,
-    to_sum_product,
     unpack,
 )
 from hypothesis import assume, given, settings
@@ -49,19 +48,6 @@ def test_max_marginals_on_trees(tree, seed, damping):
     row_belief, column_belief = last_beliefs(tree, seed, damping, n_iter)
     assert_same_log_odds(row_belief, exact.row_max)
     assert_same_log_odds(column_belief, exact.column_max)
-
-
-@settings(max_examples=40)
-@given(tree=trees(hard=False), seed=st.integers(0, 99))
-def test_marginals_on_trees(tree, seed):
-    """Sum-product keeps its messages in 32 bits."""
-    exact = tree.exact()
-    problem = tree.problem(np.float32)
-    state = to_sum_product(problem, tree.state(problem, *tree.random_messages(seed)))
-    for _ in range(60):
-        step(problem, state, 0.4)
-    assert_same_log_odds(beliefs(problem, state)[0], exact.row_marginal, atol=1e-4)
-    assert_same_log_odds(beliefs(problem, state)[1], exact.column_marginal, atol=1e-4)
 
 
 @settings(max_examples=30)

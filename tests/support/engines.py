@@ -7,8 +7,9 @@ import numpy as np
 
 from boolweave.engine import loop
 from boolweave.engine.backend import State
-from boolweave.engine.floats import FloatBackend, FloatMessages, pack, unpack
+from boolweave.engine.floats import FloatBackend, FloatMessages, pack
 from boolweave.engine.integer_blocks import code_for
+from boolweave.engine.integer_sums import IntegerMessages, unit_of
 from boolweave.engine.integers import IntegerBackend
 
 __all__ = [
@@ -77,8 +78,33 @@ def log_posterior(problem, state, pool=None):
 
 
 def messages_of(problem, state):
-    """Φ and Ψ as log-odds, each (entries, K)."""
-    return backend_of(problem).messages(problem, state)
+    """Φ and Ψ as log-odds, each (entries, K), in the order of the entries by rows."""
+    sides = state.messages.to_row, state.messages.to_column
+    if isinstance(state.messages, IntegerMessages):
+        return tuple(_from_integers(problem, state.semiring, packed) for packed in sides)
+    to_row, to_column = (unpack(problem, packed) for packed in sides)
+    if state.semiring == "sum-product":
+        return np.log(to_row), np.log(to_column)
+    return to_row, to_column
+
+
+def _from_integers(problem, semiring, packed):
+    unit = np.float32(unit_of(problem.code, semiring))
+    parts = [np.zeros((0, problem.n_components), dtype=np.float32)]
+    for block, array in zip(problem.blocks, packed, strict=True):
+        values = block.from_lanes(array).astype(np.float32)
+        parts.append((values - problem.offsets(block, semiring)[:, None]) * unit)
+    return np.concatenate(parts)
+
+
+def unpack(problem, packed):
+    """Undo `floats.pack`: (|Ω|, K)."""
+    K = problem.n_components
+    parts = [
+        array.transpose(0, 2, 1).reshape(-1, K)[: block.n_entries]
+        for block, array in zip(problem.blocks, packed, strict=True)
+    ]
+    return np.concatenate([np.zeros((0, K), problem.row_prior.dtype), *parts])
 
 
 def run(problem, state, observations, n_jobs=None, **options):

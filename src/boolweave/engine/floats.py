@@ -6,7 +6,6 @@ fixed order, so that the result does not depend on the number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from weakref import ref
@@ -173,14 +172,6 @@ class FloatBackend:
         after = FloatMessages(to_row, to_column)
         return replace(state, messages=after, semiring="sum-product")
 
-    def messages(self, problem: FloatProblem, state: State) -> tuple[Floats, Floats]:
-        """Φ and Ψ as log-odds, each (entries, K), in the order of the entries by rows."""
-        messages = messages_of(state)
-        to_row, to_column = (unpack(problem, m) for m in (messages.to_row, messages.to_column))
-        if state.semiring == "sum-product":
-            return np.log(to_row), np.log(to_column)
-        return to_row, to_column
-
     def to_floats(
         self, problem: FloatProblem, state: State
     ) -> tuple[FloatBackend, FloatProblem, State]:
@@ -327,16 +318,6 @@ def pack(problem: FloatProblem, messages: Floats) -> list[Floats]:
         packed.append(np.ascontiguousarray(flat.reshape(n_chunks, size, K).transpose(0, 2, 1)))
         first += block.n_entries
     return packed
-
-
-def unpack(problem: FloatProblem, packed: Iterable[Floats]) -> Floats:
-    """Undo `pack`: (|Ω|, K)."""
-    K = problem.n_components
-    parts = [
-        array.transpose(0, 2, 1).reshape(-1, K)[: block.n_entries]
-        for block, array in zip(problem.blocks, packed, strict=True)
-    ]
-    return np.concatenate([np.zeros((0, K), problem.row_prior.dtype), *parts])
 
 
 def _first_sums(problem: FloatProblem, field: Field | None) -> tuple[Floats, Floats]:

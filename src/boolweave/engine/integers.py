@@ -173,20 +173,6 @@ class IntegerBackend:
                 out[some] = np.rint((array[some] - zeros[some]) * scale)
         return converted
 
-    def messages(self, problem: IntegerProblem, state: State) -> tuple[Floats, Floats]:
-        """Φ and Ψ as log-odds, each (entries, K), in the order of the entries by rows."""
-        unit = np.float32(unit_of(problem.code, state.semiring))
-
-        def log_odds(packed: list[Integers]) -> Floats:
-            parts = [np.zeros((0, problem.n_components), dtype=np.float32)]
-            for block, array in zip(problem.blocks, packed, strict=True):
-                values = block.from_lanes(array).astype(np.float32)
-                parts.append((values - problem.offsets(block, state.semiring)[:, None]) * unit)
-            return np.concatenate(parts)
-
-        messages = messages_of(state)
-        return log_odds(messages.to_row), log_odds(messages.to_column)
-
     def to_floats(
         self, problem: IntegerProblem, state: State
     ) -> tuple[FloatBackend, FloatProblem, State]:
@@ -285,8 +271,7 @@ class IntegerBackend:
                     odds += field.of_rows(some)
                 odds += totals[some.start - block.start :][:n].astype(np.float32) * unit
 
-        for _ in run_all(self.pool, of_block, range(len(problem.blocks))):
-            pass
+        list(run_all(self.pool, of_block, range(len(problem.blocks))))
         columns[...] = problem.column_prior
         if field is not None:
             columns += field.of_columns()

@@ -298,7 +298,7 @@ def test_messages_stay_within_their_bounds(semiring, product, seed, n_factors, d
         low, high = -np.abs(L), np.abs(L)
     slack = problem.code.unit * 0.51  # |L| itself is rounded to whole units
     if semiring == "sum-product":
-        slack = 1.1 / 1024 + 0.02 * np.abs(L).max()
+        slack = 1.1 * twin.STEP + 0.02 * np.abs(L).max()
         step(problem, state, 1.0)  # forgets the start
     for _ in range(4):
         rows, columns = beliefs(problem, state)
@@ -309,7 +309,7 @@ def test_messages_stay_within_their_bounds(semiring, product, seed, n_factors, d
         )
         backend_of(problem).step(extreme, state, damping)
         assert_sums_are_those_of_the_messages(problem, state)
-        unit = problem.code.unit if semiring == "max-sum" else 1 / 1024
+        unit = problem.code.unit if semiring == "max-sum" else twin.STEP
         for messages in in_matrix(problem, state):
             assert (messages * unit >= low - slack).all()
             assert (messages * unit <= high + slack).all()

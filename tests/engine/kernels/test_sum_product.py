@@ -1,4 +1,4 @@
-"""Sum-product and XOR: one step against the twin, and exact on trees.
+"""Sum-product: one step against the twin, and exact on trees.
 
 `make test` runs this file twice, compiled and as plain Python: keep the problems small.
 """
@@ -7,13 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from engines import beliefs, pack, step, to_sum_product, unpack
+from engines import beliefs, step, to_sum_product, unpack
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from problems import random_small, smalls
 from reference import sum_product_reference
-from test_max_sum import assert_follows_the_twin
-from trees import assert_same_log_odds, trees
+from trees import trees
 
 from boolweave.engine import backend, floats
 from boolweave.engine.kernels import sum_product
@@ -135,38 +134,13 @@ def test_odd_shapes(shape, product):
     assert_one_step_is_the_twins(replace(random_small(1, shape, share=1.0), product=product))
 
 
-@few_examples
-@given(small=smalls(), damping=st.sampled_from([0.4, 0.1, 1.0]), seed=st.integers(0, 99))
-def test_max_sum_xor_follows_the_twin(small, damping, seed):
-    small = replace(small, product="xor")
-    assert_follows_the_twin(small, np.float64, damping, small.random_messages(seed))
-
-
-@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 9, 4), (9, 1, 4), (3, 2, 70)])
-def test_max_sum_xor_odd_shapes(shape):
-    small = replace(random_small(1, shape, share=1.0), product="xor")
-    assert_follows_the_twin(small, np.float64)
-
-
-@pytest.mark.parametrize("value", [0.0, 0.7, -0.7])
-def test_max_sum_xor_ties(value):
-    """Equal messages everywhere: the smallest and the second smallest are the same."""
-    small = replace(random_small(2, (3, 4, 3), share=1.0), product="xor")
-    small.row_prior[:] = small.column_prior[:] = 0.5
-    assert_follows_the_twin(small, np.float64, start=np.full((2, *small.shape), value))
-
-
 # ---------------------------------------------------------------- exact on trees
 
 
-def last_beliefs(tree, semiring, damping, seed):
-    """Beliefs after many iterations from random messages; on a tree they settle."""
-    problem = tree.problem(np.float32 if semiring == "sum-product" else np.float64)
-    messages = tree.random_messages(seed)
-    if semiring == "sum-product":
-        state = sum_product_state(tree, problem, messages)
-    else:
-        state = tree.state(problem, *messages)
+def last_beliefs(tree, damping, seed):
+    """Beliefs after many iterations from random messages; on a tree they converge."""
+    problem = tree.problem(np.float32)
+    state = sum_product_state(tree, problem, tree.random_messages(seed))
     for _ in range(sum(tree.shape) + 3 if damping == 1.0 else 150):
         step(problem, state, damping)
     return beliefs(problem, state)
@@ -185,7 +159,7 @@ def test_exact_marginals_on_trees(product, tree, damping, seed):
     tree = replace(tree, product=product)
     exact = tree.exact()
     assume(np.isfinite(exact.best))
-    row_belief, column_belief = last_beliefs(tree, "sum-product", damping, seed)
+    row_belief, column_belief = last_beliefs(tree, damping, seed)
     assert_same_probabilities(row_belief, exact.row_marginal)
     assert_same_probabilities(column_belief, exact.column_marginal)
 
@@ -213,20 +187,9 @@ def test_exact_marginals_with_extreme_priors_and_channels(product, tree, seed):
     assume(tree.given.max(axis=0).min() > 0)
     exact = tree.exact()
     assume(np.isfinite(exact.best))
-    row_belief, column_belief = last_beliefs(tree, "sum-product", 1.0, seed)
+    row_belief, column_belief = last_beliefs(tree, 1.0, seed)
     assert_same_probabilities(row_belief, exact.row_marginal)
     assert_same_probabilities(column_belief, exact.column_marginal)
-
-
-@settings(max_examples=40)
-@given(tree=trees(), seed=st.integers(0, 99))
-def test_exact_max_marginals_on_trees_xor(tree, seed):
-    tree = replace(tree, product="xor")
-    exact = tree.exact()
-    assume(np.isfinite(exact.best))
-    row_belief, column_belief = last_beliefs(tree, "max-sum", 1.0, seed)
-    assert_same_log_odds(row_belief, exact.row_max)
-    assert_same_log_odds(column_belief, exact.column_max)
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
@@ -279,11 +242,10 @@ def test_nothing_leaves_the_range_of_floats(product):
         assert np.isfinite(state.residual)
 
 
-def test_pack_keeps_ratios():
+def test_messages_of_max_sum_become_ratios():
     small = random_small(4, (5, 4, 2))
     problem = small.problem(np.float32)
     state = sum_product_state(small, problem, small.random_messages(1))
     ratios = unpack(problem, state.messages.to_row)
-    np.testing.assert_array_equal(unpack(problem, pack(problem, ratios)), ratios)
     expected = np.exp(small.random_messages(1)[0][small.evidence != 0])
     np.testing.assert_allclose(ratios, expected, rtol=1e-6)

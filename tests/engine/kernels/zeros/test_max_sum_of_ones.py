@@ -3,6 +3,7 @@
 import numba
 import numpy as np
 import pytest
+from engines import messages_of
 from matrices import codes_at_random
 
 from boolweave.data.observations import Observations
@@ -55,7 +56,7 @@ def test_same_bits_as_sixteen_entries_at_once(shape, density, K, damping, monkey
         for n_jobs in (1, 2):
             made = states(seen, K, by_entry, monkeypatch, N_ITER, damping, n_jobs)
             backend, problem, state, residuals = made
-            found.append((*backend.messages(problem, state), np.array(residuals)))
+            found.append((*messages_of(problem, state), np.array(residuals)))
             beliefs = backend.beliefs(problem, state)
             found[-1] += (beliefs.rows, beliefs.columns)
     assert len(found[0][0]) and found[0][0].any()
@@ -89,7 +90,7 @@ def test_messages_go_on_as_those_of_sum_product(monkeypatch):
         backend, problem, state, _ = states(seen, 33, by_entry, monkeypatch, N_ITER // 2, 0.4)
         after = backend.to_sum_product(problem, state)
         backend.check(problem, after)
-        found.append(backend.messages(problem, after))
+        found.append(messages_of(problem, after))
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
 
