@@ -2,15 +2,16 @@
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from itertools import count
 
 import numpy as np
 import pytest
-from fitted import assert_same
+from crashing import before_step, stopped
+from fitted import assert_same, local_client
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -26,10 +27,8 @@ from test_distributed import (  # noqa: F401 (fixtures)
 
 from boolweave import BooleanMatrixFactorization, load
 from boolweave.distributed import DaskBooleanMatrixFactorization
-from boolweave.engine import loop
-from boolweave.runtime.checkpoint import Recorder
 
-distributed = pytest.importorskip("distributed")
+pytest.importorskip("distributed")
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -100,10 +99,14 @@ def test_a_clone_has_the_same_client(client, table):  # noqa: F811
 
 
 def test_grid_search(client, table):  # noqa: F811
-    model = DaskBooleanMatrixFactorization(client=client, random_state=0, **HOW)
-    found = GridSearchCV(model, {"n_components": [1, 3]}, cv=2).fit(table)
-    assert found.best_params_ in ({"n_components": 1}, {"n_components": 3})
-    assert np.isfinite(found.cv_results_["mean_test_score"]).all()
+    models = (
+        DaskBooleanMatrixFactorization(client=client, random_state=0, **HOW),
+        BooleanMatrixFactorization(random_state=0, **HOW),
+    )
+    there, here = (GridSearchCV(m, {"n_components": [1, 3]}, cv=2).fit(table) for m in models)
+    assert there.best_params_ == here.best_params_
+    scores = (found.cv_results_["mean_test_score"] for found in (there, here))
+    np.testing.assert_array_equal(*scores)
 
 
 def test_the_same_random_numbers_as_on_one_machine(client, table):  # noqa: F811
@@ -123,28 +126,14 @@ def test_the_same_random_numbers_as_on_one_machine(client, table):  # noqa: F811
     assert there.random_state is given
 
 
-def stopped_after(n_steps, model, X):
-    step, left = loop.iterate, n_steps
-
-    def failing_step(*arguments):
-        nonlocal left
-        left -= 1
-        if left == 0:
-            raise ZeroDivisionError
-        step(*arguments)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "iterate", failing_step)
-        patch.setattr(Recorder, "save_if_due", Recorder.save)
-        with pytest.raises(ZeroDivisionError):
-            model.fit(X)
-
-
 def test_a_run_without_a_seed_goes_on_with_the_one_it_began_with(client, table, tmp_path):  # noqa: F811
-    how = {"client": client, "checkpoint": tmp_path, **HOW}
-    stopped_after(10, DaskBooleanMatrixFactorization(**how), table)
-    DaskBooleanMatrixFactorization(**how).fit(table)
-    assert os.listdir(tmp_path) == []
+    place, copy = tmp_path / "there", tmp_path / "here"
+    cluster = {"estimator": DaskBooleanMatrixFactorization, "client": client}
+    assert stopped(table, place, 10, random_state=None, **cluster, **HOW)
+    shutil.copytree(place, copy)
+    there = DaskBooleanMatrixFactorization(client=client, checkpoint=place, **HOW).fit(table)
+    assert_same(BooleanMatrixFactorization(checkpoint=copy, **HOW).fit(table), there)
+    assert os.listdir(place) == []
 
 
 # ---------------------------------------------------------------- what errors mean
@@ -190,17 +179,13 @@ def test_an_error_of_a_worker_is_not_waited_for(client, table, monkeypatch, erro
 
 def test_a_worker_that_was_started_again_at_the_same_address(client, planted, monkeypatch):  # noqa: F811
     here = BooleanMatrixFactorization(**LONG).fit(planted.observations)
-    step, count = loop.iterate, 0
 
-    def forgetful_step(*arguments):
-        nonlocal count
-        count += 1
-        if count == 20:
-            forget = lambda dask_worker: dask_worker.state.actors.clear()  # noqa: E731
-            client.run(forget, workers=[one_worker(client)])
-        step(*arguments)
+    def forget():
+        client.run(
+            lambda dask_worker: dask_worker.state.actors.clear(), workers=[one_worker(client)]
+        )
 
-    monkeypatch.setattr(loop, "iterate", forgetful_step)
+    before_step(monkeypatch, 20, forget)
     there = DaskBooleanMatrixFactorization(client=client, **LONG)
     with pytest.warns(
         UserWarning, match="lost tcp://.*, which was started again; the run continues"
@@ -216,22 +201,8 @@ def kill(client, worker):  # noqa: F811
 def test_the_only_worker_dies(planted, monkeypatch):  # noqa: F811
     """Until its nanny has started another one there is none."""
     here = BooleanMatrixFactorization(**LONG).fit(planted.observations)
-    step, count = loop.iterate, 0
-    with (
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster) as alone,
-    ):
-
-        def deadly_step(*arguments):
-            nonlocal count
-            count += 1
-            if count == 20:
-                kill(alone, one_worker(alone))
-            step(*arguments)
-
-        monkeypatch.setattr(loop, "iterate", deadly_step)
+    with local_client(n_workers=1, processes=True) as alone:
+        before_step(monkeypatch, 20, lambda: kill(alone, one_worker(alone)))
         there = DaskBooleanMatrixFactorization(client=alone, **LONG)
         with pytest.warns(UserWarning, match="the run continues with the others"):
             there.fit(planted.observations)
@@ -293,14 +264,7 @@ if __name__ == "__main__":
 
 
 def test_an_interrupt_of_the_client(client, planted, monkeypatch):  # noqa: F811
-    step, calls = loop.iterate, count(1)
-
-    def interrupted(*arguments):
-        if next(calls) == 5:
-            signal.raise_signal(signal.SIGINT)
-        step(*arguments)
-
-    monkeypatch.setattr(loop, "iterate", interrupted)
+    before_step(monkeypatch, 5, lambda: signal.raise_signal(signal.SIGINT))
     model = DaskBooleanMatrixFactorization(3, client=client, random_state=0, method="max-sum")
     assert model.fit(planted.observations).interrupted_
     assert model.n_iter_ == 4

@@ -7,13 +7,14 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse
+from crashing import before_step, stopped
 from fitted import assert_same, local_client
 
 from boolweave import BooleanMatrixFactorization, Channel, Observations, load
 from boolweave.datasets import make_boolean
 from boolweave.distributed import DaskBooleanMatrixFactorization
 from boolweave.distributed.entries import RemoteEntries
-from boolweave.engine import backend, loop
+from boolweave.engine import backend
 from boolweave.fit import memory
 from boolweave.runtime.checkpoint import Checkpoint, Recorder
 
@@ -82,16 +83,8 @@ LONG = {"n_components": 3, "random_state": 0, "max_iter": 60, "n_init": 2, "tol"
 
 
 def kill_a_worker_in_step(monkeypatch, client, when):
-    step, count, pids = loop.iterate, 0, client.run(os.getpid)
-
-    def deadly_step(*arguments):
-        nonlocal count
-        count += 1
-        if count == when:
-            os.kill(pids[one_worker(client)], signal.SIGKILL)
-        step(*arguments)
-
-    monkeypatch.setattr(loop, "iterate", deadly_step)
+    pids = client.run(os.getpid)
+    before_step(monkeypatch, when, lambda: os.kill(pids[one_worker(client)], signal.SIGKILL))
 
 
 @pytest.mark.parametrize("with_checkpoint", [True, False])
@@ -117,22 +110,9 @@ def test_a_worker_that_dies(client, planted, tmp_path, monkeypatch, with_checkpo
     client.wait_for_workers(2)
 
 
-def test_a_run_begun_here_goes_on_there(client, planted, tmp_path, monkeypatch):
+def test_a_run_begun_here_goes_on_there(client, planted, tmp_path):
     here = BooleanMatrixFactorization(**LONG).fit(planted.observations)
-    step, left = loop.iterate, 30
-
-    def failing_step(*arguments):
-        nonlocal left
-        left -= 1
-        if left == 0:
-            raise ZeroDivisionError
-        step(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(loop, "iterate", failing_step)
-        patch.setattr(Recorder, "save_if_due", Recorder.save)
-        with pytest.raises(ZeroDivisionError):
-            BooleanMatrixFactorization(checkpoint=tmp_path, **LONG).fit(planted.observations)
+    assert stopped(planted.observations, tmp_path, 30, **LONG)
     there = DaskBooleanMatrixFactorization(client=client, checkpoint=tmp_path, **LONG)
     assert_same(here, there.fit(planted.observations))
 
@@ -253,7 +233,13 @@ def test_entries_that_never_pass_through_the_client(
         there.predict_proba(rows, columns), here.predict_proba(rows, columns)
     )
     assert fetched == []
-    assert there.observations_.cluster.call_all("n_states") == [0, 0]
+    keys = {key for _, key in there.observations_.cluster.peers}
+
+    def n_states(dask_worker):
+        actors = dask_worker.state.actors
+        return [len(actors[key].states) for key in keys & actors.keys()]
+
+    assert list(client.run(n_states).values()) == [[0], [0]]
     there.save(tmp_path / "model.npz")
     assert fetched
     loaded = load(tmp_path / "model.npz")

@@ -3,6 +3,7 @@
 import os
 import random
 import warnings
+from itertools import count
 
 import pytest
 
@@ -31,14 +32,26 @@ def fail_at(monkeypatch, steps, error=Crash):
     monkeypatch.setattr(loop, "iterate", failing_step)
 
 
+def before_step(monkeypatch, n, action):
+    """Let the engine do something before its n-th step."""
+    step, calls = loop.iterate, count(1)
+
+    def watched(*arguments):
+        if next(calls) == n:
+            action()
+        step(*arguments)
+
+    monkeypatch.setattr(loop, "iterate", watched)
+
+
 def crash_now_and_then(monkeypatch, seed, longest=60):
     """Let the engine fail after a random number of steps, and again after it was called anew."""
     dice = random.Random(seed)
     fail_at(monkeypatch, iter(lambda: dice.randrange(1, longest), None))
 
 
-def fitted(observations, parameters, **more):
-    model = BooleanMatrixFactorization(
+def fitted(observations, parameters, estimator=BooleanMatrixFactorization, **more):
+    model = estimator(
         **{"n_components": 3, "max_iter": 90, "random_state": 0, **parameters, **more}
     )
     with warnings.catch_warnings():

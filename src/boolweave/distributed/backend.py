@@ -48,10 +48,56 @@ BY_BLOCK = ("to_row", "to_column", "rows", "resting", "ones")
 Stored = TypeVar("Stored")
 
 
+class RemoteMessages(Messages):
+    """Messages that the workers keep as long as this object exists."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.key = next(cluster.keys)
+        # The problem, beliefs and score of the last step.
+        self.last: tuple[weakref.ref[Problem], RemoteBeliefs, Any] | None = None
+        weakref.finalize(self, cluster.unused.append, ("state", self.key))
+
+    def to_local(self) -> Messages:
+        """Fetch the messages and their sums."""
+        return self.integers()
+
+    def integers(self, place: str = "") -> IntegerMessages:
+        """Fetch the messages that are integers; `place` is the prefix of their attributes."""
+        found = {
+            field.name: self.cluster.call_all("messages", self.key, place + field.name)
+            for field in fields(IntegerMessages)
+        }
+        return IntegerMessages(**{name: _joined(name, parts) for name, parts in found.items()})
+
+
+class RemoteBeliefs:
+    """Beliefs of an iterate, which the workers keep as long as this object exists."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.key = next(cluster.keys)
+        weakref.finalize(self, cluster.unused.append, ("beliefs", self.key))
+
+    @cached_property
+    def rows(self) -> Floats:
+        """Ξ (M, K), fetched."""
+        return np.concatenate(self.cluster.call_all("row_beliefs", self.key))
+
+    @cached_property
+    def columns(self) -> Floats:
+        """Υ (K, N), fetched from the first worker."""
+        return writable(self.cluster.call_all("column_beliefs", self.key)[0])
+
+    def to_local(self) -> Beliefs:
+        """Fetch the beliefs."""
+        return Beliefs(self.rows, self.columns)
+
+
 class ClusterBackend:
     """Messages as small integers on the workers of a cluster.
 
-    A derived class sets the types of messages in this process (`kept_here`) and on workers
+    Derived classes have other types of messages in this process (`kept_here`) and on workers
     (`remote`).
 
     Parameters
@@ -67,6 +113,7 @@ class ClusterBackend:
     """
 
     kept_here: type[Messages] = IntegerMessages
+    remote: type[RemoteMessages] = RemoteMessages
 
     def __init__(
         self,
@@ -78,11 +125,17 @@ class ClusterBackend:
     ) -> None:
         self.observations, self.cluster, self.n_jobs = observations, cluster, n_jobs
         self._memory_options = memory_options
-        self.remote: type[RemoteMessages] = RemoteMessages
         self._keys_of_problems: weakref.WeakKeyDictionary[Problem, int] = (
             weakref.WeakKeyDictionary()
         )
-        _distribute(observations, cluster, split_rows(observations.entries_by_row, n_blocks))
+        cuts = split_rows(observations.entries_by_row, n_blocks)
+        if isinstance(observations, RemoteEntries):  # workers exchange them among themselves
+            observations.distribute_to(cluster, cuts)
+        else:
+            cluster.distribute(
+                observations.entries_by_row, cuts,
+                lambda runs: [_rows_of(observations, run) for run in runs],
+            )  # fmt: skip
 
     def problem(self, model: Model) -> Any:
         """Make the problem of the observations and a model; its blocks are on the workers."""
@@ -91,12 +144,12 @@ class ClusterBackend:
     def _key(self, problem: Problem) -> int:
         """Send a problem to the workers, once, and return its number there."""
         if problem not in self._keys_of_problems:
-            key = next(self.cluster.keys)
-            shape = problem.shape
-            models = [_of_rows(problem.model, run, shape) for run in self.cluster.runs]
-            self.cluster.call_each(
-                "add_problem", [(key, model, self._memory_options) for model in models]
-            )
+            key, model = next(self.cluster.keys), problem.model
+            parts = [
+                (key, _of_rows(model, run, problem.shape), self._memory_options)
+                for run in self.cluster.runs
+            ]
+            self.cluster.call_each("add_problem", parts)
             self._keys_of_problems[problem] = key
             weakref.finalize(problem, self.cluster.unused.append, ("problem", key))
         return self._keys_of_problems[problem]
@@ -104,11 +157,11 @@ class ClusterBackend:
     # ------------------------------------------------------------ messages
 
     def random_start(self, problem: Any, random: np.random.Generator) -> State:
-        """Make messages of zero, and a random field."""
+        """Make neutral messages, and a random field."""
         return self.start(problem, random_field(problem, self.observations.n_observed, random))
 
     def start(self, problem: Problem, field: Field | None = None) -> State:
-        """Make messages of zero; beliefs are the priors and the field."""
+        """Make neutral messages; beliefs are the priors and the field."""
         messages, key = self.remote(self.cluster), self._key(problem)
         parts = [None if field is None else field.part(run) for run in self.cluster.runs]
         self.cluster.call_each("start", [(messages.key, key, part) for part in parts])
@@ -125,22 +178,18 @@ class ClusterBackend:
 
         This is called for small problems only.
         """
-        local = self._local()
-        messages = self._own(problem, state).to_local()
-        assert isinstance(messages, IntegerMessages)
-        return local.to_floats(local.problem(problem.model), replace(state, messages=messages))
-
-    def _local(self) -> IntegerBackend:
-        """A back end with all entries in this process."""
         assert self.cluster.cuts is not None
-        part = Part(self.cluster.cuts, 0, self.observations.shape[0], lambda array: array)
-        return IntegerBackend(self.observations.to_local(), self.n_jobs, part=part)
+        whole = Part(self.cluster.cuts, 0, self.observations.shape[0], lambda array: array)
+        local = IntegerBackend(self.observations.to_local(), self.n_jobs, part=whole)
+        messages = self._own(problem, state).to_local()
+        return local.to_floats(local.problem(problem.model), replace(state, messages=messages))
 
     def check(self, problem: Problem, state: State) -> None:
         """Raise ValueError unless the messages have the right blocks; workers check the rest."""
         messages = state.messages
         n_blocks = 0 if self.cluster.cuts is None else len(self.cluster.cuts)
-        if not isinstance(messages, self.kept_here) or _n_blocks(messages) != n_blocks:
+        of_blocks: Any = getattr(messages, "of_ones", messages)
+        if not isinstance(messages, self.kept_here) or len(of_blocks.to_row) != n_blocks:
             raise ValueError("other blocks")
 
     def _own(self, problem: Problem, state: State) -> RemoteMessages:
@@ -209,24 +258,12 @@ class ClusterBackend:
         return score
 
     def allows(self, model: Model) -> bool:
-        """Whether a model can have messages of this kind."""
+        """Whether messages of this kind can represent a model."""
         return model.channel.is_uniform
 
     def mean_evidence(self, problem: Any) -> float:
-        """Mean evidence of an observed entry, |L|."""
+        """Mean evidence |L| of an observed entry."""
         return mean_evidence(problem, self.observations)
-
-
-def _distribute(
-    observations: ObservedEntries, cluster: Cluster, cuts: list[tuple[int, int]]
-) -> None:
-    """Give the workers the entries of their rows, from this process or from each other."""
-    if isinstance(observations, RemoteEntries):
-        observations.distribute_to(cluster, cuts)
-        return
-    cluster.distribute(
-        observations.entries_by_row, cuts, lambda runs: [_rows_of(observations, r) for r in runs]
-    )
 
 
 def _rows_of(observations: ObservedEntries, run: slice) -> tuple[Any, ...]:
@@ -242,53 +279,7 @@ def _rows_of(observations: ObservedEntries, run: slice) -> tuple[Any, ...]:
     return shape, indptr, seen.indices[first:last], seen.values[first:last]
 
 
-# ---------------------------------------------------------------- data on the workers
-
-
-class RemoteMessages(Messages):
-    """Messages that the workers keep as long as this object exists."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
-        self.key = next(cluster.keys)
-        # The problem, beliefs and score of the last step.
-        self.last: tuple[weakref.ref[Problem], RemoteBeliefs, Any] | None = None
-        weakref.finalize(self, cluster.unused.append, ("state", self.key))
-
-    def to_local(self) -> Messages:
-        """Fetch the messages and their sums."""
-        return self.integers()
-
-    def integers(self, place: str = "") -> IntegerMessages:
-        """Fetch the messages that are integers; `place` is the prefix of their attributes."""
-        found = {
-            field.name: self.cluster.call_all("messages", self.key, place + field.name)
-            for field in fields(IntegerMessages)
-        }
-        return IntegerMessages(**{name: _joined(name, parts) for name, parts in found.items()})
-
-
-class RemoteBeliefs:
-    """Beliefs of an iterate, which the workers keep as long as this object exists."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
-        self.key = next(cluster.keys)
-        weakref.finalize(self, cluster.unused.append, ("beliefs", self.key))
-
-    @cached_property
-    def rows(self) -> Floats:
-        """Ξ (M, K), fetched."""
-        return np.concatenate(self.cluster.call_all("row_beliefs", self.key))
-
-    @cached_property
-    def columns(self) -> Floats:
-        """Υ (K, N), fetched from the first worker."""
-        return writable(self.cluster.call_all("column_beliefs", self.key)[0])
-
-    def to_local(self) -> Beliefs:
-        """Fetch the beliefs."""
-        return Beliefs(self.rows, self.columns)
+# ---------------------------------------------------------------- parts of rows
 
 
 def part_of(whole: Stored, blocks: slice) -> Stored:
@@ -312,11 +303,6 @@ def _joined(name: str, parts: list[Any]) -> Any:
     return type(parts[0])(
         **{name: _joined(name, [getattr(part, name) for part in parts]) for name in names}
     )
-
-
-def _n_blocks(messages: Any) -> int:
-    """Number of blocks of messages."""
-    return len(getattr(messages, "of_ones", messages).to_row)
 
 
 def _of_rows(model: Model, run: slice, shape: tuple[int, int]) -> Model:

@@ -26,15 +26,15 @@ class ClusterMachine:
     def choose_store(self, observations: ObservedEntries, n_components: int, **how: Any) -> Memory:
         """Choose the number of blocks of rows so that each worker stays within `max_memory`."""
         self._memory_options = {name: value for name, value in how.items() if name != "n_jobs"}
-        max_memory = how["max_memory"]
+        fixed = dict(self._memory_options)
+        max_memory = fixed.pop("max_memory")
         if max_memory is None:
             return Memory()
-        fixed = {
-            name: value for name, value in self._memory_options.items() if name != "max_memory"
-        }
-        fixed["collective"] = isinstance(observations, SparseObservations)
-        n_entries = observations.n_ones if fixed["collective"] else observations.n_observed
-        size = memory.FitSize(observations.shape, n_entries, n_components, **fixed)
+        sparse = isinstance(observations, SparseObservations)
+        n_entries = observations.n_ones if sparse else observations.n_observed
+        size = memory.FitSize(
+            observations.shape, n_entries, n_components, collective=sparse, **fixed
+        )
         return Memory(size.n_blocks(max_memory))
 
     def backend(

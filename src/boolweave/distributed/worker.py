@@ -125,7 +125,7 @@ class Rows:
         self.problems[key] = backend, backend.problem(model)
 
     def start(self, key: int, problem_key: int, field: Field | None) -> None:
-        """Make messages of zero."""
+        """Make neutral messages."""
         backend, problem = self.problems[problem_key]
         self.states[key] = backend.start(problem, field)
 
@@ -143,10 +143,6 @@ class Rows:
     def messages(self, key: int, name: str) -> Any:
         """An attribute of the messages of a state; a dot separates nested attributes."""
         return attrgetter(name)(self.states[key].messages)
-
-    def n_states(self) -> int:
-        """Number of states whose messages are kept."""
-        return len(self.states)
 
     def forget(self, unused: list[tuple[str, int]]) -> None:
         """Delete what is no longer needed."""

@@ -27,58 +27,10 @@ from boolweave.engine.zeros.listed import Listed
 from boolweave.engine.zeros.wide import wide_start
 
 if TYPE_CHECKING:
+    from boolweave.data.observations import Observations
     from boolweave.data.ones import Cells
     from boolweave.engine.backend import AnyBackend, Problem, State
     from boolweave.model.model import Model
-
-
-class SparseClusterBackend(ClusterBackend):
-    """A `ClusterBackend` with messages of ones and sums of zeros."""
-
-    observations: SparseObservations
-    kept_here = SparseMessages
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.remote = RemoteSparseMessages
-        self._ones = self.observations.as_ones()
-
-    @cached_property
-    def ones_by_column(self) -> Cells:
-        """The ones by columns."""
-        return self.observations.ones.by_columns(self.observations.n_columns)
-
-    def problem(self, model: Model) -> SparseProblem:
-        """Make the problem of the observations and a model; its blocks are on the workers."""
-        return sparse_problem(
-            self.observations, model, lambda model: integer_problem(self._ones, model)
-        )
-
-    def random_start(self, problem: SparseProblem, random: np.random.Generator) -> State:
-        """Make messages of zero; the first beliefs come from ones drawn at random."""
-        return self.start(problem, wide_start(self, problem, random))
-
-    def to_floats(self, problem: Problem, state: State) -> tuple[AnyBackend, Problem, State]:
-        """Change nothing, as in `SparseBackend`."""
-        return self, problem, state
-
-    def _part(self, messages: Any, rows: slice, blocks: slice) -> SparseMessages:
-        return SparseMessages(
-            part_of(messages.of_ones, blocks), messages.rows[rows], messages.columns,
-            messages.row_steps[rows], messages.column_steps, messages.listed.take_rows(rows),
-        )  # fmt: skip
-
-    def _added(self, scores: list[Any]) -> SparseScore:
-        n_zeros = sum(score.n_zeros for score in scores)
-        return SparseScore(added([score.of_ones for score in scores]), n_zeros)
-
-    def allows(self, model: Model) -> bool:
-        """Whether a model can have messages of this kind."""
-        return super().allows(model) and model.product == "or"
-
-    def mean_evidence(self, problem: SparseProblem) -> float:
-        """Mean evidence of an observed entry, |L|."""
-        return mean_evidence(problem, self.observations)
 
 
 class RemoteSparseMessages(RemoteMessages):
@@ -98,3 +50,52 @@ class RemoteSparseMessages(RemoteMessages):
             writable(parts_of("column_steps")[0]),
             Listed.joined(parts_of("listed")),
         )
+
+
+class SparseClusterBackend(ClusterBackend):
+    """A `ClusterBackend` with messages of ones and sums of zeros."""
+
+    observations: SparseObservations
+    kept_here = SparseMessages
+    remote = RemoteSparseMessages
+
+    @cached_property
+    def _ones(self) -> Observations:
+        return self.observations.as_ones()
+
+    @cached_property
+    def ones_by_column(self) -> Cells:
+        """The ones by columns."""
+        return self.observations.ones.by_columns(self.observations.n_columns)
+
+    def problem(self, model: Model) -> SparseProblem:
+        """Make the problem of the observations and a model; its blocks are on the workers."""
+        return sparse_problem(
+            self.observations, model, lambda model: integer_problem(self._ones, model)
+        )
+
+    def random_start(self, problem: SparseProblem, random: np.random.Generator) -> State:
+        """Make neutral messages; first beliefs come from ones drawn at random."""
+        return self.start(problem, wide_start(self, problem, random))
+
+    def to_floats(self, problem: Problem, state: State) -> tuple[AnyBackend, Problem, State]:
+        """Return the arguments, as `SparseBackend` does."""
+        return self, problem, state
+
+    def _part(self, messages: Any, rows: slice, blocks: slice) -> SparseMessages:
+        return SparseMessages(
+            part_of(messages.of_ones, blocks), messages.rows[rows], messages.columns,
+            messages.row_steps[rows], messages.column_steps, messages.listed.take_rows(rows),
+        )  # fmt: skip
+
+    def _added(self, scores: list[Any]) -> SparseScore:
+        n_zeros = sum(score.n_zeros for score in scores)
+        return SparseScore(added([score.of_ones for score in scores]), n_zeros)
+
+    def allows(self, model: Model) -> bool:
+        """Whether messages of this kind can represent a model."""
+        return super().allows(model) and model.product == "or"
+
+    def mean_evidence(self, problem: SparseProblem) -> float:
+        """Mean evidence |L| of an observed entry."""
+        return mean_evidence(problem, self.observations)
