@@ -1,4 +1,4 @@
-"""The estimator on a Dask cluster as scikit-learn knows estimators, and what errors mean there."""
+"""The estimator on a Dask cluster: scikit-learn's conventions, and the meaning of errors."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""On a Dask cluster of two processes: the same answer bit for bit, whatever happens to workers."""
+"""A Dask cluster of two processes: the same result bit for bit, also if workers are lost."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What every back end must do alike: floats, integers, threads, files and a cluster."""
+"""What all back ends have in common: floats, integers, threads, files and a cluster."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Rows by themselves, the column factor known: against enumeration, and each alone."""
+"""Rows for a known column factor: compared with enumeration, and independent of each other."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""What the factors say about entries: each function against the formula, entry by entry."""
+"""Predictions of entries: each function compared with the formula, entry by entry."""
 
 import itertools
 import tracemalloc

@@ -1,4 +1,4 @@
-"""What a result says about entries, and what it looks at to say so."""
+"""Predictions of a result, and how many numbers they read."""
 
 import tracemalloc
 

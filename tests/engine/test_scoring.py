@@ -1,4 +1,4 @@
-"""The log-posterior in parts: exact, however the rows are parted."""
+"""The log-posterior in parts: exact, however the rows are divided."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Files that take their place whole: what killed writers leave behind, and several at once."""
+"""Files that are replaced as a whole: killed writers, and several writers at once."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Checkpoints: a run that was killed goes on, and ends where an undisturbed one does."""
+"""Checkpoints: a run that was killed continues, with the result of an undisturbed one."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""What needs a package that is not installed names the extra, and the extra installs it."""
+"""If a package is not installed, the error names the extra, and the extra installs it."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""Checkpoints that nobody wrote: they are refused before compiled code follows them."""
+"""Forged checkpoints, which are refused before compiled code uses them."""
 
 import json
 import warnings

@@ -1,4 +1,4 @@
-"""The back end for sparse matrices, against those that treat every zero by itself."""
+"""The back end for sparse matrices, compared with back ends that have messages of every zero."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What all zeros send at once, against the sum over zeros one by one."""
+"""The messages of all zeros at once, compared with the sum over single zeros."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Listed zeros, whose messages of max-sum lie together, against the kernel for all entries."""
+"""Listed zeros in max-sum, compared with the kernel for all entries."""
 
 import numba
 import numpy as np

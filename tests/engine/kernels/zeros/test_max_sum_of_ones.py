@@ -1,4 +1,4 @@
-"""Max-sum over ones entry by entry, against the kernel that has 16 entries in a vector."""
+"""Max-sum over ones entry by entry, compared with the kernel that has 16 entries in a vector."""
 
 import numba
 import numpy as np
