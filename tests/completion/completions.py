@@ -6,11 +6,14 @@ from functools import lru_cache
 import numpy as np
 
 from boolweave import Observations
+from boolweave.completion.answers.explaining import Explainer
 from boolweave.completion.chain import BINARY_CUTS, Chain, Member, Structure
 from boolweave.completion.ensemble import Ensemble, Family, PlainBoolean
 from boolweave.completion.features import Pattern
 from boolweave.completion.layers import LayerFactors
 from boolweave.completion.table import Table
+from boolweave.data.labels import positions
+from boolweave.recommend import recommend_at
 
 STRUCTURES = (Structure(2), Structure(1, 2, 3, 0.7))
 
@@ -112,6 +115,14 @@ def fitted(n_members=3):
         )
         families.append(Family(structure, members, weight))
     return Ensemble(table.shape, tuple(families), None, 0.05), table
+
+
+def explain(ensemble, seen, row, column, trained=None):
+    return Explainer(ensemble, seen, trained).explain(row, column)
+
+
+def recommend(ensemble, seen, rows, n=10, trained=None):
+    return recommend_at(Explainer(ensemble, seen, trained), positions(rows, seen, "row"), n)
 
 
 def all_pairs(shape):

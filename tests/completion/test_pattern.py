@@ -204,7 +204,7 @@ def test_files(fitted, tmp_path):
 def test_new_rows_are_told_apart_by_what_they_have_seen(fitted):
     """A column known only by its rows; and a row of the table, as if it were new."""
     model = fitted
-    new = model._fold_in(model.observations_)
+    new = model._folding.fold_in(model.observations_)
     np.testing.assert_allclose(new.pattern.rows, model.ensemble_.pattern.rows, atol=1e-12)
     m, n = np.divmod(np.arange(0, 72_000, 7), 600)
     gaps = new.probabilities(m, n) - model.ensemble_.probabilities(m, n)

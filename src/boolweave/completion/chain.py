@@ -1,9 +1,10 @@
-"""A Markov chain over offsets and directions, with Boolean layers that are passed messages.
+"""A Markov chain over offsets and directions, with Boolean layers fitted by message passing.
 
-The mean of an entry is s = a_m + b_n + u_m · v_n + what Boolean layers add; a one is seen where s
-plus standard normal noise is above 0. Offsets a, b and directions u, v are drawn in turns from
-their distributions given the rest. Their priors are normal, with variances and regressions on
-features that are drawn, too; so directions that the data do not support shrink by themselves.
+The mean of an entry is s = a_m + b_n + u_m · v_n + the contributions of Boolean layers; a one is
+observed if s plus standard normal noise is above 0. Offsets a, b and directions u, v are drawn in
+turn from their distributions given the rest. Their priors are normal, with variances and
+regressions on features that are drawn, too; so directions that the data do not support shrink by
+themselves.
 """
 
 from __future__ import annotations
@@ -39,22 +40,22 @@ SLOPES, LOGS = slope_table(), log_normal_table()
 # First variance of offsets and directions.
 FIRST_VARIANCE = 0.3
 
-# Prior of a variance: as much as this many lines with this variance would say.
+# Prior of a variance: it counts like this many lines with this variance.
 PRIOR_LINES, PRIOR_VARIANCE = 2.0, 0.5
 
 # Prior variance of a coefficient: of the constant, which is free, and of features. If all entries
-# have the same value, they only say that the constant is large, and the prior says how large.
+# have the same value, they only show that the constant is large, and the prior limits it.
 FREE, FREE_OF_ONE_VALUE, SMALL = 100.0, 4.0, 0.25
 
-# Prior of the variance of coefficients of the pattern of entries: so many of them with this
-# variance.
+# Prior of the variance of coefficients of the pattern of entries: it counts like this many
+# coefficients with this variance.
 PATTERN_COEFFICIENTS, PATTERN_VARIANCE = 2.0, 0.1
 
-# Steps of messages for a layer that is new, and for each layer after another was added.
+# Steps of message passing in a new layer, and then in each layer.
 FIRST_STEPS, MORE_STEPS = 15, 3
 
-# Sweeps after a layer was added, and of the stretch that follows them. Strong layers take long to
-# settle, so that trials and members must give them the same time.
+# Number of sweeps after a layer was added, and of the stretch that follows them. Strong layers take
+# long to settle, so trials and members must give them the same time.
 SETTLING, LAYER_STRETCH = 2, 4
 
 
@@ -71,7 +72,7 @@ class Side:
     def random(
         cls, n: int, n_features: int, n_directions: int, random: np.random.Generator
     ) -> Side:
-        """Small random directions, no offsets."""
+        """Random directions, and offsets of 0."""
         lines = np.zeros((n, n_directions + 1))
         lines[:, :-1] = random.normal(size=(n, n_directions)) * np.sqrt(FIRST_VARIANCE)
         variance = np.full(n_directions + 1, FIRST_VARIANCE)
@@ -85,7 +86,7 @@ class Side:
     def among(
         self, some: NDArray[np.intp], features: Features, random: np.random.Generator
     ) -> Side:
-        """These lines in their places among all, whose features are given; others as the prior."""
+        """All lines, with these in their places; the others, by their features, from the prior."""
         centers = features.here @ self.coefficients
         lines = centers + random.normal(size=centers.shape) * np.sqrt(self.variance)
         lines[some], centers[some] = self.lines, self.centers
@@ -104,7 +105,7 @@ class Side:
             spread[-features.n_pattern :] = self._pattern_variance(features.n_pattern, random)
         pulls = known.T @ lines
         for d in range(last + 1):
-            # the constant and the number of entries are for the offset alone
+            # Only the offset depends on the constant and on the number of entries.
             used = slice(2 if d < last else 1 if constant is None else 0, None)
             if features.n_features > used.start:
                 precision = features.products[used, used] / self.variance[d]
@@ -128,7 +129,7 @@ class Side:
     def relearn(
         self, features: Features, constant: float | None, random: np.random.Generator
     ) -> None:
-        """Draw coefficients for another pattern of entries, whose features mean something else."""
+        """Draw coefficients for another pattern of entries, whose features have other meanings."""
         kept = self.coefficients[: features.n_features - features.n_pattern]
         added = np.zeros((features.n_pattern, kept.shape[1]))
         self.coefficients = np.concatenate([kept, added])
@@ -138,7 +139,7 @@ class Side:
 
 
 class Draw(NamedTuple):
-    """From where a chain may go on."""
+    """A draw from which a chain can continue."""
 
     rows: Side
     columns: Side
@@ -146,7 +147,7 @@ class Draw(NamedTuple):
 
 
 class Member(NamedTuple):
-    """Means and variances over a stretch of a chain: all that predictions need."""
+    """Means and variances over a stretch of a chain: everything that predictions need."""
 
     rows: NDArray[np.float32]  # (M, D): directions and, last, the offset
     row_variance: NDArray[np.float32]  # (M, D)
@@ -154,7 +155,7 @@ class Member(NamedTuple):
     column_variance: NDArray[np.float32]  # (N, D)
     layers: tuple[LayerFactors, ...]
     cuts: Doubles  # (levels + 1,)
-    # What is needed for new rows: coefficients (F, D) and variances (D,) of rows and of columns
+    # For new rows: coefficients (F, D) and variances (D,) of rows, and those of columns.
     priors: tuple[Doubles, Doubles, Doubles, Doubles]
 
 
@@ -165,13 +166,13 @@ class Structure:
     Attributes
     ----------
     n_directions : int
-        Real directions that each row has a position on and each column a slope along.
+        Number of real directions, along which each row has a position and each column a slope.
     n_layers, n_components : int
-        Boolean layers, and factors of each.
+        Number of Boolean layers, and of factors of each.
     strength : float
         How far a layer moves the mean of an entry, up or down.
     pattern : bool
-        Whether the means of offsets and directions depend on which entries were seen.
+        Whether the means of offsets and directions depend on which entries were observed.
     """
 
     n_directions: int = 0
@@ -182,7 +183,7 @@ class Structure:
 
     @property
     def name(self) -> str:
-        """In words."""
+        """The structure in words."""
         parts = ["offsets", "pattern"] if self.pattern else ["offsets"]
         if self.n_directions:
             parts.append(f"{self.n_directions} direction{'s' * (self.n_directions > 1)}")
@@ -196,7 +197,7 @@ class Structure:
 
 @dataclass(eq=False)
 class Chain:
-    """The present draw, of the lines that have entries: of the others there is nothing to learn."""
+    """The current draw of the lines that have entries; nothing can be learned about the others."""
 
     whole: Table
     structure: Structure
@@ -214,14 +215,14 @@ class Chain:
 
     @cached_property
     def constants(self) -> tuple[float, None]:
-        """Prior variances of the constants of rows and of columns, of which one is enough."""
+        """Prior variances of the constants of rows and of columns; one constant is enough."""
         values = self.whole.observations.values
         has_both = len(values) > 0 and values.min() != values.max()
         return (FREE if has_both else FREE_OF_ONE_VALUE), None
 
     @classmethod
     def start(cls, table: Table, structure: Structure, random: np.random.Generator) -> Chain:
-        """Begin with random directions."""
+        """Begin a chain with random directions."""
         filled = table.filled.table
         rows, columns = (
             Side.random(n, features.n_features, structure.n_directions, random)
@@ -233,7 +234,7 @@ class Chain:
     def resume(
         cls, table: Table, structure: Structure, draw: Draw, random: np.random.Generator
     ) -> Chain:
-        """Begin with a draw of another chain, on a table of the same shape, without layers."""
+        """Begin a chain with a draw of another one, on a table of the same shape; no layers."""
         filled = table.filled
         rows, columns = draw.rows.take(filled.rows), draw.columns.take(filled.columns)
         chain = cls(table, structure, random, rows, columns, draw.cuts.copy())
@@ -248,14 +249,14 @@ class Chain:
         return self.whole.filled.table
 
     def draw(self) -> Draw:
-        """The present draw of all lines; of those without entries a draw from the prior."""
+        """The current draw of all lines; lines without entries are drawn from the prior."""
         filled, features = self.whole.filled, self.whole.features(self.structure.pattern)
         rows = self.rows.among(filled.rows, features[0], self.random)
         columns = self.columns.among(filled.columns, features[1], self.random)
         return Draw(rows, columns, self.cuts.copy())
 
     def sweep(self) -> None:
-        """Draw all rows, all columns, and then what is above them."""
+        """Draw all rows, then all columns, then thresholds, coefficients and variances."""
         table, mixed = self.table, self._mixed()
         sides, features = (self.rows, self.columns), self.features
         for i, lines in enumerate((table.by_row, table.by_column)):
@@ -272,7 +273,7 @@ class Chain:
             side.learn(features[i], self.constants[i], self.random)
 
     def _move_cuts(self) -> None:
-        """Newton's step of the thresholds between levels; the one that is 0 stays."""
+        """Take a Newton step for the thresholds between levels; the one at 0 is fixed."""
         mean = np.empty(self.table.n_entries)
         entry_means(self.table.by_row, self.rows.lines, self.columns.lines, mean)
         mixed = self._mixed()
@@ -284,7 +285,7 @@ class Chain:
     # ------------------------------------------------------------ layers
 
     def add_layer(self, entries: LayerEntries) -> None:
-        """Add a layer with random beliefs, then let all layers and the chain settle a little."""
+        """Add a layer with random beliefs, and pass messages in all layers."""
         sign = 1 if len(self.layers) % 2 == 0 else -1
         layer = BooleanLayer(
             entries, self.structure.n_components, sign * self.structure.strength, self.random
@@ -321,7 +322,7 @@ class Chain:
     # ------------------------------------------------------------ a member
 
     def settle(self, burn_in: int) -> list[Member]:
-        """Go on for some sweeps, and add the layers one by one; return a stretch after each."""
+        """Run some sweeps, then add the layers one by one; return a stretch after each."""
         for _ in range(burn_in):
             self.sweep()
         if not self.structure.n_layers:
@@ -337,12 +338,12 @@ class Chain:
         return self.stretch(LAYER_STRETCH)
 
     def member(self, burn_in: int, length: int) -> Member:
-        """Settle, and keep a stretch."""
+        """Let the chain settle, and keep a stretch."""
         self.settle(burn_in)
         return self.stretch(length)
 
     def stretch(self, length: int) -> Member:
-        """Go on for some sweeps and keep their means and variances."""
+        """Run some sweeps and keep their means and variances."""
         mean = _Mean()
         for _ in range(length):
             self.sweep()
@@ -352,14 +353,14 @@ class Chain:
 
 
 class _Mean:
-    """Adds up draws."""
+    """Sums of draws, for their means."""
 
     def __init__(self) -> None:
         self.n = 0
         self.sums: list[Doubles] = []
 
     def add(self, chain: Chain) -> None:
-        """Count the present draw."""
+        """Add the current draw."""
         parts: list[NDArray[Any]] = []
         for side, features in zip((chain.rows, chain.columns), chain.features, strict=True):
             lines = side.lines + (features.elsewhere - features.here) @ side.coefficients
@@ -374,7 +375,7 @@ class _Mean:
         self.n += 1
 
     def member(self, chain: Chain) -> Member:
-        """The means of what was counted; lines without entries have those of the prior."""
+        """The means of all draws; lines without entries have those of the prior."""
         means = [total / self.n for total in self.sums]
         whole, places = chain.whole, chain.whole.filled[1:]
         sides: list[Doubles] = []
@@ -402,7 +403,7 @@ class _Mean:
 def _among(
     some: Doubles, places: NDArray[np.intp], rest: NDArray[np.float32], n: int
 ) -> NDArray[np.float32]:
-    """Some lines (some, K) in their places among n, where the rest are all alike, (K,)."""
+    """Some lines (some, K) in their places among n; all others are equal, (K,)."""
     everything = np.tile(rest, (n, 1))
     everything[places] = some
     return everything

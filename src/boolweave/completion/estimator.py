@@ -1,4 +1,4 @@
-"""BooleanCompletion: the estimator."""
+"""The estimator BooleanCompletion."""
 
 from __future__ import annotations
 
@@ -182,20 +182,12 @@ class BooleanCompletion(FittedCompletion):
         ratings, sample_weight, row_features, column_features = map(fit_params.get, FIT_PARAMETERS)
         self._validate_params()
         seen = self._observe(X, reset=True)
-        weights = None
-        if sample_weight is not None:
-            weights = entry_weights(sample_weight, seen)
-        given = [
-            encoded_features(features, size, name)
-            for features, size, name in zip(
-                (row_features, column_features),
-                seen.shape,
-                ("row_features", "column_features"),
-                strict=True,
-            )
-        ]
+        weights = None if sample_weight is None else entry_weights(sample_weight, seen)
+        of_rows = encoded_features(row_features, seen.n_rows, "row_features")
+        of_columns = encoded_features(column_features, seen.n_columns, "column_features")
         levels, n_levels = levels_of(ratings, seen)
-        table = Table.of(seen, levels, weights, given[0], given[1], n_levels).without_weight_zero()
+        table = Table.of(seen, levels, weights, of_rows, of_columns, n_levels)
+        table = table.without_weight_zero()
         if table.n_entries == 0:
             raise ValueError(
                 f"BooleanCompletion needs at least one observed entry, got a matrix of shape "
@@ -242,8 +234,7 @@ class BooleanCompletion(FittedCompletion):
                 "partial_fit does not support ratings and weights, with which this model was "
                 "fitted; call fit with all entries"
             )
-        new = Observations.from_data(X, absent=self.absent)
-        seen = joined(self.observations_, new)
+        seen = joined(self.observations_, Observations.from_data(X, absent=self.absent))
         features = []
         for given, size, name, before in (
             (row_features, seen.n_rows, "row_features", self.table_.row_features),
@@ -264,9 +255,7 @@ class BooleanCompletion(FittedCompletion):
                 self.max_time, say,
             )  # fmt: skip
         self.n_features_in_ = seen.n_columns
-        if (
-            self._frame is not None
-        ):  # use labels, because the original names are those of the first table
+        if self._frame is not None:  # its names are those of the first table; labels are complete
             self._frame = replace(self._frame, rows=None, columns=None)
         return self._keep(table, Fitted(ensemble, self.selection_, stopped))
 
@@ -353,10 +342,7 @@ class BooleanCompletion(FittedCompletion):
         """
         check_is_fitted(self, "ensemble_")
         seen = self._observe(X, reset=False)
-        new = self._fold_in(seen)
-        filled = dense.row_probabilities(new, np.arange(new.shape[0]))
-        filled[seen.rows_of_entries(), seen.indices] = seen.values
-        return filled
+        return dense.completed(self._folding.fold_in(seen), seen)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the columns of `transform`: labels, or column1 and so on."""
@@ -382,10 +368,7 @@ class BooleanCompletion(FittedCompletion):
         (M, N) array
         """
         self.fit(X, **fit_params)
-        seen = self.observations_
-        filled = dense.row_probabilities(self.ensemble_, np.arange(seen.n_rows))
-        filled[seen.rows_of_entries(), seen.indices] = seen.values
-        return filled
+        return dense.completed(self.ensemble_, self.observations_)
 
     # ------------------------------------------------------------ files
 

@@ -1,7 +1,8 @@
 """Features of rows and columns, and ratings, as numbers.
 
-Some features need not be given: which entries of a line were seen, whatever their values. People
-rate what they are drawn to, so the films that someone has rated say something about their taste.
+Some features need not be given: which entries of a line were observed, whatever their values.
+People rate what they are drawn to, so the films that someone has rated say something about their
+taste.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 # Maximum number of levels of ratings.
 MOST_LEVELS = 50
 
-# The pattern of entries: maximum number of its features, how far a singular value must be above
-# that of a random pattern, and the smallest table that is looked at.
+# The pattern of entries: the maximum number of its features, the factor by which a singular value
+# must exceed that of a random pattern, and the smallest table whose pattern is used.
 MOST_PATTERN, ABOVE_CHANCE = 16, 1.02
 LEAST_LINES, LEAST_ENTRIES = 20, 2000
 
@@ -95,11 +96,11 @@ def levels_of(
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """Features of lines that say which entries were seen, F for each; 0 for lines without any."""
+    """Which entries were observed, as F features of each line; 0 for lines without entries."""
 
     rows: Doubles  # (M, F)
     columns: Doubles  # (N, F)
-    # The features of a row are the sum of the loadings of the columns that it has entries in,
+    # The features of a row are the sum of the loadings of the columns in which it has entries,
     # divided by √(their number + usual), minus the center.
     loadings: Doubles  # (N, F)
     center: Doubles  # (F,)
@@ -119,10 +120,10 @@ class Pattern:
 
 
 def pattern_of(observations: Observations) -> Pattern:
-    """Leading singular vectors of the table of what was seen, scaled by numbers of entries.
+    """Leading singular vectors of the 0/1 table of observed entries, scaled by their numbers.
 
     The first one is left out, since numbers of entries are features anyway; so are those whose
-    singular values a random pattern with the same numbers of entries would also have.
+    singular values could occur in a random pattern with the same numbers of entries.
     """
     from scipy.sparse.linalg import svds
 
@@ -132,7 +133,7 @@ def pattern_of(observations: Observations) -> Pattern:
     if n_lines < LEAST_LINES or observations.n_observed < LEAST_ENTRIES:
         return _empty_pattern(shape)
     mask = mask[filled[0]][:, filled[1]]
-    random = np.random.default_rng(0)  # not one of the fit: a pattern is a property of the table
+    random = np.random.default_rng(0)  # not that of the fit, since this is a property of the table
     first = random.normal(size=n_lines)
     scales, scaled = _scaled(mask)
     left, values, right = svds(scaled, min(MOST_PATTERN + 1, n_lines - 1), v0=first)
@@ -175,7 +176,7 @@ def _counts(mask: csr_array) -> list[Doubles]:
 
 
 def _scaled(mask: csr_array) -> tuple[list[Doubles], csr_array]:
-    """Scales of rows and columns, which make lines with many and with few entries alike."""
+    """Scales of rows and columns, which balance lines with many and few entries; scaled mask."""
     from scipy.sparse import diags_array
 
     scales = [1 / np.sqrt(count + count.mean()) for count in _counts(mask)]
@@ -183,7 +184,7 @@ def _scaled(mask: csr_array) -> tuple[list[Doubles], csr_array]:
 
 
 def _shuffled(mask: csr_array, random: np.random.Generator) -> csr_array:
-    """A mask with about the same numbers of entries of rows and columns, and random otherwise."""
+    """A random mask with about the same numbers of entries of rows and columns."""
     from scipy.sparse import csr_array
 
     columns = random.permutation(mask.indices)
@@ -195,7 +196,7 @@ def _shuffled(mask: csr_array, random: np.random.Generator) -> csr_array:
 
 
 def _among(some: Doubles, places: NDArray[np.intp], n: int) -> Doubles:
-    """Some lines in their places among n, where the rest are 0."""
+    """Some lines in their places among n; all others are 0."""
     everything = np.zeros((n, some.shape[1]))
     everything[places] = some
     return everything

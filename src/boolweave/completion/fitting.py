@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from boolweave.completion.chain import Chain, Draw, Member, Side, Structure
-from boolweave.completion.choice.plain import fit_plain, without_labels
+from boolweave.completion.choice.plain import fit_plain
 from boolweave.completion.choice.selection import (
     COMPONENTS,
     LARGE,
@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 # The fraction of `max_time` for the choice of the model.
 CHOOSING = 0.6
 
-
-# So many entries are enough to compile what a fit calls.
+# This many entries are enough to compile the kernels that a fit calls.
 ENTRIES_TO_COMPILE = 20
 
 # Number of members from one chain if there are many entries, and a chain takes long to converge.
@@ -141,10 +140,9 @@ def fit(
     plain = None
     if with_plain is not None:
         say("plain Boolean model on all entries")
-        bare = without_labels(table.observations)
         plain = fit_plain(
-            bare, wanted.n_components, int(random.integers(2**31)), with_plain.weight,
-            wanted.n_jobs,
+            table.observations, wanted.n_components, int(random.integers(2**31)),
+            with_plain.weight, wanted.n_jobs,
         )  # fmt: skip
         plans = [plan for plan in plans if plan is not with_plain]
     runner.limit(None if max_time is None else (1 - CHOOSING) * max_time)
@@ -154,7 +152,7 @@ def fit(
 
 
 def compile_kernels(table: Table) -> None:
-    """Compile what a fit calls, by fits of single models to a few entries."""
+    """Compile the kernels of a fit by fitting single models to a few entries."""
     some = table.part(np.arange(table.n_entries) < ENTRIES_TO_COMPILE).filled.table
     for structure in (Structure(), Structure(0, 1, 1, 1.0)):
         Chain.start(some, structure, np.random.default_rng(0)).member(1, 1)
@@ -169,9 +167,9 @@ def make_families(
     runner: Runner,
     say: Callable[[str], None],
 ) -> tuple[tuple[Family, ...], bool]:
-    """Make the members of all families; also return whether that was interrupted.
+    """Make the members of all families; also return whether Ctrl-C interrupted that.
 
-    They are made in turn, so that an interrupted fit has some of each.
+    Families take turns, so that an interrupted fit has members of each.
     """
     if not plans:
         return (), False
@@ -212,10 +210,10 @@ def make_families(
 
 
 def shared_out(n_members: int, weights: list[float]) -> list[int]:
-    """Numbers of members of families, at least one each.
+    """Numbers of members of families with these weights, at least one each.
 
-    If members differ equally in all families, a blend of means over M_f of them has a variance of
-    Σ w_f² / M_f, of which this is the least. So shares are about those of the weights.
+    If members vary equally in all families, a blend of means over M_f of them has the variance
+    Σ w_f² / M_f, which these numbers minimize. So they are about proportional to the weights.
     """
     numbers = [1] * len(weights)
     while sum(numbers) < n_members:
@@ -248,8 +246,8 @@ def refit(
     if before.plain is not None:
         n_components = wanted.n_components or max(1, before.plain.rows.shape[1])
         plain = fit_plain(
-            without_labels(table.observations), n_components, int(random.integers(2**31)),
-            before.plain.weight, wanted.n_jobs,
+            table.observations, n_components, int(random.integers(2**31)), before.plain.weight,
+            wanted.n_jobs,
         )  # fmt: skip
     families, stopped = make_families(table, plans, n_members, random, runner, say)
     pattern = _pattern(table, families)
@@ -264,9 +262,10 @@ def _pattern(table: Table, families: tuple[Family, ...]) -> Pattern | None:
 
 
 def _plan(candidate: Candidate, weight: float, few: bool) -> Plan:
-    """Where entries are few, chains are quick and go different ways: they begin at random.
+    """The plan of a family; if there are few entries, chains with directions begin at random.
 
-    Layers begin from offsets, which are soon found anew.
+    Such chains are short and differ from each other. Layers begin from offsets, which are soon
+    found again.
     """
     at_random = few and candidate.kind == "directions"
     return Plan(candidate.structure, float(weight), [] if at_random else candidate.draws)

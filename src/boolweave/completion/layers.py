@@ -1,8 +1,8 @@
 """Boolean layers: an OR-product of K factors that moves the mean of every entry up or down.
 
-A layer sees each entry through a channel of its own, which follows from offsets, directions and the
-other layers. Its messages are those of sum-product in small integers (`engine.integers`), with
-evidence quantised for each entry.
+Each entry is evidence for a layer through a channel of its own, which follows from offsets,
+directions and the other layers. Messages are those of sum-product in small integers
+(`engine.integers`), with quantized evidence for each entry.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from boolweave.completion.table import Table
     from boolweave.runtime.types import Integers
 
-# What a share of ones of a factor is kept within: an empty factor could not come back.
+# The fraction of ones of a factor is kept this far from 0 and 1: an empty factor could not recover.
 LEAST_PRIOR = 0.02
 FIRST_PRIOR = 0.3
 
 DAMPING = 0.8
 
-# Standard deviation of the first beliefs of a line, for each root of its number of entries: about
-# what random messages would add up to.
+# Standard deviation of the first beliefs of a line, divided by the root of its number of entries:
+# about that of a sum of random messages.
 FIRST_BELIEFS = 1.8
 
 
@@ -58,7 +58,7 @@ class LayerEntries:
         ]
 
     def to_lanes(self, values: NDArray[np.int16]) -> list[NDArray[np.int16]]:
-        """Numbers of the entries as the blocks' groups hold them, flat."""
+        """Numbers of the entries in the layout of each block's groups, flat."""
         parts = []
         for i, (block, observed) in enumerate(zip(self.blocks, self.observed, strict=True)):
             own = values[self.ends[i] : self.ends[i + 1]]
@@ -70,7 +70,7 @@ class LayerEntries:
         return parts
 
     def from_lanes(self, parts: list[NDArray[np.int16]]) -> NDArray[np.float32]:
-        """Chances of the entries, (entries,), from what the kernels wrote."""
+        """Probabilities of the entries, (entries,), as the kernels wrote them."""
         out = np.empty(self.table.n_entries, dtype=np.float32)
         for i, (block, observed) in enumerate(zip(self.blocks, self.observed, strict=True)):
             own = block.from_lanes(parts[i].reshape(-1, 1, LANES))[:, 0]
@@ -81,7 +81,7 @@ class LayerEntries:
 
 @dataclass(frozen=True, eq=False)
 class LayerFactors:
-    """What is kept of a layer: probabilities of its bits, and how far it moves an entry."""
+    """A fitted layer: probabilities of its bits, and how far it moves an entry."""
 
     rows: NDArray[np.float32]  # (M, K) P(x = 1)
     columns: NDArray[np.float32]  # (K, N) P(y = 1)
@@ -94,7 +94,7 @@ class LayerFactors:
 
 
 class BooleanLayer:
-    """The messages of one layer, and what it adds at each entry at present."""
+    """The messages of one layer, and its current contribution to each entry."""
 
     def __init__(
         self,
@@ -117,13 +117,7 @@ class BooleanLayer:
         messages = IntegerMessages(to_row, to_column, no_sums(self.problem, "sum-product"))
         n = entries.table.n_entries
         by_row, by_column = (FIRST_BELIEFS * np.sqrt(max(1.0, n / max(1, size))) for size in shape)
-        field = Field.random(
-            shape,
-            n_components,
-            (by_row, by_column),
-            1 / LOG_ODDS_STEPS,
-            random,
-        )
+        field = Field.random(shape, n_components, (by_row, by_column), 1 / LOG_ODDS_STEPS, random)
         self.state = State(messages, semiring="sum-product", field=field)
         self._keep(np.full(n, FIRST_PRIOR, dtype=np.float32))
 
@@ -131,15 +125,15 @@ class BooleanLayer:
         self, mean: NDArray[np.float32], variance: NDArray[np.float32], cuts: NDArray[np.float64],
         n_steps: int,
     ) -> None:  # fmt: skip
-        """Pass messages, given the mean of all else at each entry and its variance."""
-        told = np.empty(len(mean), dtype=np.float32)
+        """Pass messages, given mean and variance of the sum of all other parts at each entry."""
+        ratios = np.empty(len(mean), dtype=np.float32)
         levels = self.entries.table.levels
         evidence_of(
             mean, variance, levels, cuts, self.strength, self.entries.log_normal,
-            LARGEST_EVIDENCE, told,
+            LARGEST_EVIDENCE, ratios,
         )  # fmt: skip
-        told *= np.float32(LOG_ODDS_STEPS)
-        evidence = self.entries.to_lanes(np.rint(told).astype(np.int16))
+        ratios *= np.float32(LOG_ODDS_STEPS)
+        evidence = self.entries.to_lanes(np.rint(ratios).astype(np.int16))
         chance = [np.empty_like(part) for part in evidence]
         per_entry = tuple(map(PerEntry, evidence, chance))
         self.problem = replace(self.problem, per_entry=per_entry)
@@ -149,7 +143,7 @@ class BooleanLayer:
         self._learn_priors()
 
     def _keep(self, chances: NDArray[np.float32]) -> None:
-        """Mean and variance of what the layer adds at each entry, without what the entry says."""
+        """Keep mean and variance of the contribution to each entry, without its own evidence."""
         self.shift = np.float32(2 * self.strength) * chances
         self.shift -= np.float32(self.strength)
         self.variance = np.float32(self.strength**2) - self.shift * self.shift
@@ -186,5 +180,5 @@ class BooleanLayer:
 
 
 def _one_group(n_blocks: int):  # type: ignore[no-untyped-def]
-    """All blocks in this thread: members of an ensemble have a thread each."""
+    """Process all blocks in this thread, because each member of an ensemble has its own."""
     return lambda update: [update(list(range(n_blocks)))]

@@ -1,4 +1,4 @@
-"""What members say of pairs of a row and a column."""
+"""The predictions of single members for pairs of a row and a column."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
     Doubles = NDArray[np.float64]
 
-# Pairs that are looked at in one go.
+# Number of pairs that are predicted at a time.
 PIECE = 1 << 18
 
 
 class Moments(NamedTuple):
-    """Mean and variance of what is added up at pairs, each (n,)."""
+    """Mean and variance of the sum of all parts at pairs, each (n,)."""
 
     mean: Doubles
     variance: Doubles
@@ -43,7 +43,7 @@ def moments(member: Member, rows: NDArray[np.intp], columns: NDArray[np.intp]) -
 def probabilities(
     member: Member, rows: NDArray[np.intp], columns: NDArray[np.intp], cut: int = 1
 ) -> Doubles:
-    """P(what is seen is at least level `cut`) at pairs of positions, (n,)."""
+    """P(the observed level is at least `cut`) at pairs of positions, (n,)."""
     from scipy.special import ndtr
 
     out = np.empty(len(rows))

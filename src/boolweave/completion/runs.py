@@ -18,26 +18,27 @@ if TYPE_CHECKING:
     Doubles = NDArray[np.float64]
     Positions = NDArray[np.intp]
 
-# Sweeps of a chain that begins at random, of one that goes on from another's draw, and of the
-# stretches of which means are kept.
+# Numbers of sweeps: before a chain that begins at random is used, before one that continues from a
+# draw is used, and of a stretch, whose means are kept.
 FROM_RANDOM, FROM_DRAW = 60, 8
 STRETCH = 8
 
-# How many stretches a trial on held-out entries has.
+# Number of stretches of a trial on held-out entries, usually and at most.
 TRIAL_STRETCHES, MOST_STRETCHES = 4, 8
 
-# With fewer entries than this a chain needs more sweeps, and they cost less; with more, fewer.
+# Chains are longer with fewer entries than this, because they need more sweeps, which take less
+# time, and shorter with more: by a factor from the least to the largest.
 USUAL, LEAST_TIMES, MOST_TIMES = 100_000, 0.5, 3.0
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A structure to be tried: fitted to a table, it predicts entries that were held out."""
+    """A structure to try: it is fitted to a table and predicts held-out entries."""
 
     table: Table
     structure: Structure
     seed: int
-    rows: Positions  # of the entries held out
+    rows: Positions  # of the held-out entries
     columns: Positions
     cut: int
     start: Draw | None = None
@@ -45,9 +46,9 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Tried:
-    """What a trial predicted, and where its chain ended."""
+    """The predictions of a trial, and the last draw of its chain."""
 
-    chances: Doubles  # (steps, held out): without layers one step, else after each layer
+    chances: Doubles  # (steps, held out): one step without layers, otherwise one for each layer
     draw: Draw
 
 
@@ -71,7 +72,7 @@ def try_layers(trial: Trial) -> Tried:
 
 @dataclass(frozen=True, eq=False)
 class MemberTask:
-    """Members of one chain that are to be made."""
+    """The members of one chain, which are to be made."""
 
     table: Table
     structure: Structure
@@ -84,14 +85,14 @@ def make_members(task: MemberTask) -> list[Member]:
     """Run a chain and keep its last stretches."""
     chain, burn_in = _begin(task.table, task.structure, task.seed, task.start)
     chain.settle(burn_in)
-    # directions turn and layers change on the way, so that a mean over them must be short
+    # Directions rotate and layers change along a chain, so a mean over them must be short.
     fixed = task.structure.n_directions == task.structure.n_layers == 0
     length = max(STRETCH, _longer(STRETCH, task.table)) if fixed else STRETCH
     return [chain.stretch(length) for _ in range(task.n_members)]
 
 
 def _begin(table: Table, structure: Structure, seed: int, start: Draw | None) -> tuple[Chain, int]:
-    """A chain, and how many sweeps it should take before it is used."""
+    """A chain, and the number of sweeps before it is used."""
     random = np.random.default_rng(seed)
     if start is None:
         return Chain.start(table, structure, random), _longer(FROM_RANDOM, table)
@@ -99,6 +100,6 @@ def _begin(table: Table, structure: Structure, seed: int, start: Draw | None) ->
 
 
 def _longer(n: int, table: Table) -> int:
-    """A number of sweeps or stretches, raised where entries are few."""
+    """A number of sweeps or stretches, larger if there are few entries."""
     times = np.sqrt(USUAL / max(1, table.n_entries))
     return round(n * float(np.clip(times, LEAST_TIMES, MOST_TIMES)))

@@ -1,4 +1,4 @@
-"""The entries of a table by rows and by columns, and what is known of its lines beforehand."""
+"""The entries of a table by rows and by columns, and the features of its lines."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
     from boolweave.runtime.types import Floats
 
 
-# A number of entries counts as at most so many standard deviations from the mean: a line without
-# entries, among lines that all have many, is not to be extrapolated to.
+# Numbers of entries are clipped at this many standard deviations from their mean, so that nothing
+# is extrapolated to a line without entries among lines that all have many.
 FAR = 2.5
 
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """What is known of the rows, or of the columns, beside their entries.
+    """Features of the rows or of the columns: all that is known of them besides their values.
 
     `here` is used for entries that are fitted and `elsewhere` for entries that are predicted. They
-    differ in the number of *other* entries of a line, which is one less for an entry of its own.
+    differ in the number of *other* entries of a line, which is one less for an entry of the fit.
     """
 
     here: NDArray[np.float64]  # (lines, F)
     elsewhere: NDArray[np.float64]  # (lines, F)
-    n_pattern: int = 0  # the last ones, which say which entries were seen
+    n_pattern: int = 0  # number of features of the pattern of entries, which are the last ones
 
     @property
     def n_features(self) -> int:
-        """Number of features F, the constant and the number of entries among them."""
+        """Number of features F, including the constant and the number of entries."""
         return self.here.shape[1]
 
     @cached_property
@@ -50,7 +50,7 @@ class Features:
         return Features(self.here[lines], self.elsewhere[lines], self.n_pattern)
 
     def with_pattern(self, pattern: NDArray[np.float64]) -> Features:
-        """These features and those of the pattern of entries, (lines, P)."""
+        """These features, followed by those of the pattern of entries, (lines, P)."""
         here, elsewhere = (np.column_stack([part, pattern]) for part in (self.here, self.elsewhere))
         return Features(here, elsewhere, pattern.shape[1])
 
@@ -58,10 +58,10 @@ class Features:
 def make_features(
     counts: NDArray[np.int64], given: Floats | None = None, like: NDArray[np.float64] | None = None
 ) -> tuple[Features, NDArray[np.float64]]:
-    """Features of lines: a constant, how many entries they have, and those given (lines, G).
+    """Features of lines: a constant, the number of entries, and those given (lines, G).
 
-    Also returns mean and standard deviation (2,) by which the numbers of entries were scaled;
-    `like` gives those of an earlier table, for lines that are new.
+    Also return the mean and standard deviation (2,) by which the numbers of entries were scaled.
+    For new lines, `like` gives those of the fit.
     """
     others = np.log1p(np.maximum(counts - 1, 0))
     if like is None:
@@ -75,16 +75,16 @@ def make_features(
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """All that stays fixed while a model is fitted to entries."""
+    """Everything that stays fixed while a model is fitted to entries."""
 
     observations: Observations  # its values are 0 and 1
-    levels: NDArray[np.uint8]  # (entries,) what was seen: values, or numbers of ordered levels
+    levels: NDArray[np.uint8]  # (entries,) the values, or the numbers of ordered levels
     row_features: Features
     column_features: Features
-    n_levels: int = 2
-    weights: NDArray[np.float64] | None = None  # (entries,)
-    # Mean and standard deviation of the logarithms of numbers of entries, of rows and columns
-    count_scales: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+    n_levels: int
+    weights: NDArray[np.float64] | None  # (entries,)
+    # Mean and standard deviation of the logarithms of the numbers of entries, of rows and columns.
+    count_scales: tuple[NDArray[np.float64], NDArray[np.float64]]
 
     @classmethod
     def of(
@@ -96,7 +96,7 @@ class Table:
         column_features: Floats | None = None,
         n_levels: int = 2,
     ) -> Table:
-        """Take observations, and what else is known."""
+        """Make a table from observations and the parameters of a fit."""
         n_columns = observations.n_columns
         by_row = np.diff(observations.indptr)
         by_column = np.bincount(observations.indices, minlength=n_columns)
@@ -136,11 +136,11 @@ class Table:
 
     @cached_property
     def pattern(self) -> Pattern:
-        """Which entries were seen, as features of rows and columns."""
+        """Which entries were observed, as features of rows and columns."""
         return pattern_of(self.observations)
 
     def features(self, with_pattern: bool) -> tuple[Features, Features]:
-        """The features of rows and of columns, perhaps with those of the pattern of entries."""
+        """The features of rows and of columns, with or without those of the pattern of entries."""
         return self._with_pattern if with_pattern else (self.row_features, self.column_features)
 
     @cached_property
@@ -169,21 +169,14 @@ class Table:
         return Filled(own, rows, columns)
 
     def without_weight_zero(self) -> Table:
-        """The table without entries that count for nothing."""
+        """The table without the entries that have the weight 0."""
         if self.weights is None or self.weights.all():
             return self
         return self.part(self.weights > 0)
 
     def part(self, kept: NDArray[np.bool_]) -> Table:
-        """The table with some of its entries only, (entries,)."""
-        from boolweave.data.observations import Observations
-
-        seen = self.observations
-        n_before = np.concatenate([[0], np.cumsum(kept)])
-        fewer = Observations(
-            seen.shape, n_before[seen.indptr], seen.indices[kept], seen.values[kept],
-            seen.row_labels, seen.column_labels,
-        )  # fmt: skip
+        """The table with only some of its entries, a mask (entries,)."""
+        fewer = self.observations.split(~kept)[0]
         extra = [f.here[:, 2:] for f in (self.row_features, self.column_features)]
         weights = None if self.weights is None else self.weights[kept]
         return Table.of(fewer, self.levels[kept], weights, extra[0], extra[1], self.n_levels)

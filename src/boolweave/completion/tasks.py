@@ -1,4 +1,4 @@
-"""Where the tasks of a fit run: in threads of this process, or on the workers of a Dask cluster."""
+"""Running the tasks of a fit: in threads of this process, or on the workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from boolweave.runtime.threads import threads
 
 
 class OutOfTime(KeyboardInterrupt):
-    """The time of a fit is over: it ends as Ctrl-C ends it, with what there is."""
+    """The time limit of a fit was reached; it ends as after Ctrl-C, with its result so far."""
 
 
 class Runner:
-    """Maps a function over tasks, in order, until the time is over.
+    """Maps a function over tasks, in order, until the time limit is reached.
 
     Parameters
     ----------
     n_jobs : int, optional
         Number of threads.
     client : dask.distributed.Client, optional
-        Runs the tasks instead of threads.
+        A client whose cluster runs the tasks instead of threads.
     """
 
     def __init__(self, n_jobs: int | None = None, client: Any = None) -> None:
@@ -31,16 +31,16 @@ class Runner:
         self._kept: dict[int, tuple[Any, Any]] = {}  # tables that workers have, by identity
 
     def limit(self, seconds: float | None) -> None:
-        """Let the tasks from now on take no longer than this."""
+        """Set the time limit of all tasks from now on."""
         self.end = None if seconds is None else time.monotonic() + seconds
 
     def check(self) -> None:
-        """Raise OutOfTime if the time is over."""
+        """Raise OutOfTime if the time limit was reached."""
         if self.end is not None and time.monotonic() >= self.end:
             raise OutOfTime
 
     def __call__(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
-        """Yield the function of each task; a task that has begun is not interrupted."""
+        """Yield the result of each task; a task that has begun is not interrupted."""
         if self.client is not None:
             yield from self._on_client(function, tasks)
             return
@@ -76,12 +76,12 @@ class Runner:
             self.client.cancel(futures)
 
     def _scattered(self, table: Any) -> Any:
-        """A table on all workers; the pair keeps it alive, so that its identity is its own."""
+        """A table on all workers; it is kept alive, so that no other table gets its identity."""
         if id(table) not in self._kept:
             self._kept[id(table)] = (table, self.client.scatter(table, broadcast=True))
         return self._kept[id(table)][1]
 
 
 def run_with_table(function: Callable[[Any], Any], table: Any, task: Any) -> Any:
-    """Run a task whose table came by another way."""
+    """Run a task whose table was sent separately."""
     return function(replace(task, table=table))

@@ -1,4 +1,4 @@
-"""Ordered levels: thresholds between them, for ratings of more than two kinds."""
+"""Thresholds between ordered levels, for ratings with more than two levels."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ if TYPE_CHECKING:
 
 BINARY_CUTS = np.array([-np.inf, 0.0, np.inf])
 
-# Thresholds keep this distance, and no step moves one further than that.
+# Minimum distance between two thresholds, and the largest step of one.
 LEAST_GAP, LARGEST_STEP = 0.02, 0.25
 
+# Probabilities of a level are kept this far from 0.
 LEAST_CHANCE = 1e-9
 
 
 def first_cuts(table: Table) -> Doubles:
-    """Thresholds at which the levels would be as frequent as they are, moved so that one is 0.
+    """Thresholds that give the levels their observed frequencies, shifted so that one is 0.
 
-    The one at 0 is that below the lowest level that counts as a one.
+    The threshold at 0 is the one below the lowest level that counts as a one.
     """
     from scipy.special import ndtri
 
@@ -46,9 +47,10 @@ def cut_of(levels: NDArray[np.uint8], values: NDArray[np.uint8]) -> int:
 def moved_cuts(
     cuts: Doubles, mean: Doubles, scale: Floats | float, levels: NDArray[np.uint8]
 ) -> Doubles:
-    """Newton's step of each threshold by itself, given the means of the entries."""
+    """Take a Newton step for each threshold separately, given the means of the entries."""
     from scipy.special import ndtr
 
+    scale = np.broadcast_to(scale, mean.shape)
     low, high = (cuts[levels] - mean) * scale, (cuts[levels + 1] - mean) * scale
     chance = np.maximum(ndtr(high) - ndtr(low), LEAST_CHANCE)
     n = len(cuts)
@@ -56,9 +58,7 @@ def moved_cuts(
     for at, place, sign in ((high, levels + 1, 1.0), (low, levels, -1.0)):
         finite = np.isfinite(at)
         x = at[finite]
-        density = (
-            np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi) / chance[finite] * scale_at(scale, finite)
-        )
+        density = np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi) / chance[finite] * scale[finite]
         slopes += np.bincount(place[finite], sign * density, n)
         bends += np.bincount(place[finite], density**2, n)
     steps = np.clip(slopes / bends, -LARGEST_STEP, LARGEST_STEP)
@@ -71,8 +71,3 @@ def moved_cuts(
     for j in range(zero - 1, 0, -1):
         moved[j] = min(moved[j], moved[j + 1] - LEAST_GAP)
     return moved
-
-
-def scale_at(scale: Floats | float, some: NDArray[np.bool_]) -> Floats | float:
-    """The scale of some entries."""
-    return scale[some] if isinstance(scale, np.ndarray) else scale

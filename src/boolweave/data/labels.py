@@ -267,6 +267,14 @@ def pairs(
     return np.ascontiguousarray(at[0]), np.ascontiguousarray(at[1])
 
 
+def one_pair(row: object, column: object, observations: ObservedEntries) -> tuple[int, int]:
+    """The positions of one row and one column, each given by number or by label."""
+    m, n = positions(row, observations, "row"), positions(column, observations, "column")
+    if len(m) != 1 or len(n) != 1:
+        raise ValueError(f"expected one row and one column, got {len(m)} and {len(n)}")
+    return int(m[0]), int(n[0])
+
+
 def _size(positions: Positions) -> str:
     return str(len(positions)) if positions.ndim == 1 else str(positions.shape)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from boolweave.data.frames import Frame, html_table
-from boolweave.data.labels import name_of, positions
+from boolweave.data.labels import name_of, one_pair
 from boolweave.recommend.members import members_of, surest
 from boolweave.recommend.words import NEUTRAL, Words, evidence, evidence_in_words, percent
 
@@ -179,11 +179,7 @@ class FactorExplainer:
 
     def explain(self, row: Any, column: Any) -> Explanation:
         """Explain an entry, given by position or label."""
-        m = positions(row, self.observations, "row")
-        n = positions(column, self.observations, "column")
-        if len(m) != 1 or len(n) != 1:
-            raise ValueError(f"expected one row and one column, got {len(m)} and {len(n)}")
-        return self.at(int(m[0]), int(n[0]))
+        return self.at(*one_pair(row, column, self.observations))
 
     def at(self, row: int, column: int) -> Explanation:
         """Explain the entry at a position."""

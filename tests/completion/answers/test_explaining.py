@@ -5,10 +5,9 @@ import json
 
 import numpy as np
 import pytest
-from completions import fitted, planted, random_ensemble, random_observations
+from completions import explain, fitted, planted, random_ensemble, random_observations
 
 from boolweave import Observations
-from boolweave.completion.answers.explaining import explain
 from boolweave.completion.answers.explanation import CompletionExplanation
 from boolweave.completion.chain import BINARY_CUTS, Member, Structure
 from boolweave.completion.ensemble import Ensemble, Family, PlainBoolean

@@ -4,13 +4,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from completions import fitted, planted, random_ensemble, random_observations, random_plain
+from completions import (
+    explain,
+    fitted,
+    planted,
+    random_ensemble,
+    random_observations,
+    random_plain,
+    recommend,
+)
 
 from boolweave import Observations
 from boolweave.completion.answers.dense import row_probabilities
-from boolweave.completion.answers.explaining import explain
 from boolweave.completion.answers.new_rows import FoldIn
-from boolweave.completion.answers.recommending import recommend
 from boolweave.completion.table import make_features
 
 SCALE = np.array([1.0, 0.5])
@@ -89,47 +95,36 @@ def test_more_ones_higher_offset():
             assert member.rows[0, -1] > member.rows[1, -1]
 
 
-def test_levels_and_bits_of_levels():
-    """Levels say more than bits; of a level, bits say on which side of the cut it is."""
+def test_bits_of_levels_say_on_which_side_of_the_cut_they_are():
     ensemble = replace(random_ensemble(4, cuts=CUTS, cut=2), plain=None)
-    levels = np.array([0, 1, 2, 0, 0, 2], dtype=np.uint8)
-    seen = Observations.from_triples(
-        [0] * 3 + [1] * 3, [0, 3, 5, 1, 2, 8], levels >= 2, shape=(2, 9)
+    seen = random_observations(3, shape=(6, 9))
+    new = FoldIn(ensemble, SCALE).fold_in(seen)
+    assert new.cut == 2
+    families = []
+    for family in ensemble.families:
+        members = (m._replace(cuts=np.array([-np.inf, CUTS[2], np.inf])) for m in family.members)
+        families.append(replace(family, members=tuple(members)))
+    binary = replace(ensemble, families=tuple(families), cut=1)
+    np.testing.assert_array_equal(chances(new), chances(FoldIn(binary, SCALE).fold_in(seen)))
+
+
+def test_features_of_rows_are_average_ones():
+    """A feature that the fit had is 0 for new rows, whatever its coefficient is."""
+    ensemble, seen = random_ensemble(1), random_observations(0, (2, 9))
+    families = []
+    for family in ensemble.families:
+        members = (
+            m._replace(
+                priors=(np.vstack([m.priors[0], np.ones(m.priors[0].shape[1])]), *m.priors[1:])
+            )
+            for m in family.members
+        )
+        families.append(replace(family, members=tuple(members)))
+    with_feature = replace(ensemble, families=tuple(families))
+    found, expected = (
+        chances(FoldIn(model, SCALE).fold_in(seen)) for model in (with_feature, ensemble)
     )
-    model = FoldIn(ensemble, SCALE)
-    by_level, by_bit = model.fold_in(seen, levels), model.fold_in(seen)
-    assert by_level.cut == 2
-    np.testing.assert_array_equal(by_level.families[0].members[0].cuts, CUTS)
-    np.testing.assert_array_equal(by_bit.families[0].members[0].cuts, CUTS)
-    assert 0.001 < np.abs(chances(by_level) - chances(by_bit)).mean() < 0.1
-
-
-@pytest.mark.parametrize(
-    "levels", [[0, 1, 3], [0, -1, 1], [0, 1], [0.0, 1.0, 2.0], [[0, 1, 2]]], ids=str
-)
-def test_wrong_levels(levels):
-    ensemble = random_ensemble(4, cuts=CUTS, cut=2)
-    seen = Observations.from_triples([0, 0, 1], [0, 3, 5], [0, 0, 1], shape=(2, 9))
-    with pytest.raises(
-        ValueError, match=r"expected 3 levels, .* whole numbers from 0 to 2, but got"
-    ):
-        FoldIn(ensemble, SCALE).fold_in(seen, np.array(levels))
-
-
-def test_features():
-    ensemble = random_ensemble(1)
-    family = ensemble.families[0]
-    members = [
-        m._replace(priors=(np.vstack([m.priors[0], np.eye(3)[-1]]), *m.priors[1:]))
-        for m in family.members
-    ]
-    ensemble = replace(ensemble, families=(replace(family, members=tuple(members)),), plain=None)
-    model, seen = FoldIn(ensemble, SCALE), random_observations(0, (2, 9))
-    low, high = chances(model.fold_in(seen, features=np.array([[-2.0], [2.0]])))
-    none = chances(model.fold_in(seen))
-    assert (low < none[0]).all() and (high > none[1]).all()
-    with pytest.raises(ValueError, match=r"expected features of shape \(2, 1\), .* got \(2, 2\)"):
-        model.fold_in(seen, features=np.zeros((2, 2)))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 def test_a_plain_model_alone():

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from completions import fitted, planted, random_ensemble, random_observations
+from completions import fitted, planted, random_ensemble, random_observations, recommend
 
 from boolweave import Observations
 from boolweave.completion.answers import dense
-from boolweave.completion.answers.recommending import recommend
 from boolweave.recommend import Recommendations
 
 

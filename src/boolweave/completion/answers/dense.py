@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from boolweave.completion.chain import Member
     from boolweave.completion.ensemble import Ensemble, PlainBoolean
+    from boolweave.data.observations import Observations
 
     Doubles = NDArray[np.float64]
     Positions = NDArray[np.intp]
@@ -65,6 +66,13 @@ def row_probabilities(ensemble: Ensemble, rows: Positions) -> Doubles:
     if ensemble.plain is not None:
         total += ensemble.plain.weight * limited_log_odds(_by_plain(ensemble.plain, rows))
     return sigmoid(total)
+
+
+def completed(ensemble: Ensemble, seen: Observations) -> Doubles:
+    """The observed values, and P(o = 1) of all other entries of the rows of an ensemble, (M, N)."""
+    filled = row_probabilities(ensemble, np.arange(seen.n_rows))
+    filled[seen.rows_of_entries(), seen.indices] = seen.values
+    return filled
 
 
 def row_pieces(ensemble: Ensemble, rows: Positions) -> Iterator[tuple[slice, Doubles]]:

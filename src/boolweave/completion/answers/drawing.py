@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from boolweave import plot
-from boolweave.completion.answers.dense import row_probabilities
+from boolweave.completion.answers.dense import completed
 from boolweave.data.labels import name_of
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ def _matrix(model: FittedCompletion) -> Figure:
             f"a picture of {seen.n_rows:,} × {seen.n_columns:,} cells is too large; draw some rows "
             "with boolweave.plot.plot_tiles"
         )
-    filled = (row_probabilities(model.ensemble_, np.arange(seen.n_rows)) > 0.5).astype(np.uint8)
-    filled[seen.rows_of_entries(), seen.indices] = seen.values
+    filled = (completed(model.ensemble_, seen) > 0.5).astype(np.uint8)
     chances = _first_factors(model)
     x, y = (np.zeros((seen.n_rows, 1)), np.zeros((1, seen.n_columns))) if chances is None else (
         chances[0] > 0.5, chances[1] > 0.5

@@ -15,6 +15,7 @@ probability is nearest to that of its family.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -30,7 +31,7 @@ from boolweave.completion.answers.explanation import (
 )
 from boolweave.completion.ensemble import limited_log_odds
 from boolweave.completion.member import moments
-from boolweave.data.labels import positions
+from boolweave.data.labels import name_of, one_pair
 from boolweave.model.odds import sigmoid
 from boolweave.recommend import NAMES_IN_SENTENCE, largest, percent, some_names
 from boolweave.recommend.words import NEUTRAL, evidence, evidence_in_words
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from boolweave.completion.features import Pattern
     from boolweave.data.observations import Observations
     from boolweave.recommend import Words
+    from boolweave.runtime.types import Integers
 
     Doubles = NDArray[np.float64]
     Axis = Literal["row", "column"]
@@ -60,48 +62,6 @@ MOST_TYPICAL = 10
 
 # Maximum number of similar lines that are named.
 MOST_ALIKE = NAMES_IN_SENTENCE
-
-
-def explain(
-    ensemble: Ensemble, observations: Observations, row: int | str, column: int | str,
-    trained: Ensemble | None = None,
-) -> CompletionExplanation:  # fmt: skip
-    """Split the log-odds of a pair into base, offsets, directions and Boolean factors.
-
-    Parameters
-    ----------
-    ensemble : Ensemble
-        Of M rows and N columns.
-    observations : Observations, shape (M, N)
-        The observations to which it was fitted, with labels if there are any.
-    row, column : position or label
-    trained : Ensemble, optional
-        The ensemble of the fit, if `ensemble` is for new rows; the average row is taken from it.
-
-    Returns
-    -------
-    CompletionExplanation
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from boolweave import Observations
-    >>> from boolweave.completion.answers.explaining import explain
-    >>> from boolweave.completion.chain import Chain, Structure
-    >>> from boolweave.completion.ensemble import Ensemble, Family
-    >>> from boolweave.completion.table import Table
-    >>> votes = Observations.from_dense(
-    ...     [[1, 1, 0], [1, np.nan, 0], [0, 1, np.nan]], row_labels=["Ann", "Bo", "Cy"]
-    ... )
-    >>> chain = Chain.start(Table.of(votes), Structure(), np.random.default_rng(0))
-    >>> family = Family(Structure(), (chain.member(10, 20),), 1.0)
-    >>> found = explain(Ensemble(votes.shape, (family,), None, 0.0), votes, "Bo", 1)
-    >>> [part.kind for part in found.parts]
-    ['base', 'row', 'column']
-    >>> bool(np.isclose(sum(part.log_odds for part in found.parts), found.log_odds))
-    True
-    """
-    return Explainer(ensemble, observations, trained).explain(row, column)
 
 
 class Averages(NamedTuple):
@@ -124,7 +84,22 @@ class Shares(NamedTuple):
 
 
 class Explainer:
-    """An explainer of pairs of an ensemble; common quantities are computed once."""
+    """An explainer of pairs of an ensemble; common quantities are computed once.
+
+    Parameters
+    ----------
+    ensemble : Ensemble
+        Of M rows and N columns.
+    observations : Observations, shape (M, N)
+        The observations to which it was fitted, with labels if there are any.
+    trained : Ensemble, optional
+        The ensemble of the fit, if `ensemble` is for new rows; the average row is taken from it.
+    words : Words
+        The words for a one, rows and columns.
+    fitted_to : Observations, optional
+        The observations of the fit, if `ensemble` is for new rows; the entries of a column are
+        counted in them.
+    """
 
     def __init__(
         self, ensemble: Ensemble, observations: Observations, trained: Ensemble | None = None,
@@ -138,7 +113,7 @@ class Explainer:
         self.ensemble, self.observations = ensemble, observations
         self.trained = ensemble if trained is None else trained
         self.words = words
-        self.fitted_to = observations if fitted_to is None else fitted_to  # whose columns these are
+        self.fitted_to = observations if fitted_to is None else fitted_to
 
     @cached_property
     def averages(self) -> list[list[Averages]]:
@@ -152,17 +127,13 @@ class Explainer:
 
     def explain(self, row: Any, column: Any) -> CompletionExplanation:
         """Split the log-odds of a pair, given by position or label."""
-        m = positions(row, self.observations, "row")
-        n = positions(column, self.observations, "column")
-        if len(m) != 1 or len(n) != 1:
-            raise ValueError(f"expected one row and one column, got {len(m)} and {len(n)}")
-        return self.at(int(m[0]), int(n[0]))
+        return self.at(*one_pair(row, column, self.observations))
 
     def at(self, row: int, column: int) -> CompletionExplanation:
         """Split the log-odds of the pair at a position."""
         seen, ensemble, m, n = self.observations, self.ensemble, row, column
         at = np.array([m]), np.array([n])
-        names = self.name(m, "row"), self.name(n, "column")
+        names = self._name(m, "row"), self._name(n, "column")
         total = float(ensemble.log_odds(*at)[0])
         sums = np.zeros(4)
         parts: list[ExplanationPart] = []
@@ -198,11 +169,9 @@ class Explainer:
         )
         strongest = sorted(rest, key=lambda part: -abs(part.log_odds))[:3]
         why = "; ".join([*(part.sentence for part in strongest), *notes])
-        what = f"{names[0]}, {names[1]}: 1 with a probability of {percent(chance)}"
-        sentence = f"{what}: {why}"
-        observed = self.observed(m, n)
+        sentence = f"{names[0]}, {names[1]}: 1 with a probability of {percent(chance)}: {why}"
         return CompletionExplanation(
-            *names, value, chance, total, observed, tuple(parts), notes, sentence
+            *names, value, chance, total, self._observed(m, n), tuple(parts), notes, sentence
         )
 
     def predict_rows(self, rows: NDArray[np.intp]) -> Iterator[tuple[slice, Doubles]]:
@@ -211,33 +180,32 @@ class Explainer:
 
     # ------------------------------------------------------------ names and entries
 
-    def name(self, position: int, axis: Axis) -> str:
+    def _name(self, position: int, axis: Axis) -> str:
         """The label of a row or column, or its number from 1."""
-        seen = self.observations
-        labels = seen.row_labels if axis == "row" else seen.column_labels
-        return f"{axis} {position + 1}" if labels is None else str(labels[position])
+        return name_of(self.observations, int(position), axis)
 
-    def observed(self, row: int, column: int) -> int | None:
+    def _entries(self, row: int) -> tuple[Integers, NDArray[np.uint8]]:
+        """Columns and values of the entries of a row."""
+        own = slice(*self.observations.indptr[[row, row + 1]])
+        return self.observations.indices[own], self.observations.values[own]
+
+    def _observed(self, row: int, column: int) -> int | None:
         """The observed value of a pair, if there is one."""
-        start, stop = self.observations.indptr[[row, row + 1]]
-        columns = self.observations.indices[start:stop]
-        place = int(np.searchsorted(columns, column))
-        if place == len(columns) or columns[place] != column:
-            return None
-        return int(self.observations.values[start + place])
+        columns, values = self._entries(row)
+        found = values[columns == column]
+        return int(found[0]) if len(found) else None
 
     def _typical(self, chances: NDArray[np.float32], axis: Axis) -> tuple[tuple[str, ...], int]:
         """Names of the most certain members of a factor, and the number of its members."""
         size = int(np.sum(chances >= BELONGS))
         best = largest(chances.astype(np.float64), min(size, MOST_TYPICAL))
-        return tuple(self.name(int(i), axis) for i in best), size
+        return tuple(self._name(i, axis) for i in best), size
 
     # ------------------------------------------------------------ parts
 
     def _pattern(self, pattern: Pattern, m: int, n: int, share: float) -> ExplanationPart:
         """What follows from which entries were seen, and the columns that matter most for it."""
-        own = slice(*self.observations.indptr[[m, m + 1]])
-        columns = self.observations.indices[own]
+        columns, _ = self._entries(m)
         pull = np.zeros(pattern.n_features)
         for family in self.ensemble.families:
             for member in family.members if family.structure.pattern else ():
@@ -246,26 +214,23 @@ class Explainer:
                 pull += family.weight / len(family.members) * (of_pattern @ slopes)
         gains = np.sign(share) * (pattern.loadings[columns] @ pull)
         best = largest(gains, min(NAMES_IN_SENTENCE, int(np.sum(gains > 0))))
-        named = ", ".join(self.name(int(columns[i]), "column") for i in best)
+        named = ", ".join(self._name(columns[i], "column") for i in best)
         among = f", such as {named}" if named else ""
         sentence = (
-            f"{share:+.2f} pattern: which columns {self.name(m, 'row')} has entries in{among}, and "
-            f"which rows {self.name(n, 'column')} has entries in"
+            f"{share:+.2f} pattern: which columns {self._name(m, 'row')} has entries in{among}, "
+            f"and which rows {self._name(n, 'column')} has entries in"
         )
         return ExplanationPart("pattern", 0, share, sentence=sentence)
 
     def _directions(self, i: int, m: int, n: int, share: float) -> ExplanationPart:
         seen = self.observations
         in_column = np.flatnonzero(seen.indices == n)
-        candidates = (
-            np.searchsorted(seen.indptr, in_column, side="right") - 1,
-            seen.indices[seen.indptr[m] : seen.indptr[m + 1]],
-        )
-        rows = self._alike(i, "row", m, candidates[0], n)
-        columns = self._alike(i, "column", n, candidates[1], m)
+        of_column = np.searchsorted(seen.indptr, in_column, side="right") - 1
+        rows = self._alike(i, "row", m, of_column, n)
+        columns = self._alike(i, "column", n, self._entries(m)[0], m)
         similar = [
             f"{', '.join(map(_with_value, found))} {'is' if len(found) == 1 else 'are'} like {own}"
-            for found, own in ((columns, self.name(n, "column")), (rows, self.name(m, "row")))
+            for found, own in ((columns, self._name(n, "column")), (rows, self._name(m, "row")))
             if found
         ]
         what = " and ".join(similar) or "no similar row or column has an entry here"
@@ -296,7 +261,7 @@ class Explainer:
         for j in order[likeness[order] > 0]:
             place = int(candidates[j])
             pair = (place, crossing) if axis == "row" else (crossing, place)
-            found.append(Alike(self.name(place, axis), float(likeness[j]), self.observed(*pair)))
+            found.append(Alike(self._name(place, axis), float(likeness[j]), self._observed(*pair)))
         return tuple(found)
 
     def _layers(self, i: int, m: int, n: int, share: float) -> ExplanationPart:
@@ -340,13 +305,11 @@ class Explainer:
 
     def _evidence(self, chances: NDArray[np.float32], m: int, n: int, group: str) -> str:
         """Describe what the row has of the other columns of a factor, with chances (N,)."""
-        seen = self.observations
-        own = slice(*seen.indptr[[m, m + 1]])
         inside = np.flatnonzero(chances >= BELONGS)
         inside = inside[np.argsort(-chances[inside], kind="stable")]
-        ones, n_observed = evidence(inside[inside != n], seen.indices[own], seen.values[own])
-        names = [self.name(int(i), "column") for i in ones]
-        row, size = self.name(m, "row"), len(inside)
+        ones, n_observed = evidence(inside[inside != n], *self._entries(m))
+        names = [self._name(i, "column") for i in ones]
+        row, size = self._name(m, "row"), len(inside)
         return evidence_in_words(row, names, n_observed, size, group, self.words)
 
     def _with_factors(
@@ -354,7 +317,7 @@ class Explainer:
     ) -> ExplanationPart:
         factors = sorted(factors, key=lambda factor: -factor.probability)
         named = "; ".join(factor.sentence for factor in factors)
-        what = f"{named or 'no factor has both the row and the column'}"
+        what = named or "no factor has both the row and the column"
         title = "Boolean layers" if kind == "layers" else "Boolean model"
         return ExplanationPart(
             kind, family, share, tuple(factors), sentence=f"{share:+.2f} {title}: {what}"
@@ -431,13 +394,10 @@ def _averages(member: Member) -> Averages:
 
 def _average_odds(plain: PlainBoolean) -> float:
     """Log-odds of a pair of an average row and an average column, by the plain Boolean model."""
-    both = plain.rows.mean(axis=0, dtype=np.float64) * plain.columns.mean(axis=1)
-    if plain.product == "or":
-        chance = 1 - np.prod(1 - both)
-    else:
-        chance = (1 - np.prod(1 - 2 * both)) / 2
-    seen = plain.one_given_zero + (plain.one_given_one - plain.one_given_zero) * chance
-    return float(limited_log_odds(np.asarray(seen)))
+    row, column = plain.rows.mean(axis=0, dtype=np.float64), plain.columns.mean(axis=1)
+    first = np.array([0])
+    chance = replace(plain, rows=row[None], columns=column[:, None]).probabilities(first, first)
+    return float(limited_log_odds(chance)[0])
 
 
 def _metrics(member: Member) -> tuple[Doubles, Doubles]:

@@ -105,7 +105,8 @@ class FittedCompletion(RecommenderMixin, TransformerMixin, BaseEstimator):  # ty
         check_is_fitted(self, "ensemble_")
         if cols is None:
             seen = self._observe(rows, reset=False)
-            chance = dense.row_probabilities(self._fold_in(seen), np.arange(seen.n_rows))
+            new = self._folding.fold_in(seen)
+            chance = dense.row_probabilities(new, np.arange(seen.n_rows))
             frame = Frame.of(rows)
             answer = chance if what == "probability" else (chance > 0.5).astype(np.uint8)
             return answer if frame is None else frame.matrix(answer, seen)
@@ -194,18 +195,12 @@ class FittedCompletion(RecommenderMixin, TransformerMixin, BaseEstimator):  # ty
             return Explainer(self.ensemble_, self.observations_, words=chosen), self._frame
         given = self._observe(rows, reset=False)
         seen = replace(given, column_labels=self.observations_.column_labels)  # as in the fit
-        new = self._fold_in(seen)
+        new = self._folding.fold_in(seen)
         explainer = Explainer(new, seen, self.ensemble_, chosen, self.observations_)
         return explainer, Frame.of(rows)
-
-    def _fold_in(self, seen: Observations) -> Ensemble:
-        """The ensemble of new rows."""
-        return self._folding.fold_in(seen)
 
     @property
     def _folding(self) -> FoldIn:
         from boolweave.completion.answers.new_rows import FoldIn
 
-        scales = self.table_.count_scales
-        assert scales is not None
-        return FoldIn(self.ensemble_, scales[0], self.n_jobs)
+        return FoldIn(self.ensemble_, self.table_.count_scales[0], self.n_jobs)

@@ -31,13 +31,11 @@ if TYPE_CHECKING:
     from boolweave.completion.chain import Member
     from boolweave.completion.ensemble import Ensemble, PlainBoolean
     from boolweave.completion.table import Features
-    from boolweave.runtime.types import Floats
 
     Doubles = NDArray[np.float64]
 
-# Number of rounds of Newton's method and of messages, with and without layers, where it converges
-# sooner.
-N_ROUNDS, N_ROUNDS_WITHOUT_LAYERS = 3, 3
+# Number of rounds of Newton's method and of messages.
+N_ROUNDS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,23 +77,15 @@ class FoldIn:
     count_scale: Doubles
     n_jobs: int | None = None
 
-    def fold_in(
-        self,
-        observations: Observations,
-        levels: NDArray[np.uint8] | None = None,
-        features: Floats | None = None,
-    ) -> Ensemble:
+    def fold_in(self, observations: Observations) -> Ensemble:
         """The ensemble of new rows.
 
         Parameters
         ----------
         observations : Observations, shape (R, N)
-            Entries of the new rows. A row without entries gets the priors.
-        levels : array of shape (n_observed,), optional
-            The ordered level of each entry. By default, only the observed values are used, which
-            say whether a level counts as a one.
-        features : array of shape (R, G), optional
-            Features of the rows, as in the fit; by default, all are 0.
+            Entries of the new rows. A row without entries gets the priors. If the model was fitted
+            with ratings, the entries say on which side of the cut between zeros and ones they are;
+            if it was fitted with features of rows, those of new rows are the average, 0.
 
         Returns
         -------
@@ -107,9 +97,7 @@ class FoldIn:
                 f"expected rows of {self.ensemble.shape[1]} columns, as in the fit, but got "
                 f"{observations.n_columns}; pass the columns of the fit"
             )
-        if levels is not None:
-            self._check_levels(levels, observations.n_observed)
-        known = self._features(np.diff(observations.indptr), features)
+        known = self._features(np.diff(observations.indptr))
         pattern = self.ensemble.pattern
         if pattern is not None:
             pattern = replace(pattern, rows=pattern.of_rows(observations))
@@ -117,11 +105,8 @@ class FoldIn:
         used[observations.indices] = True
         columns = np.flatnonzero(used)
         other = (np.cumsum(used) - 1).astype(np.int32)[observations.indices]
-        seen = np.ascontiguousarray(
-            observations.values if levels is None else levels, dtype=np.uint8
-        )
         place = np.arange(len(other), dtype=np.int64)
-        lines = lines_of(observations.indptr, other, seen, place)
+        lines = lines_of(observations.indptr, other, observations.values, place)
         families = self.ensemble.families
         with_pattern = known if pattern is None else known.with_pattern(pattern.rows)
         tasks = [
@@ -132,9 +117,7 @@ class FoldIn:
 
         def fold(task: tuple[Member, Doubles, Features]) -> Member:
             member, prior, known = task
-            cuts = member.cuts
-            if levels is None:
-                cuts = np.array([-np.inf, cuts[self.ensemble.cut], np.inf])
+            cuts = np.array([-np.inf, member.cuts[self.ensemble.cut], np.inf])
             return _with_rows(member, prior, lines, columns, known, cuts)
 
         with threads(self.n_jobs) as pool:
@@ -156,22 +139,8 @@ class FoldIn:
             pattern=pattern,
         )
 
-    def _check_levels(self, levels: NDArray[np.uint8], n_entries: int) -> None:
-        """Raise unless there is a level of the fit for each entry."""
-        n_levels = min(
-            [len(m.cuts) - 1 for family in self.ensemble.families for m in family.members],
-            default=2,
-        )
-        whole = levels.dtype.kind in "iu" and levels.shape == (n_entries,)
-        if not whole or levels.min(initial=0) < 0 or levels.max(initial=0) >= n_levels:
-            raise ValueError(
-                f"expected {n_entries} levels, one for each entry, as whole numbers from 0 to "
-                f"{n_levels - 1}, but got {levels.dtype} of shape {levels.shape}"
-                + (f" up to {levels.max()}" if whole else "")
-            )
-
-    def _features(self, counts: NDArray[np.int64], given: Floats | None) -> Features:
-        """Features of new rows, as the offsets of all members need them."""
+    def _features(self, counts: NDArray[np.int64]) -> Features:
+        """Features of new rows with these numbers of entries; those given in the fit are 0."""
         n_pattern = 0 if self.ensemble.pattern is None else self.ensemble.pattern.n_features
         n_given = max(
             [
@@ -181,14 +150,7 @@ class FoldIn:
             ],
             default=0,
         )
-        if given is None:
-            given = np.zeros((len(counts), n_given))
-        if np.shape(given) != (len(counts), n_given):
-            raise ValueError(
-                f"expected features of shape ({len(counts)}, {n_given}), as many for each new row "
-                f"as in the fit, but got {np.shape(given)}"
-            )
-        return make_features(counts, given, self.count_scale)[0]
+        return make_features(counts, np.zeros((len(counts), n_given)), self.count_scale)[0]
 
     @cached_property
     def _factor_priors(self) -> list[list[Doubles]]:
@@ -240,8 +202,7 @@ def _with_rows(
         np.empty((n_rows, D)), np.empty((n_rows, D)), np.empty((n_rows, n_layers, n_factors))
     )
     prior = Prior(features.here @ coefficients, np.asarray(variance))
-    n_rounds = N_ROUNDS if n_layers else N_ROUNDS_WITHOUT_LAYERS
-    fold_rows(lines, Link(cuts, SLOPES, LOGS), prior, factor_prior, fixed, n_rounds, found)
+    fold_rows(lines, Link(cuts, SLOPES, LOGS), prior, factor_prior, fixed, N_ROUNDS, found)
     rows = found.lines + (features.elsewhere - features.here) @ coefficients
     layers = tuple(
         replace(layer, rows=sigmoid(found.factors[:, i]).astype(np.float32))

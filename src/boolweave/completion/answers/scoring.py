@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boolweave.data.observations import Observations
 from boolweave.metrics import accuracy
 
 if TYPE_CHECKING:
     from boolweave.completion.answers.new_rows import FoldIn
     from boolweave.completion.ensemble import Ensemble
+    from boolweave.data.observations import Observations
     from boolweave.data.splits import Entries
 
 # Number of parts over which the entries of a row are distributed; each part is hidden once.
@@ -26,21 +26,12 @@ def accuracy_of_rows(model: FoldIn, seen: Observations) -> float:
     """
     if not seen.n_observed:
         raise ValueError("X must have at least one observed entry, got none")
-    rows = seen.rows_of_entries()
-    part = (np.arange(seen.n_observed) - seen.indptr[:-1][rows]) % PARTS
+    part = (np.arange(seen.n_observed) - seen.indptr[seen.rows_of_entries()]) % PARTS
     n_right = 0
-    for i in range(PARTS):
-        hidden = part == i
-        if not hidden.any():
-            continue
-        kept = ~hidden
-        n_before = np.concatenate([[0], np.cumsum(kept)])
-        rest = Observations(
-            seen.shape, n_before[seen.indptr], seen.indices[kept], seen.values[kept]
-        )
-        columns = seen.indices[hidden].astype(np.intp)
-        chance = model.fold_in(rest).probabilities(rows[hidden], columns)
-        n_right += int(np.count_nonzero((chance > 0.5) == seen.values[hidden]))
+    for i in range(int(part.max()) + 1):
+        rest, rows, columns, values = seen.split(part == i)
+        chance = model.fold_in(rest).probabilities(rows, columns.astype(np.intp))
+        n_right += int(np.count_nonzero((chance > 0.5) == values))
     return n_right / seen.n_observed
 
 

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
     Doubles = NDArray[np.float64]
 
-# It is first tried with this many factors, on larger tables with some rows with about this many
-# entries, and given up if its log-loss is worse than the best known one by more than this factor.
+# The plain model is first tried with this many factors, on a large table with a sample of rows that
+# have about this many entries. It is given up if its log-loss is worse than the best known one by
+# more than this factor.
 SCREENED = 8
 SAMPLE = 100_000
 FAR_BEHIND = 1.08
@@ -34,7 +35,10 @@ def fit_plain(
     weight: float = 1.0,
     n_jobs: int | None = None,
 ) -> PlainBoolean:
-    """Fit factors, noise and priors, and keep the probabilities of all bits."""
+    """Fit factors, noise and priors, and keep the probabilities of all bits; ignore labels."""
+    bare = Observations(
+        observations.shape, observations.indptr, observations.indices, observations.values
+    )
     model = BooleanMatrixFactorization(
         "auto" if n_components is None else n_components,
         absent="missing",
@@ -43,7 +47,7 @@ def fit_plain(
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an uninformative answer gets a bad score anyway
-        model.fit(observations)
+        model.fit(bare)
     channel = model.noise_
     return PlainBoolean(
         sigmoid(model.row_log_odds_).astype(np.float32),
@@ -56,11 +60,11 @@ def fit_plain(
 
 
 def is_far_behind(fold: Fold, known: Doubles, seed: int, n_jobs: int | None) -> bool:
-    """Whether it predicts held-out entries far worse than the known predictions.
+    """Whether the plain model predicts held-out entries far worse than the known predictions.
 
     It is tried with a number of factors that suffices for this; surplus ones stay empty.
     """
-    seen = without_labels(fold.table.observations)
+    seen = fold.table.observations
     some = np.ones(seen.n_rows, dtype=bool)
     if seen.n_observed > SAMPLE:
         some = np.random.default_rng(seed).random(seen.n_rows) < SAMPLE / seen.n_observed
@@ -73,8 +77,3 @@ def is_far_behind(fold: Fold, known: Doubles, seed: int, n_jobs: int | None) -> 
     chance = found.probabilities(place[fold.rows[held]], fold.columns[held])
     values = fold.values[held]
     return log_loss(values, chance) > FAR_BEHIND * log_loss(values, known[held])
-
-
-def without_labels(seen: Observations) -> Observations:
-    """The same entries without names."""
-    return Observations(seen.shape, seen.indptr, seen.indices, seen.values)

@@ -1,8 +1,9 @@
-"""The choice of a model by entries held out.
+"""The choice of a model by held-out entries.
 
-Folds of the entries are held out in turns. Chains with several numbers of directions predict them;
-then chains with Boolean layers, whose strength is walked up and down; then the plain Boolean model.
-The log-odds of the best of each kind are blended, or of as few of them as are not surely worse.
+Folds of the entries are held out in turn. First, chains with several numbers of directions predict
+them; then the plain Boolean model; then chains with Boolean layers, whose strength is varied step
+by step. The log-odds of the best of each kind are blended, or of fewer kinds if that is not
+significantly worse.
 """
 
 from __future__ import annotations
@@ -31,37 +32,38 @@ if TYPE_CHECKING:
 
     Doubles = NDArray[np.float64]
 
-# What "auto" tries.
+# The numbers of directions, layers and factors that "auto" tries.
 DIRECTIONS, MORE_DIRECTIONS = (0, 2, 8), 16
 MOST_LAYERS, MOST_LAYERS_OF_FEW = 6, 3
 COMPONENTS, OTHER_COMPONENTS = 4, 8
 
-# With more entries than this fewer models are tried, each on one start: so many layers, with these
-# strengths.
+# With more entries than this, fewer models are tried, each from one start: this many layers, with
+# these strengths.
 LARGE, LARGE_LAYERS, LARGE_STRENGTHS = 300_000, 4, (0.8, 0.8 / 2**0.5)
 
-# The strength of layers is walked by this factor, from the first on, at most so many times.
+# The strength of layers is varied by this factor, from the first one on, with at most this many
+# trials.
 FIRST_STRENGTH, STRENGTH_STEP, MOST_STRENGTHS = 0.8, 2**0.5, 5
-# Starts of layers on each fold, where there are one or two folds; with more folds one will do.
+# Starts of layers on each fold if there are one or two folds; with more folds, one is enough.
 LAYER_STARTS = 2
 
-# Chains without layers on each fold. Where entries are not very many, chains go different ways; the
-# mean of several, such as the members of an ensemble, is less sure than one of them: only a mean
-# shows by how much.
+# Chains without layers on each fold. Unless entries are very many, chains differ, and the mean over
+# several of them, as over the members of an ensemble, is less certain than each of them; only a
+# mean shows by how much.
 DIRECTION_STARTS = 3
 
-# A tenth of the entries is held out, in as many folds as it takes for this many of them; where
-# entries are few, all of them in seven folds, or in four.
+# A tenth of the entries is held out, in as many folds as are needed to hold out this many of them.
+# If there are few entries, all of them are held out, in seven folds or in four.
 HELD_OUT, ENOUGH, FEW = 0.1, 5000, 10_000
 FEW_FOLDS, VERY_FEW, VERY_FEW_FOLDS = 7, 1000, 4
 LEAST_ENTRIES = 20
 
-# A model that is less simple must lower the total log-loss of the held-out entries by this much,
-# and by so many standard errors of the difference. That is one for another family of a blend, which
-# an average makes safe, and more for many directions in place of few or none: the luckiest of
-# several equally good models is ahead of what it is worth. Few directions need no such proof, since
-# their variances shrink where the entries do not support them. The pattern of entries needs one
-# standard error: it is only tried if it is not random.
+# A less simple model must lower the total log-loss of the held-out entries by this much, and by
+# this many standard errors of the difference. That is one for another family of a blend, which is
+# safe because it is an average, and more for many directions instead of few or none, because the
+# best of several equally good models looks better than it is. Few directions need no such proof,
+# since their variances shrink if the entries do not support them. The pattern of entries needs one
+# standard error, because it is only tried if it is not random.
 LEAST_GAIN, BLEND_ERRORS, DIRECTION_ERRORS, PATTERN_ERRORS = 2.0, 1.0, 1.5, 1.0
 FEW_DIRECTIONS = 2
 
@@ -69,7 +71,7 @@ Map = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 
 
 class Fold(NamedTuple):
-    """Entries that are held out, and the table without them."""
+    """Held-out entries, and the table without them."""
 
     table: Table
     rows: NDArray[np.intp]
@@ -92,15 +94,15 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What was chosen."""
+    """The models that were chosen, and their weights."""
 
     chosen: list[Candidate]
     weights: Doubles  # (1 + kinds,) intercept and weights of log-odds
-    table: list[dict[str, Any]]  # what was tried
+    table: list[dict[str, Any]]  # the models that were tried
 
 
 class Wanted(NamedTuple):
-    """What the user has asked for; None is chosen here."""
+    """The numbers that the user set; None if they are to be chosen."""
 
     n_directions: int | None
     n_layers: int | None
@@ -109,10 +111,10 @@ class Wanted(NamedTuple):
 
 
 def make_folds(table: Table, random: np.random.Generator) -> list[Fold]:
-    """Hold out parts of the entries; none where there are too few.
+    """Hold out parts of the entries; return no folds if there are too few entries.
 
-    Each part has the same shares of ones and zeros, or of levels: the share of ones is known from
-    all entries, and must not be moved to that of a sample by the intercept of the blend.
+    Each part has the same fractions of ones and zeros, or of levels. The fraction of ones is known
+    from all entries, and the intercept of the blend must not shift it to that of a sample.
     """
     n = table.n_entries
     if n < LEAST_ENTRIES:
@@ -160,7 +162,7 @@ class Selection:
     # ------------------------------------------------------------ trials
 
     def choose(self) -> Choice:
-        """Try all kinds and blend the best ones; Ctrl-C ends it with what was tried so far."""
+        """Try all kinds and blend the best ones; after Ctrl-C, the best of those tried so far."""
         try:
             self._try_directions()
             self._try_plain()
@@ -190,8 +192,7 @@ class Selection:
     def _try_pattern(self, n_directions: int) -> None:
         """Decide by one start on each fold whether models use the pattern of entries.
 
-        What is not used stays in the list of what was tried; the other is tried again, with more
-        starts.
+        The one that is not used stays in the list; the other one is tried again, with more starts.
         """
         if not all(fold.table.pattern.n_features for fold in self.folds):
             return
@@ -202,8 +203,8 @@ class Selection:
         self.tried = [without if self.pattern else with_pattern]
 
     def _try_numbers(self, numbers: set[int]) -> dict[int, float]:
-        """Try numbers of directions; the loss of each."""
-        # the longest task first: where there is one fold, it alone keeps a thread busy
+        """Try numbers of directions, and return the loss of each."""
+        # The longest task comes first, because with one fold it keeps a thread busy by itself.
         structures = [Structure(n, pattern=self.pattern) for n in sorted(numbers, reverse=True)]
         n_starts = 1 if self.is_large else DIRECTION_STARTS
         found = self._try("directions", structures, try_directions, n_starts)
@@ -226,7 +227,7 @@ class Selection:
             n_starts = 1 if len(self.folds) > LAYER_STARTS else LAYER_STARTS
             return self._try("layers", [tried], try_layers, n_starts, draws)[0]
 
-        if self.is_large:  # one fold: so that all threads have something to do
+        if self.is_large:  # all at once, because with one fold threads would have nothing to do
             tried = [replace(structure, strength=strength) for strength in LARGE_STRENGTHS]
             self._try("layers", tried, try_layers, 1, draws)
             return
@@ -250,7 +251,7 @@ class Selection:
         self, kind: Literal["directions", "layers"], structures: list[Structure],
         function: Callable[[Trial], Tried], n_starts: int, draws: list[Draw] | None = None,
     ) -> list[float]:  # fmt: skip
-        """Try structures on all folds; the loss of each, blended with the best of the others."""
+        """Try structures on all folds; return the loss of each, blended with the best others."""
         begun = time.perf_counter()
         trials = [
             Trial(
@@ -268,8 +269,8 @@ class Selection:
         for number, structure in enumerate(structures):
             own = done[number * n_each : (number + 1) * n_each]
             parts = [own[i : i + n_starts] for i in range(0, n_each, n_starts)]
-            # Members with layers begin as the trials did, from offsets that know of no layers.
-            # The first start of each fold comes first: these are where trials with layers begin.
+            # Members with layers begin like the trials, from offsets fitted without layers. The
+            # first start of each fold comes first, because trials with layers begin there.
             ends = draws or [part[j].draw for j in range(n_starts) for part in parts]
             chances = [np.mean([tried.chances for tried in part], axis=0) for part in parts]
             odds = limited_log_odds(np.concatenate(chances, axis=1))
@@ -297,8 +298,9 @@ class Selection:
             if i == 0 and plain.is_far_behind(fold, sigmoid(known), seed, self.wanted.n_jobs):
                 self.say("plain Boolean model: far behind on held-out entries")
                 return
-            seen = plain.without_labels(fold.table.observations)
-            found = plain.fit_plain(seen, n_components, seed, 1.0, self.wanted.n_jobs)
+            found = plain.fit_plain(
+                fold.table.observations, n_components, seed, n_jobs=self.wanted.n_jobs
+            )
             n_components = max(1, found.rows.shape[1])
             odds.append(limited_log_odds(found.probabilities(fold.rows, fold.columns)))
         seconds = time.perf_counter() - begun
@@ -330,7 +332,7 @@ class Selection:
     def _is_better(
         self, candidates: list[Candidate], fewer: list[Candidate], n_errors: float
     ) -> bool:
-        """Whether a blend gains enough on another one for the difference not to be luck."""
+        """Whether a blend is better than another one by more than chance would explain."""
         odds, other = self._odds_of(candidates), self._odds_of(fewer)
         gains = np.logaddexp(0, other) - np.logaddexp(0, odds) + self.values * (odds - other)
         gains *= self.weights
@@ -338,7 +340,7 @@ class Selection:
         return float(gains.sum()) >= max(LEAST_GAIN, n_errors * error)
 
     def _best(self, kind: str) -> Candidate:
-        """The best by itself, or with few directions if more are not surely better.
+        """The best model of a kind, with few directions unless more are significantly better.
 
         The best layers are those that are best in a blend.
         """
@@ -352,7 +354,7 @@ class Selection:
         return best
 
     def _of_kind(self, kind: str) -> list[Candidate]:
-        """Models of a kind, but for those that decided about the pattern of entries."""
+        """Models of a kind, except those that were tried to decide about the pattern of entries."""
         return [
             candidate
             for candidate in self.tried
@@ -365,7 +367,7 @@ class Selection:
         return [self._best(other) for other in kinds if other not in (kind, "layers")]
 
     def _blended(self) -> Choice:
-        """Blend the best of each kind, or as few of them as are not surely worse."""
+        """Blend the best of each kind, or fewer of them if that is not significantly worse."""
         kinds = dict.fromkeys(candidate.kind for candidate in self.tried)
         bests = [self._best(kind) for kind in kinds]
         every = [
@@ -383,7 +385,7 @@ class Selection:
         return Choice(chosen, weights, table)
 
     def _table(self, chosen: list[Candidate], weights: Doubles) -> list[dict[str, Any]]:
-        """What was tried, best first, and the blend."""
+        """The blend, and then the models that were tried, the best first."""
         rows = [
             self._row(candidate.name, candidate.odds, candidate.seconds, 0.0)
             for candidate in self.tried
@@ -391,7 +393,7 @@ class Selection:
         for candidate, weight in zip(chosen, weights[1:].tolist(), strict=True):
             rows[self.tried.index(candidate)]["weight"] = weight
         rows.sort(key=lambda row: row["log_loss"])
-        odds = weights[0] + np.column_stack([candidate.odds for candidate in chosen]) @ weights[1:]
+        odds = self._odds_of(chosen)
         seconds = sum(candidate.seconds for candidate in self.tried)
         return [self._row("blend", odds, seconds, 1.0), *rows]
 
