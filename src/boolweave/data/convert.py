@@ -26,6 +26,7 @@ from boolweave.data.entries import (
 from boolweave.data.labels import (
     Labels,
     check_labels,
+    checked_labels,
     find_labels,
     number_by_appearance,
     place_of,
@@ -33,6 +34,7 @@ from boolweave.data.labels import (
 from boolweave.runtime.types import Array, Integers
 
 if TYPE_CHECKING:
+    import narwhals.stable.v1 as nw
     from numpy.typing import ArrayLike
 
 Names: TypeAlias = Iterable[object] | None
@@ -53,14 +55,10 @@ def from_dense(
             "give every row the same number of cells, with NaN for missing ones"
         ) from error
     _check_two_dimensions(cells, type(array).__name__)
-    n_rows, n_columns = cells.shape
-    labels = (
-        check_labels(row_labels, n_rows, "row"),
-        check_labels(column_labels, n_columns, "column"),
-    )
+    labels = checked_labels(row_labels, column_labels, cells.shape)
 
     def place(position: int) -> str:
-        row, column = divmod(position, n_columns)
+        row, column = divmod(position, cells.shape[1])
         return place_of(row, column, *labels)
 
     masked = None
@@ -74,11 +72,7 @@ def from_codes(
 ) -> CompressedRows:
     """Take the entries of a matrix of codes 0, 1 and MISSING, (M, N)."""
     _check_two_dimensions(codes, "ndarray")
-    return rows_from_codes(
-        codes,
-        check_labels(row_labels, codes.shape[0], "row"),
-        check_labels(column_labels, codes.shape[1], "column"),
-    )
+    return rows_from_codes(codes, *checked_labels(row_labels, column_labels, codes.shape))
 
 
 def _check_two_dimensions(cells: Array, kind: str) -> None:
@@ -265,6 +259,19 @@ def is_table(data: object) -> bool:
     return isinstance(frame, nw.DataFrame | nw.LazyFrame)
 
 
+def in_memory(table: Any, remedy: str) -> nw.DataFrame[Any]:
+    """The narwhals table of a table in memory; the remedy is part of the error for others."""
+    import narwhals.stable.v1 as nw
+
+    try:
+        return nw.from_native(table, eager_only=True)
+    except TypeError as error:
+        raise TypeError(
+            f"expected a table in memory (pandas, polars, Arrow), but got {type(table).__name__}; "
+            f"{remedy}"
+        ) from error
+
+
 def from_table(table: Any, words: CellWords = USUAL) -> CompressedRows:
     """Take the entries of a wide table; its names become labels."""
     import narwhals.stable.v1 as nw
@@ -275,13 +282,9 @@ def from_table(table: Any, words: CellWords = USUAL) -> CompressedRows:
     # This is checked first, because narwhals has its own error for repeated names.
     check_labels(names, len(names), "column")
     names_count = names == list(range(len(names)))  # the default of pandas, not real names
-    try:
-        frame: nw.DataFrame[Any] = nw.from_native(table, eager_only=True)
-    except TypeError as error:
-        raise TypeError(
-            f"expected a table in memory (pandas, polars, Arrow), but got {type(table).__name__}; "
-            "collect a lazy table first, and use Observations.from_data for other kinds of input"
-        ) from error
+    frame = in_memory(
+        table, "collect a lazy table first, and use Observations.from_data for other kinds of input"
+    )
     row_labels: Any = _index_labels(nw.maybe_get_index(frame))
     if has_label_column(frame, words):
         row_labels, names = frame.get_column(names[0]).to_list(), names[1:]

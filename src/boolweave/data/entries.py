@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from boolweave.data.cells import MISSING
-from boolweave.data.labels import Labels, check_labels, place_of
+from boolweave.data.labels import Labels, checked_labels, place_of
 from boolweave.runtime.storage import iterate_chunks
 from boolweave.runtime.types import Array, Integers
 
@@ -69,6 +69,16 @@ def scan_columns(indptr: Array, indices: Array) -> tuple[int, int, bool]:
     return min(ends, default=0), max(ends, default=-1), increase
 
 
+def row_index(index: ArrayLike | slice) -> Array | slice:
+    """An index of rows: a slice, or a 1-D array of positions or Booleans; raise if it is not."""
+    if isinstance(index, slice):
+        return index
+    array = np.asarray(index)
+    if array.ndim != 1:
+        raise ValueError(f"index must be 1-D, but has shape {array.shape}; pass a list")
+    return array if array.size else array.astype(np.intp)
+
+
 def select_rows(indptr: Array, index: Array | slice) -> tuple[NDArray[np.int64], Integers]:
     """The indptr of some rows, in the given order, and the positions of their entries."""
     starts = indptr[:-1][index]
@@ -117,15 +127,8 @@ def checked(rows: CompressedRows) -> CompressedRows:
     largest = max((part.max() for part in iterate_chunks(values)), default=0)
     if largest > 1:
         raise ValueError(f"values must be 0 or 1, but hold {largest}")
-    labels = check_labels(rows.row_labels, n_rows, "row")
-    return CompressedRows(
-        shape,
-        indptr,
-        indices,
-        values,
-        labels,
-        check_labels(rows.column_labels, n_columns, "column"),
-    )
+    labels = checked_labels(rows.row_labels, rows.column_labels, shape)
+    return CompressedRows(shape, indptr, indices, values, *labels)
 
 
 def _typed(array: ArrayLike, dtype: type[np.generic], name: str) -> Array:

@@ -202,9 +202,7 @@ def polars_table(columns: Mapping[str, ArrayLike]) -> Table:
     series = []
     for name, values in columns.items():
         flat = _flat(values)
-        if isinstance(flat, np.ndarray) and flat.dtype.kind in "UO":
-            flat = flat.tolist()
-        if isinstance(flat, list):
+        if flat.dtype.kind == "O":
             texts = [
                 None if text is None else text.encode("utf-8", "backslashreplace").decode()
                 for text in flat
@@ -284,9 +282,7 @@ def _label_column(data: Table) -> str | None:
     return str(frame.columns[0]) if has_label_column(frame) else None
 
 
-def _flat(values: Table) -> Table:
-    """An array of numbers, or a list of texts."""
+def _flat(values: ArrayLike) -> Array:
+    """An array of numbers, or of texts as objects."""
     array = np.asarray(values)
-    if array.dtype.kind in "US":
-        return array.astype(object)
-    return array
+    return array.astype(object) if array.dtype.kind == "U" else array

@@ -83,6 +83,16 @@ def check_labels(labels: Iterable[object] | None, length: int, axis: str) -> Lab
     return names
 
 
+def checked_labels(
+    row_labels: Iterable[object] | None,
+    column_labels: Iterable[object] | None,
+    shape: tuple[int, int],
+) -> tuple[Labels | None, Labels | None]:
+    """Return the labels of both axes as `check_labels` does."""
+    rows = check_labels(row_labels, shape[0], "row")
+    return rows, check_labels(column_labels, shape[1], "column")
+
+
 def check_order(given: Labels | None, expected: Labels | None) -> None:
     """Raise unless columns have the names and the order of the fit, or one has no names.
 
@@ -180,8 +190,7 @@ def positions_of_any_shape(
             raise ValueError(f"{axis}s must be from 0 to {size - 1}, got {longest}") from None
     if array.dtype.kind not in "iu" and array.size:
         raise ValueError(f"{axis}s must be whole numbers or labels, got {array.dtype}")
-    labels = observations.row_labels if axis == "row" else observations.column_labels
-    numbers = None if labels is None else _numbers(observations, axis)
+    numbers = observations.row_numbers if axis == "row" else observations.column_numbers
     if numbers is not None and array.size:
         if not _are_positions(wanted):
             texts = array.ravel().astype(np.str_)
@@ -219,10 +228,6 @@ def whole_numbers(labels: Labels) -> NDArray[np.int64] | None:
     except (ValueError, OverflowError):
         return None
     return numbers if np.array_equal(numbers.astype(labels.dtype), labels) else None
-
-
-def _numbers(observations: ObservedEntries, axis: str) -> NDArray[np.int64] | None:
-    return observations.row_numbers if axis == "row" else observations.column_numbers
 
 
 def _are_positions(wanted: object) -> bool:

@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from boolweave.data.entries import CompressedRows, checked, select_rows
+from boolweave.data.entries import CompressedRows, checked, row_index, select_rows
 from boolweave.data.labels import Labels
 from boolweave.data.observed import ObservedEntries
 from boolweave.data.sources import Absent as Absent
@@ -68,8 +68,7 @@ class Observations(Sources, ObservedEntries):
     column_labels: Labels | None = None
 
     def __post_init__(self) -> None:
-        given = CompressedRows(*(getattr(self, name) for name in CompressedRows._fields))
-        for name, field in checked(given)._asdict().items():
+        for name, field in checked(self._fields())._asdict().items():
             if isinstance(field, np.ndarray):
                 field = field.view()  # the caller's own array stays writable
                 field.flags.writeable = False
@@ -94,6 +93,9 @@ class Observations(Sources, ObservedEntries):
     @classmethod
     def _of(cls, entries: CompressedRows) -> Self:
         return cls(*entries)
+
+    def _fields(self) -> CompressedRows:
+        return CompressedRows(*(getattr(self, name) for name in CompressedRows._fields))
 
     # ------------------------------------------------------------ properties
 
@@ -199,18 +201,15 @@ class Observations(Sources, ObservedEntries):
         array([[1., 1.],
                [1., 0.]], dtype=float32)
         """
-        if not isinstance(index, slice):
-            index = np.asarray(index)
-            if index.ndim != 1:
-                raise ValueError(f"index must be 1-D, but has shape {index.shape}; pass a list")
-            index = index if index.size else index.astype(np.intp)
-        indptr, entries = select_rows(self.indptr, index)
+        chosen = row_index(index)
+        indptr, entries = select_rows(self.indptr, chosen)
+        labels = None if self.row_labels is None else self.row_labels[chosen]
         return Observations(
             (len(indptr) - 1, self.n_columns),
             indptr,
             self.indices[entries],
             self.values[entries],
-            None if self.row_labels is None else self.row_labels[index],
+            labels,
             self.column_labels,
         )
 

@@ -12,15 +12,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from boolweave.data import sparse
+from boolweave.data.cells import MISSING
 from boolweave.data.entries import (
     CompressedRows,
     check_shape,
     find_sorted,
     index_dtype,
+    row_index,
+    rows_from_codes,
     scan_columns,
     select_rows,
 )
-from boolweave.data.labels import Labels, check_labels
+from boolweave.data.labels import Labels, checked_labels
 from boolweave.data.observations import Observations
 from boolweave.data.observed import ObservedEntries
 from boolweave.runtime.types import Array, Integers
@@ -83,8 +86,8 @@ class Cells:
         shape = len(self.indptr) - 1, n_columns
         held = np.zeros(len(self), dtype=np.int8)
         turned = csr_array((held, self.columns, self.indptr), shape=shape).tocsc()
-        kind = np.int32 if shape[0] < 2**31 else np.int64
-        return Cells(turned.indptr.astype(np.int64), turned.indices.astype(kind, copy=False))
+        rows = turned.indices.astype(index_dtype(shape[0]), copy=False)
+        return Cells(turned.indptr.astype(np.int64), rows)
 
     def joined(self, other: Cells) -> Cells:
         """The cells of both lists, which must be disjoint."""
@@ -131,18 +134,19 @@ class SparseObservations(ObservedEntries):
     column_labels: Labels | None = None
 
     def __post_init__(self) -> None:
-        n_rows, n_columns = shape = check_shape(self.shape)
-        missing = Cells.none(n_rows) if self.missing is None else self.missing
+        shape = check_shape(self.shape)
+        missing = Cells.none(shape[0]) if self.missing is None else self.missing
+        rows, columns = checked_labels(self.row_labels, self.column_labels, shape)
         found = {
             "shape": shape,
             "ones": _checked("ones", self.ones, shape),
             "missing": _checked("missing", missing, shape),
-            "row_labels": check_labels(self.row_labels, n_rows, "row"),
-            "column_labels": check_labels(self.column_labels, n_columns, "column"),
+            "row_labels": rows,
+            "column_labels": columns,
         }
         for name, value in found.items():
             object.__setattr__(self, name, value)
-        if len(missing) and _have_common(self.ones, missing, n_columns):
+        if len(missing) and _have_common(self.ones, missing, shape[1]):
             raise ValueError("a cell must not be both a one and missing; list it once")
 
     def __repr__(self) -> str:
@@ -329,16 +333,14 @@ class SparseObservations(ObservedEntries):
 
     def some_rows(self, index: ArrayLike | slice) -> SparseObservations:
         """Take some rows, in the order asked for, without listing zeros."""
-        if not isinstance(index, slice):
-            index = np.asarray(index)
-            index = index if index.size else index.astype(np.intp)
-        ones = self.ones.take_rows(index)
-        labels = None if self.row_labels is None else self.row_labels[index]
+        chosen = row_index(index)
+        ones = self.ones.take_rows(chosen)
+        labels = None if self.row_labels is None else self.row_labels[chosen]
         return replace(
             self,
             shape=(len(ones.indptr) - 1, self.n_columns),
             ones=ones,
-            missing=self.holes.take_rows(index),
+            missing=self.holes.take_rows(chosen),
             row_labels=labels,
         )
 
@@ -359,23 +361,10 @@ class SparseObservations(ObservedEntries):
         return self._with_zeros()
 
     def _with_zeros(self) -> Observations:
-        n_rows, n_columns = self.shape
-        seen = np.zeros(self.shape, dtype=np.uint8)
-        columns: Integers
-        seen[self.ones.rows(), self.ones.columns] = 1
-        if not len(self.holes):
-            indptr = np.arange(n_rows + 1, dtype=np.int64) * n_columns
-            columns = np.tile(np.arange(n_columns, dtype=index_dtype(n_columns)), n_rows)
-            values = seen.ravel()
-        else:
-            there = np.ones(self.shape, dtype=bool)
-            there[self.holes.rows(), self.holes.columns] = False
-            indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
-            columns = np.nonzero(there)[1].astype(index_dtype(n_columns), copy=False)
-            values = seen[there]
-        return Observations(
-            self.shape, indptr, columns, values, self.row_labels, self.column_labels
-        )
+        codes = np.zeros(self.shape, dtype=np.uint8)
+        codes[self.ones.rows(), self.ones.columns] = 1
+        codes[self.holes.rows(), self.holes.columns] = MISSING
+        return Observations(*rows_from_codes(codes, self.row_labels, self.column_labels))
 
     def sum_over_rows(self, function: Callable[..., Array], by_row: Array) -> Array:
         """Call a function of these observations and of an array (M, …)."""

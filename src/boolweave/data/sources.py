@@ -355,15 +355,7 @@ def _from_long(
 
 def _column_of(table: Any, name: str) -> Array:
     """A column of a table in memory."""
-    import narwhals.stable.v1 as nw
-
-    try:
-        frame: nw.DataFrame[Any] = nw.from_native(table, eager_only=True)
-    except TypeError as error:
-        raise TypeError(
-            f"expected a table in memory (pandas, polars, Arrow), but got {type(table).__name__}; "
-            "for arrays, use Observations.from_triples"
-        ) from error
+    frame = convert.in_memory(table, "for arrays, use Observations.from_triples")
     if name not in frame.columns:
         known = ", ".join(map(repr, frame.columns[:10]))
         raise ValueError(f"the table has no column {name!r}; there are {known}")

@@ -11,7 +11,7 @@ import numpy as np
 from boolweave.data.cells import MISSING, check_option, codes_of
 from boolweave.data.convert import Names, from_coded_triples
 from boolweave.data.entries import CompressedRows, Shape, index_dtype, scan_columns
-from boolweave.data.labels import Labels, check_labels, place_of
+from boolweave.data.labels import Labels, checked_labels, place_of
 from boolweave.runtime.free_memory import format_bytes, free_memory
 from boolweave.runtime.types import Array
 
@@ -64,10 +64,7 @@ def from_sparse(
         check_indices(matrix.format, where, matrix.data, shape)
     if absent == "zero":
         check_room(shape, 'pass `absent="missing"` if only stored entries were observed')
-    labels = (
-        check_labels(row_labels, shape[0], "row"),
-        check_labels(column_labels, shape[1], "column"),
-    )
+    labels = checked_labels(row_labels, column_labels, shape)
     if absent == "missing" and matrix.format == "csr":
         entries = _from_tidy_csr(matrix, shape, *labels)
         if entries is not None:

@@ -47,10 +47,7 @@ class Entries(Observations):
     @classmethod
     def from_data(cls, data: Any, **options: Any) -> Entries:
         """Make entries from any kind of matrix; the options are those of `Observations`."""
-        seen = Observations.from_data(data, **options)
-        return cls(
-            seen.shape, seen.indptr, seen.indices, seen.values, seen.row_labels, seen.column_labels
-        )
+        return cls._of(Observations.from_data(data, **options)._fields())
 
     def __len__(self) -> int:
         return self.n_observed
@@ -69,9 +66,7 @@ class Entries(Observations):
 
     def to_local(self) -> Observations:
         """Return the entries as plain observations."""
-        return Observations(
-            self.shape, self.indptr, self.indices, self.values, self.row_labels, self.column_labels
-        )
+        return Observations._of(self._fields())
 
 
 def entry_positions(
@@ -191,9 +186,8 @@ def hide_last(observations: Observations, times: ArrayLike, per_row: int = 1) ->
             f"per_row must be less than the number of entries of the fullest row, "
             f"{n_entries.max(initial=0)}, but got {per_row}; hide fewer"
         )
-    order = np.lexsort(
-        (when, observations.rows_of_entries())
-    )  # stable, so that columns stay in order
+    # A stable sort, so that columns stay in order.
+    order = np.lexsort((when, observations.rows_of_entries()))
     is_last = np.arange(len(when)) >= np.repeat(observations.indptr[1:] - per_row, n_entries)
     hidden = np.empty(len(when), dtype=bool)
     hidden[order] = is_last & np.repeat(n_entries > per_row, n_entries)
@@ -249,7 +243,7 @@ def hide_after(
         if not 0 < share < 1:
             raise ValueError(f"share must be between 0 and 1, but got {share!r}; 0.1 hides 10%")
         n_kept = len(when) - min(max(round(share * len(when)), 1), len(when) - 1)
-        moment = np.sort(when)[max(n_kept, 1) - 1]
+        moment = np.sort(when)[n_kept - 1]
     hidden = when > moment
     if hidden.all() or not hidden.any():
         asked = f"time={time!r}" if share is None else f"share={share!r}"
@@ -333,15 +327,13 @@ def _checked_times(times: ArrayLike, length: int, of: str) -> Array:
 
 def _moment(time: object, when: Array) -> object:
     """The point in time in a form that can be compared with the times."""
+    dates = when.dtype.kind == "M"
     try:
-        if when.dtype.kind == "M":
-            moment = np.asarray(time, dtype="datetime64")
-        else:
-            moment = np.asarray(time)
+        moment = np.asarray(time, dtype="datetime64" if dates else None)
     except (TypeError, ValueError):
         moment = np.asarray(None)
-    fits = moment.dtype.kind == "M" if when.dtype.kind == "M" else moment.dtype.kind in "iuf"
+    fits = moment.dtype.kind in ("M" if dates else "iuf")
     if moment.ndim or not fits or moment != moment:  # neither NaN nor NaT equals itself
-        kind = "a date such as 2024-12-31" if when.dtype.kind == "M" else "a number"
+        kind = "a date such as 2024-12-31" if dates else "a number"
         raise ValueError(f"time must be {kind}, as the times are, but got {time!r}")
     return moment[()]

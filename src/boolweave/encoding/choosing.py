@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -29,9 +29,11 @@ from boolweave.encoding.features import (
     Dropped,
     Feature,
     Numbers,
+    cell_codes,
     level_texts,
     part_of,
     split_choices,
+    whole,
 )
 from boolweave.encoding.tables import as_dates, as_numbers
 
@@ -73,7 +75,7 @@ class Settings:
     separators: tuple[str, ...] = SEPARATORS
     min_frequency: float = 0.01
     max_levels: int = 30
-    words: CellWords = field(default=USUAL)
+    words: CellWords = USUAL
 
 
 def choose(column: pl.Series, rule: Rule, settings: Settings) -> Feature:
@@ -110,10 +112,8 @@ def boolean_codes(column: pl.Series, words: CellWords) -> dict[object, int]:
     """The code of each different cell: 0, 1, MISSING or WRONG; none for dates, lists and so on."""
     import polars as pl
 
-    if not (column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.String)):
-        return {}
-    cells = column.drop_nulls().unique().to_list()
-    return {cell: words.code(int(cell) if isinstance(cell, bool) else cell) for cell in cells}
+    known = column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.String)
+    return cell_codes(column, words) if known else {}
 
 
 def _boolean(column: pl.Series, words: CellWords) -> Boolean | None:
@@ -133,11 +133,7 @@ def _boolean(column: pl.Series, words: CellWords) -> Boolean | None:
             if (other := counterpart(code, str(cell))) is not None:
                 usual[1 - code] = other
     spelled = usual | spelled
-    return Boolean(column.name, words, _whole(spelled[1]), _whole(spelled[0]))
-
-
-def _whole(cell: object) -> object:
-    return int(cell) if isinstance(cell, float) and cell.is_integer() else cell
+    return Boolean(column.name, words, whole(spelled[1]), whole(spelled[0]))
 
 
 # ---------------------------------------------------------------- levels
@@ -178,7 +174,7 @@ def _category(column: pl.Series, settings: Settings, *, asked: bool) -> Feature:
     kept, pooled = _kept(counts, settings, n_known)
     cell_of = dict(zip(texts.to_list(), column.drop_nulls().to_list(), strict=True))
     levels = sorted(kept, key=lambda level: _order(cell_of[level]))
-    return Category(name, tuple(_whole(cell_of[level]) for level in levels), pooled)
+    return Category(name, tuple(whole(cell_of[level]) for level in levels), pooled)
 
 
 def _order(cell: object) -> tuple[int, float, str]:
@@ -228,11 +224,8 @@ def _numbers_asked(column: pl.Series, rule: Rule, settings: Settings) -> Feature
     values = numbers.drop_nulls().to_numpy()
     nested = rule.kind == "thresholds"
     if not rule.edges:
-        return _cut(column.name, values, nested, settings) or Dropped(
-            column.name, f"always {values[0]:g}"
-        )
-    edges = np.unique(rule.edges)
-    return _numbers(column.name, values, edges, nested)
+        return _cut(column.name, values, nested, settings)
+    return _numbers(column.name, values, np.unique(rule.edges), nested)
 
 
 def _numbers_found(numbers: pl.Series, settings: Settings) -> Feature:
@@ -241,27 +234,23 @@ def _numbers_found(numbers: pl.Series, settings: Settings) -> Feature:
         return Dropped(name, "it counts the rows")
     codes = no_answer_codes(np.unique(values).tolist())
     if codes:
-        numbers_shown = ", ".join(map(str, codes))
-        differ = "is" if len(codes) == 1 else "are"
+        shown, differ = ", ".join(map(str, codes)), "is" if len(codes) == 1 else "are"
         raise ValueError(
-            f"column {name!r}: {numbers_shown} {differ} far from the other numbers, like a code "
-            f"for a missing answer; pass `missing={codes[0]}` if it is one, or give the column a "
-            "rule of its own if it is a number"
+            f"column {name!r}: {shown} {differ} far from the other numbers, like a code for a "
+            f"missing answer; pass `missing={codes[0]}` if it is one, or give the column a rule of "
+            "its own if it is a number"
         )
     nested = settings.numbers == "thresholds"
     if settings.numbers == "auto":  # a few different numbers are counts or grades, with an order
         nested = len(np.unique(values)) <= settings.n_bins + 1
-    found = _cut(name, values, nested, settings)
-    return found or Dropped(name, f"always {values[0]:g}")
+    return _cut(name, values, nested, settings)
 
 
-def _cut(
-    name: str, values: NDArray[np.float64], nested: bool, settings: Settings
-) -> Numbers | None:
+def _cut(name: str, values: NDArray[np.float64], nested: bool, settings: Settings) -> Feature:
     """Cut at every number if there are few, otherwise into intervals with equally many numbers."""
     distinct = np.unique(values)
     if len(distinct) == 1:
-        return None
+        return Dropped(name, f"always {values[0]:g}")
     if len(distinct) <= settings.n_bins + nested:
         return _numbers(name, values, distinct[1:], nested, exact=True)
     shares = np.arange(1, settings.n_bins) / settings.n_bins
@@ -304,15 +293,12 @@ def _dates(name: str, dates: pl.Series, settings: Settings) -> Feature:
         if cells.drop_nulls().n_unique() < 2:
             continue
         if part in ("year", "hour"):
+            usual = "thresholds" if part == "year" else "bins"
+            nested = (usual if settings.numbers == "auto" else settings.numbers) == "thresholds"
             values = cells.drop_nulls().to_numpy()
-            nested = (
-                settings.numbers != "bins" if part == "year" else settings.numbers == "thresholds"
-            )
-            feature: Feature | None = _cut(cells.name, values, nested, settings)
+            parts.append((part, _cut(cells.name, values, nested, settings)))
         else:
-            feature = _category(cells, settings, asked=True)
-        if feature is not None:
-            parts.append((part, feature))
+            parts.append((part, _category(cells, settings, asked=True)))
     if not parts:
         return Dropped(name, "all dates are alike")
     return Dates(name, tuple(parts))

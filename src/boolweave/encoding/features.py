@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -60,6 +60,11 @@ class Feature(Protocol):
 def number_text(number: float) -> str:
     """A number in its shortest spelling."""
     return f"{number:.12g}"
+
+
+def whole(cell: object) -> object:
+    """A whole number as an integer; other cells as they are."""
+    return int(cell) if isinstance(cell, float) and cell.is_integer() else cell
 
 
 def _missing_rows(bits: Bits, column: pl.Series) -> Bits:
@@ -122,8 +127,7 @@ class Boolean:
     def encode(self, column: pl.Series) -> Bits:
         """Ones and zeros by their spelling."""
         bits = np.full((len(column), 1), np.nan, dtype=np.float32)
-        for cell in column.drop_nulls().unique(maintain_order=True).to_list():
-            code = self.words.code(int(cell) if isinstance(cell, bool) else cell)
+        for cell, code in cell_codes(column, self.words).items():
             if code == WRONG:
                 raise ValueError(
                     f"expected 0/1 or yes/no in column {self.name!r}, as in fit, but got {cell!r}; "
@@ -141,6 +145,12 @@ class Boolean:
     def most_probable(self, chances: NDArray[np.float64]) -> Cells:
         """The more likely spelling."""
         return [self.one if chance > 0.5 else self.zero for chance in chances[:, 0]]
+
+
+def cell_codes(column: pl.Series, words: CellWords) -> dict[object, int]:
+    """The code of each different cell, in the order of appearance: 0, 1, MISSING or WRONG."""
+    cells = column.drop_nulls().unique(maintain_order=True).to_list()
+    return {cell: words.code(int(cell) if isinstance(cell, bool) else cell) for cell in cells}
 
 
 @dataclass(frozen=True)
@@ -324,17 +334,13 @@ class Numbers:
             at = (chances > 0.5).cumprod(axis=1).sum(axis=1)
         else:
             at = np.argmax(chances, axis=1)
-        return [_plain(self.values[n]) for n in at]
+        return [whole(self.values[n]) for n in at]
 
     def _in_words(self) -> Cells:
         if self.exact:
-            return [_plain(value) for value in self.values]
+            return [whole(value) for value in self.values]
         inner = [f"[{number_text(a)}, {number_text(b)})" for a, b in pairwise(self.edges)]
         return [f"< {number_text(self.edges[0])}", *inner, f"≥ {number_text(self.edges[-1])}"]
-
-
-def _plain(number: float) -> float | int:
-    return int(number) if float(number).is_integer() else number
 
 
 def _first_no_number(column: pl.Series) -> object:
@@ -352,7 +358,7 @@ class Dates:
 
     name: str
     parts: tuple[tuple[str, Feature], ...]
-    kind: str = field(default="date")
+    kind: str = "date"
 
     @property
     def names(self) -> list[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, cast
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from boolweave.encoding.choosing import Rule
 
@@ -90,9 +90,7 @@ def _parts(text: str) -> list[str]:
     for piece in text.split(";"):
         if parts and parts[-1].rstrip().endswith("split:"):
             parts[-1] = parts[-1].rstrip() + ";"
-            if piece.strip():
-                parts.append(piece)
-        elif piece.strip():
+        if piece.strip():
             parts.append(piece)
     return parts
 
@@ -114,14 +112,10 @@ def rules_of(
     """The rules for single columns in the parameters of an encoder."""
     rules: dict[str, Rule] = {}
     if isinstance(numbers, Mapping):
-        rules |= {name: Rule(_nested(kind)) for name, kind in numbers.items()}
+        rules |= {name: Rule(_kind_of_numbers(kind)) for name, kind in numbers.items()}
+    usual = Rule("thresholds" if numbers == "thresholds" else "bins")
     for name, edges in (bins or {}).items():
-        kind = (
-            rules[name].kind
-            if name in rules
-            else ("thresholds" if numbers == "thresholds" else "bins")
-        )
-        rules[name] = Rule(_nested(kind), edges=_edges(name, edges))
+        rules[name] = replace(rules.get(name, usual), edges=_edges(name, edges))
     if isinstance(separators, Mapping):
         rules |= {name: Rule("split", separator=str(sep)) for name, sep in separators.items()}
     for name in categories if isinstance(categories, list | tuple) else ():
@@ -133,10 +127,10 @@ def rules_of(
     return rules
 
 
-def _nested(kind: str) -> Literal["bins", "thresholds"]:
+def _kind_of_numbers(kind: str) -> Literal["bins", "thresholds"]:
     if kind not in ("bins", "thresholds"):
         raise ValueError(f'numbers must be "bins" or "thresholds" for a column, but got {kind!r}')
-    return cast(Literal["bins"], kind)
+    return "bins" if kind == "bins" else "thresholds"
 
 
 def _edges(name: str, edges: object) -> tuple[float, ...]:

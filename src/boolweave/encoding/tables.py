@@ -90,9 +90,7 @@ def as_numbers(column: pl.Series) -> pl.Series | None:
     """A column of texts or numbers as floats; None if a text is not a number."""
     import polars as pl
 
-    if column.dtype.is_numeric():
-        return column.cast(pl.Float64)
-    if column.dtype == pl.Boolean:
+    if column.dtype.is_numeric() or column.dtype == pl.Boolean:
         return column.cast(pl.Float64)
     if column.dtype != pl.String:
         return None
