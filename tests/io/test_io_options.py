@@ -255,6 +255,30 @@ def test_pairs_without_names_above_keep_their_first_line(tmp_path, first):
     assert "no header" in io.read(path).guess
 
 
+def test_two_columns_of_categories_can_be_read_as_a_table(tmp_path):
+    path, hint = tmp_path / "clothes.csv", "two columns of categories"
+    path.write_text("colour,size\n" + "red,small\nblue,large\nred,large\n" * 4)
+    pl.read_csv(path).write_parquet(tmp_path / "clothes.parquet")
+    for file in (path, tmp_path / "clothes.parquet"):
+        assert io.read(file).guess.endswith(f'; pass `layout="wide"` if these are {hint} to encode')
+    encoded = io.read(path, dialect=Dialect(layout="wide"), encode="auto").observations
+    assert encoded.column_labels.tolist() == [
+        "colour = blue", "colour = red", "size = large", "size = small",
+    ]  # fmt: skip
+    assert hint not in io.read(path, dialect=Dialect(layout="pairs")).guess
+    path.write_text("user,item\nann,tea\nbo,rum\n")
+    assert hint not in io.read(path).guess
+
+
+@pytest.mark.parametrize("first", ["name,a,b", "user,item", "user,item,value", '"a ""b""",c,d'])
+@pytest.mark.parametrize("encode", ["auto", "always", "never"])
+def test_only_a_header(tmp_path, first, encode):
+    path = tmp_path / "header.csv"
+    path.write_text(f"{first}\n")
+    with pytest.raises(FileError, match="expected lines below the header, got only the header"):
+        io.read(path, encode=encode)
+
+
 @pytest.mark.parametrize(
     ("content", "columns", "header"),
     [

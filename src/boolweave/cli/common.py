@@ -96,7 +96,7 @@ def read_input(
 
 def print_contents(contents: Reading, guess: str, quiet: bool) -> None:
     """Report how a file was understood, how it was encoded, and which words do not occur in it."""
-    print_message(f"{contents.name}: {guess}", quiet)
+    print_message(f"{contents.name}: {as_options(guess)}", quiet)
     if contents.encoded is not None:
         for line in (*contents.encoded.in_words(), ENCODING):
             print_message(line, quiet)

@@ -18,7 +18,7 @@ from boolweave.io.cells import (
     observe,
     observe_times,
 )
-from boolweave.io.dialect import Dialect, Layout
+from boolweave.io.dialect import Dialect, Layout, about_pairs
 from boolweave.io.files import FileError, expecting, magic
 from boolweave.io.keys import Numbering
 from boolweave.io.options import BY_LAYOUT, Options
@@ -120,7 +120,8 @@ def _long(frame: pl.DataFrame, name: str, kind: str, layout: Layout, options: Op
     if options.times is not None:
         times = frame.to_series(asked.position(options.times, name, "times"))
         when = observe_times(observations.to_local(), row, column, [times], name)
-    return Contents(observations, f"{kind}, {layout}", when, lists_entries=True)
+    guess = f"{kind}, {layout}{about_pairs(options.dialect, asked)}"
+    return Contents(observations, guess, when, lists_entries=True)
 
 
 def _wide(frame: pl.DataFrame, name: str, kind: str, layout: Layout, options: Options) -> Contents:

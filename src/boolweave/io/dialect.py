@@ -348,6 +348,14 @@ def _long_header(rows: list[list[str]], at: tuple[int, ...], words: CellWords) -
     return all(is_heading(first[i]) and first[i] not in seen for i in keys)
 
 
+def about_pairs(asked: Dialect, found: Dialect) -> str:
+    """How to correct a guess of pairs, which look like two columns of categories."""
+    guessed = found.layout == "pairs" and asked.layout is None and not asked.columns
+    if not guessed or all(map(is_heading, found.names)):
+        return ""
+    return '; pass `layout="wide"` if these are two columns of categories to encode'
+
+
 def _is_number(text: str) -> bool:
     return _NUMBER.fullmatch(text.strip()) is not None
 

@@ -22,7 +22,7 @@ from boolweave.io.cells import (
     ratings_of_texts,
 )
 from boolweave.io.delimited import NotPlain, checked_chunks, parse
-from boolweave.io.dialect import Dialect, guess, guess_columns, is_heading
+from boolweave.io.dialect import Dialect, about_pairs, guess, guess_columns, is_heading
 from boolweave.io.files import FileError
 from boolweave.io.keys import Numbering, number_integers
 from boolweave.io.options import BY_LAYOUT, Options
@@ -51,9 +51,9 @@ def read_text(path: Path, name: str, options: Options) -> Contents:
     read = _read_wide if found.layout == "wide" else _read_long
     try:
         try:
-            return read(path, name, found, options, plain=not options.words.codes)
+            contents = read(path, name, found, options, plain=not options.words.codes)
         except NotPlain:
-            return read(path, name, found, options, plain=False)
+            contents = read(path, name, found, options, plain=False)
     except (CellError, LabelError) as error:
         asked = options.dialect.columns or options.dialect.layout in ("triples", "pairs")
         if options.encode == "never" or options.above is not None or asked:
@@ -61,6 +61,17 @@ def read_text(path: Path, name: str, options: Options) -> Contents:
         if not _may_be_columns(found):
             raise
         return _encoded(path, name, options, error)
+    _check_lines(contents.observations.n_rows, found, name)
+    return contents
+
+
+def _check_lines(n_lines: int, found: Dialect, name: str) -> None:
+    """Raise for a file that has only a header."""
+    if found.header and not n_lines:
+        raise FileError(
+            name, "expected lines below the header, got only the header; add them, or pass "
+            "`header=False` if the first line holds data",
+        )  # fmt: skip
 
 
 def _may_be_columns(found: Dialect) -> bool:
@@ -78,6 +89,7 @@ def _encoded(path: Path, name: str, options: Options, refused: FileError | None 
     options.check(name, "a table to encode", "delimiter", "header", *BY_LAYOUT["wide"])
     dialect = guess_columns(path, name, options.dialect, options.words)
     frame = read_fields(path, name, dialect)
+    _check_lines(frame.height, dialect, name)
     frame.columns = list(dialect.names)
     form = TextForm.of(path, name, dialect) if options.keep else None
     return encode_frame(frame, name, dialect, options, "", refused, form)
@@ -164,7 +176,8 @@ def _read_long(path: Path, name: str, dialect: Dialect, options: Options, plain:
     when = None
     if times:
         when = observe_times(observations.to_local(), row, column, times, name)
-    return Contents(observations, dialect.in_words(), when, lists_entries=True)
+    words = dialect.in_words() + about_pairs(options.dialect, dialect)
+    return Contents(observations, words, when, lists_entries=True)
 
 
 def _is_empty(column: pl.Series) -> bool:

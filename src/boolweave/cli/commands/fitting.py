@@ -27,6 +27,7 @@ from boolweave.cli.options import (
     Source,
     Sources,
     Writing,
+    as_options,
     option_of,
 )
 from boolweave.cli.output import check_output, in_words, print_message, put_answer, put_json
@@ -254,7 +255,7 @@ def info(
     answer: dict[str, object] = {
         "file": contents.name,
         "format": contents.format,
-        "read_as": contents.guess,
+        "read_as": as_options(contents.guess),
         "rows": seen.n_rows,
         "columns": seen.n_columns,
         "observed": seen.n_observed,
