@@ -48,9 +48,7 @@ API: dict[str, dict[str, list[str]]] = {
         "boolweave.io.dialect": ["Dialect"],
     },
     "Recommendations": {
-        "boolweave.recommend": [
-            "recommend", "Recommendations", "explain", "Explanation", "Reason", "Words",
-        ],
+        "boolweave.recommend": ["Recommendations", "Explanation", "Reason"],
     },
     "Reports and pictures": {
         "boolweave.report": ["write_report"],

@@ -3,8 +3,7 @@ import pytest
 
 from boolweave import BooleanMatrixFactorization, Observations
 from boolweave.datasets import make_boolean
-from boolweave.recommend import Words, explain, largest, members, recommend
-from boolweave.recommend.members import members_of
+from boolweave.recommend import Words, largest, members
 from boolweave.recommend.words import evidence_in_words
 
 NAN = np.nan
@@ -41,7 +40,7 @@ def test_a_row_asked_for_twice(model):
 def test_agrees_with_the_slow_way():
     planted = make_boolean(30, 20, 3, flip=0.05, observed=0.5, random_state=1).observations
     model = BooleanMatrixFactorization(3, method="max-sum", random_state=0).fit(planted)
-    found = recommend(model, np.arange(30), n=4)
+    found = model.recommend(np.arange(30), n=4)
     dense = planted.to_dense()
     for row in range(30):
         unseen = np.flatnonzero(np.isnan(dense[row]))
@@ -73,7 +72,7 @@ def test_reasons_by_name(model):
     assert reason.sentence == (
         "because factor 1: Bo has both of its other observed columns: tea, milk"
     )
-    assert members(model, reason.factor - 1, "row") == reason.rows
+    assert members(model.result_, reason.factor - 1, "row") == reason.rows
 
 
 def test_members_of_a_factor_are_named_once_for_all_reasons(model, monkeypatch):
@@ -82,16 +81,16 @@ def test_members_of_a_factor_are_named_once_for_all_reasons(model, monkeypatch):
 
     def counted(result, k, axis):
         named.append((k, axis))
-        return members_of(result, k, axis)
+        return members(result, k, axis)
 
-    monkeypatch.setattr("boolweave.recommend.reasons.members_of", counted)
+    monkeypatch.setattr("boolweave.recommend.reasons.members", counted)
     found = model.recommend(["Bo", "Ed", "Bo", "Cy"], n=2)
     assert sum(map(bool, sum(found.reasons, ()))) == 4
     assert len(named) == len(set(named)) == 4
 
 
 def test_no_reason_for_a_zero(model):
-    found = explain(model, "Ann", "gin")
+    found = model.explain("Ann", "gin")
     assert (found.value, found.observed, found.reasons) == (0, 0, ())
     assert "no factor has both" in found.sentence
 
@@ -100,7 +99,7 @@ def test_shares_of_several_factors_add_up():
     table = np.ones((6, 6))
     table[:2, 4:] = table[4:, :2] = 0
     model = BooleanMatrixFactorization(2, method="max-sum", random_state=0).fit(table)
-    found = explain(model, 2, 2)
+    found = model.explain(2, 2)
     assert sum(reason.contribution for reason in found.reasons) == pytest.approx(1.0)
     assert found.row == "row 3"
 

@@ -45,7 +45,7 @@ def factor_sentences(model: BooleanMatrixFactorization, nouns: Nouns) -> Iterato
 
     K = len(model.components_)
     for k in range(min(K, FACTORS_SHOWN)):
-        rows, columns = members(model, k, "row"), members(model, k, "column")
+        rows, columns = members(model.result_, k, "row"), members(model.result_, k, "column")
         if not rows or not columns:
             yield f"Factor {k + 1} is empty."
             continue

@@ -1,19 +1,18 @@
 """Recommendations and explanations: views of a fitted model, without inference of their own.
 
-Recommendations, explanations, the members of factors, and the words for all three belong here, if
-they are about a factorization or about any model; those of a completion are in
-`boolweave.completion.answers`. Start reading in `unseen.py`, then `reasons.py`.
+Recommendations of any model, explanations by a factorization, the members of factors, and the words
+for all of them belong here; explanations by a completion are in `boolweave.completion.answers`.
+Start reading in `methods.py`, then `unseen.py` and `reasons.py`.
 """
 
-from boolweave.recommend.members import Fitted, members
+from boolweave.recommend.members import members
 from boolweave.recommend.methods import RecommenderMixin
-from boolweave.recommend.reasons import Explanation, FactorExplainer, Reason, explain
+from boolweave.recommend.reasons import Explanation, FactorExplainer, Reason
 from boolweave.recommend.unseen import (
     Recommendations,
     best_unseen,
     known_cells,
     largest,
-    recommend,
     recommend_at,
 )
 from boolweave.recommend.words import NAMES_IN_SENTENCE, Words, percent, some_names
@@ -22,18 +21,15 @@ __all__ = [
     "NAMES_IN_SENTENCE",
     "Explanation",
     "FactorExplainer",
-    "Fitted",
     "Reason",
     "Recommendations",
     "RecommenderMixin",
     "Words",
     "best_unseen",
-    "explain",
     "known_cells",
     "largest",
     "members",
     "percent",
-    "recommend",
     "recommend_at",
     "some_names",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,22 +14,8 @@ if TYPE_CHECKING:
     from boolweave.engine.result import Result
 
 
-class Fitted(Protocol):
-    """An estimator after its fit."""
-
-    @property
-    def result_(self) -> Result:
-        """The result of the fit."""
-        ...
-
-
-def members(model: Fitted, k: int, axis: str) -> tuple[str, ...]:
+def members(result: Result, k: int, axis: str) -> tuple[str, ...]:
     """Names of the rows or columns of factor k (from 0), the most certain first."""
-    return members_of(model.result_, k, axis)
-
-
-def members_of(result: Result, k: int, axis: str) -> tuple[str, ...]:
-    """The same as `members`, for a result."""
     odds = result.row_log_odds[:, k] if axis == "row" else result.column_log_odds[k]
     return tuple(name_of(result.observations, int(i), axis) for i in surest(odds))
 

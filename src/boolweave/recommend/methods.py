@@ -24,6 +24,9 @@ class RecommenderMixin:
     def recommend(self, rows: Any, n: int = 10, *, why: bool = False, **words: str) -> Any:
         """Recommend the n unobserved columns of each row that are most probably 1.
 
+        In a factorization with ``zeros="collective"``, only ones count as observed, because a zero
+        is an entry that may become a one.
+
         Parameters
         ----------
         rows : positions, or labels if the fitted data had labels

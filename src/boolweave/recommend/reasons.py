@@ -10,7 +10,7 @@ import numpy as np
 
 from boolweave.data.frames import Frame, html_table
 from boolweave.data.labels import name_of, one_pair
-from boolweave.recommend.members import members_of, surest
+from boolweave.recommend.members import members, surest
 from boolweave.recommend.words import NEUTRAL, Words, evidence, evidence_in_words, percent
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from boolweave.data.observed import ObservedEntries
     from boolweave.engine.result import Result
-    from boolweave.recommend.members import Fitted
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,9 @@ class Reason:
     probability : float
         The probability that both the row and the column belong to the factor.
     contribution : float
-        The weight of this reason; the weights of all reasons add up to 1.
+        The weight of this reason; the weights of all reasons add up to 1. With the OR product, it
+        is the share of the factor in −log P(z = 0) = −Σ log(1 − p_k), where p_k is the probability
+        that the row and the column both belong to factor k; with XOR, its share in Σ p_k.
     rows, columns : tuples of str
         Names of the members of the factor, the most certain first.
     evidence : tuple of str
@@ -118,34 +119,6 @@ class Explanation:
         return html_table(list(lines), shown, self.sentence)
 
 
-def explain(model: Fitted, row: Any, column: Any, words: Words = NEUTRAL) -> Explanation:
-    """Explain which factors make an entry a one, with their members by name.
-
-    With the OR product, the contribution of a factor is its share of
-    −log P(z = 0) = −Σ log(1 − p_k), where p_k is the probability that the row and the column both
-    belong to factor k. With XOR, it is its share of Σ p_k.
-
-    Parameters
-    ----------
-    model : BooleanMatrixFactorization
-        A fitted model.
-    row, column : position or label
-    words : Words
-        The words for a one, rows and columns.
-
-    Examples
-    --------
-    >>> from numpy import nan
-    >>> from boolweave import BooleanMatrixFactorization
-    >>> from boolweave.recommend import Words, explain
-    >>> likes = [[1, 1, 0], [1, nan, 0], [0, 0, 0]]
-    >>> model = BooleanMatrixFactorization(n_components=1, random_state=0).fit(likes)
-    >>> print(explain(model, 1, 1, Words("likes", "guests", "drinks")).reason())
-    because factor 1: row 2 likes column 1, the only other observed one of its 2 drinks
-    """
-    return FactorExplainer(model.result_, words).explain(row, column)
-
-
 @dataclass(frozen=True, eq=False)
 class FactorExplainer:
     """An explainer of the entries of a factorization.
@@ -210,6 +183,6 @@ class FactorExplainer:
         )
         if k not in self._members:
             fitted = self.trained or result
-            self._members[k] = members_of(fitted, k, "row"), members_of(fitted, k, "column")
+            self._members[k] = members(fitted, k, "row"), members(fitted, k, "column")
         of_factor = self._members[k]
         return Reason(k + 1, both, share, *of_factor, names, n_observed, f"because {because}")

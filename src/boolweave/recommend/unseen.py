@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from boolweave.data.frames import ROWS_SHOWN, html_table, names_of, polars_table
-from boolweave.data.labels import name_of, positions
+from boolweave.data.labels import name_of
 from boolweave.data.ones import SparseObservations
-from boolweave.recommend.reasons import FactorExplainer
-from boolweave.recommend.words import NEUTRAL, Words, percent
+from boolweave.recommend.words import percent
 from boolweave.runtime.checks import check_count
 from boolweave.runtime.progress import counted
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
     from boolweave.data.frames import Frame
     from boolweave.data.observed import ObservedEntries
-    from boolweave.recommend.members import Fitted
     from boolweave.runtime.types import Integers
 
 # Numbers of rows and of columns of recommendations that a text shows.
@@ -168,38 +166,8 @@ class Recommendations:
         return html_table(list(lines), shown, f"{n:,} recommendations{more}")
 
 
-def recommend(model: Fitted, rows: Any, n: int = 10, words: Words = NEUTRAL) -> Recommendations:
-    """Recommend the n unobserved columns of each row that are most probably 1.
-
-    If all zeros of a row were treated at once (zeros="collective"), only the ones count as observed
-    here, because a zero is an entry that may become a one.
-
-    Parameters
-    ----------
-    model : BooleanMatrixFactorization
-        A fitted model.
-    rows : positions or labels, shape (R,)
-    n : int
-        Number of recommendations per row, at least 1.
-    words : Words
-        The words for a one, rows and columns.
-
-    Examples
-    --------
-    >>> from boolweave import BooleanMatrixFactorization
-    >>> from boolweave.recommend import recommend
-    >>> nan = float("nan")
-    >>> likes = [[1, 1, 1, 0], [1, 1, nan, nan], [1, 1, 1, 0], [0, 0, 0, 0]]
-    >>> model = BooleanMatrixFactorization(n_components=1, random_state=0).fit(likes)
-    >>> recommend(model, [1], n=1).columns
-    array([[2]])
-    """
-    wanted = positions(rows, model.result_.observations, "row")
-    return recommend_at(FactorExplainer(model.result_, words), wanted, n)
-
-
 def recommend_at(explainer: Explains, rows: NDArray[np.intp], n: int) -> Recommendations:
-    """The same as `recommend` for rows by position, with reasons from an explainer."""
+    """The n most probable unobserved columns of rows by position, with reasons."""
     check_count("n", n)
     found = best_unseen(explainer.predict_rows, explainer.observations, rows, n)
     return Recommendations(rows, *found, explainer)

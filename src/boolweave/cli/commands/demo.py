@@ -231,13 +231,13 @@ def _print_factors(page: Console, model: BooleanMatrixFactorization, senate: Dat
         page.print(f"\n[bold]Factor {k + 1}: {_side(counts)}[/bold]")
         counted = ", ".join(f"{n} of {all_} {party}s" for party, (n, all_) in counts.items())
         page.print(f"  {int(Y[k].sum())} senators: {counted}")
-        senators = members(model, k, "column")
+        senators = members(model.result_, k, "column")
         page.print(f"  most certain: {', '.join(senators[:NAMES_SHOWN])}", markup=False)
         minority = [p for p in PARTIES if 0 < counts[p][0] <= 0.5 * counts[p][1]]
         if len(minority) == 1:
             crossed = some_names(tuple(labels[Y[k] & (parties == minority[0])].tolist()))
             page.print(f"  from the other party: {crossed}", markup=False)
-        calls = [name.removeprefix("roll call ") for name in members(model, k, "row")]
+        calls = [name.removeprefix("roll call ") for name in members(model.result_, k, "row")]
         alone = int((X[:, k] & (X.sum(axis=1) == 1)).sum())
         page.print(
             f"  vote yea in {len(calls)} roll calls, in {alone} of them as the only factor; "

@@ -102,8 +102,8 @@ def factorize(
                 "factors": [
                     {
                         "factor": k + 1,
-                        "rows": members(model, k, "row"),
-                        "columns": members(model, k, "column"),
+                        "rows": members(model.result_, k, "row"),
+                        "columns": members(model.result_, k, "column"),
                         "stability": number_of(model.factor_stability_, k),
                         "redundancy": number_of(model.redundancy_, k),
                     }

@@ -1,4 +1,4 @@
-"""Answers of a fitted ensemble: whole rows, recommendations, explanations, new rows, files.
+"""Answers of a fitted ensemble: whole rows, explanations, new rows, files.
 
 Everything works on an `Ensemble` and the `Observations` to which it was fitted, and changes
 neither. Fitting does not belong here, nor do the predictions of a single member
