@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from boolweave.completion.kernels.channels import log_normal_table
 from boolweave.completion.kernels.drawing import (
     Draws,
     Link,
@@ -25,7 +24,7 @@ from boolweave.completion.kernels.drawing import (
     entry_means,
     slope_table,
 )
-from boolweave.completion.layers import BooleanLayer, LayerEntries, LayerFactors
+from boolweave.completion.layers import LOGS, BooleanLayer, LayerEntries, LayerFactors
 from boolweave.completion.thresholds import BINARY_CUTS, first_cuts, moved_cuts
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
     Doubles = NDArray[np.float64]
 
-SLOPES, LOGS = slope_table(), log_normal_table()
+SLOPES = slope_table()
 
 # First variance of offsets and directions.
 FIRST_VARIANCE = 0.3

@@ -76,7 +76,7 @@ class Ensemble:
 
     @property
     def name(self) -> str:
-        """In words."""
+        """The models in words."""
         names = [family.structure.name for family in self.families]
         if self.plain is not None:
             K = self.plain.rows.shape[1]

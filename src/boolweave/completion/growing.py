@@ -1,4 +1,4 @@
-"""More entries, rows and columns for a table."""
+"""Adding entries, rows and columns to a table."""
 
 from __future__ import annotations
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from boolweave.completion.table import Table
     from boolweave.runtime.types import Integers
 
+LOGS = log_normal_table()
+
 # The fraction of ones of a factor is kept this far from 0 and 1: an empty factor could not recover.
 LEAST_PRIOR = 0.02
 FIRST_PRIOR = 0.3
@@ -51,7 +53,6 @@ class LayerEntries:
         self.blocks: tuple[IntegerBlock, ...] = make_blocks(seen, split_rows(seen.indptr), Memory())
         self.most_in_column = sum(block.most_in_column for block in self.blocks)
         self.ends = np.cumsum([0, *(block.n_observed for block in self.blocks)])
-        self.log_normal = log_normal_table()
         self.observed = [
             None if len(block.codes) == block.n_observed else block.codes < 2
             for block in self.blocks
@@ -128,10 +129,7 @@ class BooleanLayer:
         """Pass messages, given mean and variance of the sum of all other parts at each entry."""
         ratios = np.empty(len(mean), dtype=np.float32)
         levels = self.entries.table.levels
-        evidence_of(
-            mean, variance, levels, cuts, self.strength, self.entries.log_normal,
-            LARGEST_EVIDENCE, ratios,
-        )  # fmt: skip
+        evidence_of(mean, variance, levels, cuts, self.strength, LOGS, LARGEST_EVIDENCE, ratios)
         ratios *= np.float32(LOG_ODDS_STEPS)
         evidence = self.entries.to_lanes(np.rint(ratios).astype(np.int16))
         chance = [np.empty_like(part) for part in evidence]

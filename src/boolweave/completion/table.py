@@ -97,9 +97,7 @@ class Table:
         n_levels: int = 2,
     ) -> Table:
         """Make a table from observations and the parameters of a fit."""
-        n_columns = observations.n_columns
-        by_row = np.diff(observations.indptr)
-        by_column = np.bincount(observations.indices, minlength=n_columns)
+        by_row, by_column = observations.observed_per_line()
         rows, row_scale = make_features(by_row, row_features)
         columns, column_scale = make_features(by_column, column_features)
         seen = observations.values if levels is None else levels
@@ -129,8 +127,7 @@ class Table:
         """The entries column by column."""
         seen = self.observations
         place = np.argsort(seen.indices, kind="stable").astype(np.int64)
-        counts = np.bincount(seen.indices, minlength=seen.n_columns)
-        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        indptr = np.concatenate([[0], np.cumsum(seen.observed_per_line()[1])])
         rows = seen.rows_of_entries()[place].astype(np.int32)
         return lines_of(indptr, rows, self.levels[place], place)
 
@@ -154,7 +151,7 @@ class Table:
     def filled(self) -> Filled:
         """The lines that have entries, as a table of their own."""
         seen = self.observations
-        counts = (np.diff(seen.indptr), np.bincount(seen.indices, minlength=seen.n_columns))
+        counts = seen.observed_per_line()
         rows, columns = (np.flatnonzero(of_lines) for of_lines in counts)
         if (len(rows), len(columns)) == seen.shape:
             return Filled(self, rows, columns)
@@ -162,9 +159,11 @@ class Table:
         place[columns] = np.arange(len(columns))
         indptr = np.concatenate([[0], np.cumsum(counts[0][rows])])
         fewer = type(seen)((len(rows), len(columns)), indptr, place[seen.indices], seen.values)
-        features = self.row_features.take(rows), self.column_features.take(columns)
         own = replace(
-            self, observations=fewer, row_features=features[0], column_features=features[1]
+            self,
+            observations=fewer,
+            row_features=self.row_features.take(rows),
+            column_features=self.column_features.take(columns),
         )
         return Filled(own, rows, columns)
 

@@ -9,6 +9,8 @@ from os import PathLike
 import numpy as np
 from numpy.typing import NDArray
 
+from boolweave.data.cells import MISSING
+from boolweave.data.convert import from_codes
 from boolweave.data.observations import Observations
 from boolweave.datasets.movielens import read_movielens
 from boolweave.runtime.checks import is_whole
@@ -261,20 +263,14 @@ def _load(name: str, description: str, citation: str) -> Dataset:
     with packed.open("rb") as file, np.load(file, allow_pickle=False) as stored:
         arrays = {key: stored[key] for key in stored.files}
     shape = (int(arrays["shape"][0]), int(arrays["shape"][1]))
-    size = shape[0] * shape[1]
-    known = np.unpackbits(arrays["known"], count=size).astype(bool)
-    values = np.unpackbits(arrays["values"], count=size)
-    rows, columns = np.divmod(np.flatnonzero(known), shape[1])
-    observations = Observations.from_triples(
-        rows,
-        columns,
-        values[known],
-        shape=shape,
-        row_labels=arrays["row_labels"],
-        column_labels=arrays["column_labels"],
+    known, values = (
+        np.unpackbits(arrays[key], count=shape[0] * shape[1]).reshape(shape)
+        for key in ("known", "values")
     )
+    codes = np.where(known, values, np.uint8(MISSING))
+    labels = arrays["row_labels"], arrays["column_labels"]
     return Dataset(
-        observations=observations,
+        observations=Observations(*from_codes(codes, *labels)),
         name=name,
         description=description,
         citation=citation,

@@ -36,7 +36,7 @@ def match_factors(X_a: ArrayLike, Y_a: ArrayLike, X_b: ArrayLike, Y_b: ArrayLike
     """Pair the factors of two factorizations so that their tiles overlap most.
 
     The tile of factor k is the set of entries that it makes one, the outer product of ``X[:, k]``
-    and ``Y[k]``. Pairs maximise the sum of Jaccard similarities; the numbers of factors may differ.
+    and ``Y[k]``. Pairs maximize the sum of Jaccard similarities; the numbers of factors may differ.
 
     Parameters
     ----------

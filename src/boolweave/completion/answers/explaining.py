@@ -204,7 +204,7 @@ class Explainer:
     # ------------------------------------------------------------ parts
 
     def _pattern(self, pattern: Pattern, m: int, n: int, share: float) -> ExplanationPart:
-        """What follows from which entries were seen, and the columns that matter most for it."""
+        """The share of the pattern of entries, and the columns that matter most for it."""
         columns, _ = self._entries(m)
         pull = np.zeros(pattern.n_features)
         for family in self.ensemble.families:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boolweave.completion.chain import LOGS, SLOPES
+from boolweave.completion.chain import SLOPES
 from boolweave.completion.kernels.drawing import Lines, Link, Prior, lines_of
 from boolweave.completion.kernels.folding import FixedColumns, FoldedRows, fold_rows
-from boolweave.completion.layers import LEAST_PRIOR
+from boolweave.completion.layers import LEAST_PRIOR, LOGS
 from boolweave.completion.table import make_features
 from boolweave.data.observations import Observations
 from boolweave.engine import fold_in

@@ -26,7 +26,7 @@ LEAST_WEIGHT = 0.08
 def blend(odds: Doubles, values: NDArray[np.uint8], weights: Doubles | None = None) -> Doubles:
     """Intercept and non-negative weights (1 + F,) of log-odds (n, F) for bits (n,).
 
-    Minimises the log-loss plus the negative logarithm of a normal prior: intercept 0, weights 1/F.
+    Minimizes the log-loss plus the negative logarithm of a normal prior: intercept 0, weights 1/F.
     """
     from scipy.optimize import minimize
 
