@@ -187,7 +187,8 @@ class BooleanCompletion(FittedCompletion):
         of_columns = encoded_features(column_features, seen.n_columns, "column_features")
         levels, n_levels = levels_of(ratings, seen)
         table = Table.of(seen, levels, weights, of_rows, of_columns, n_levels)
-        table = table.without_weight_zero()
+        if weights is not None and not weights.all():
+            table = table.part(weights > 0)
         if table.n_entries == 0:
             raise ValueError(
                 f"BooleanCompletion needs at least one observed entry, got a matrix of shape "

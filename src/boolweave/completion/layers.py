@@ -135,8 +135,9 @@ class BooleanLayer:
         chance = [np.empty_like(part) for part in evidence]
         per_entry = tuple(map(PerEntry, evidence, chance))
         self.problem = replace(self.problem, per_entry=per_entry)
+        blocks = range(len(evidence))  # in this thread: each member of an ensemble has its own
         for _ in range(n_steps):
-            step(self.problem, self.state, DAMPING, _one_group(len(evidence)), lambda sums: sums)
+            step(self.problem, self.state, DAMPING, lambda run: [run(blocks)], lambda sums: sums)
         self._keep(self.entries.from_lanes(chance))
         self._learn_priors()
 
@@ -175,8 +176,3 @@ class BooleanLayer:
             odds = counts * np.float32(1 / LOG_ODDS_STEPS) + prior
             sides.append(sigmoid(odds).astype(np.float32))
         return sides[0], sides[1]
-
-
-def _one_group(n_blocks: int):  # type: ignore[no-untyped-def]
-    """Process all blocks in this thread, because each member of an ensemble has its own."""
-    return lambda update: [update(list(range(n_blocks)))]

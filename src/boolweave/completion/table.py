@@ -167,12 +167,6 @@ class Table:
         )
         return Filled(own, rows, columns)
 
-    def without_weight_zero(self) -> Table:
-        """The table without the entries that have the weight 0."""
-        if self.weights is None or self.weights.all():
-            return self
-        return self.part(self.weights > 0)
-
     def part(self, kept: NDArray[np.bool_]) -> Table:
         """The table with only some of its entries, a mask (entries,)."""
         fewer = self.observations.split(~kept)[0]

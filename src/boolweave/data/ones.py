@@ -146,7 +146,8 @@ class SparseObservations(ObservedEntries):
         }
         for name, value in found.items():
             object.__setattr__(self, name, value)
-        if len(missing) and _have_common(self.ones, missing, shape[1]):
+        few, many = sorted((self.ones, missing), key=len)
+        if len(few) and find_sorted(many.numbers(shape[1]), few.numbers(shape[1]))[1].any():
             raise ValueError("a cell must not be both a one and missing; list it once")
 
     def __repr__(self) -> str:
@@ -186,7 +187,7 @@ class SparseObservations(ObservedEntries):
         5
         """
         listed = sparse.from_sparse(matrix, "missing", row_labels, column_labels, duplicates)
-        return cls.from_listed(listed, *sparse.stored_cells(matrix))
+        return cls.from_listed(listed, *sparse.stored(matrix)[:2])
 
     @classmethod
     def from_listed(cls, listed: CompressedRows, rows: Integers, columns: Integers) -> Self:
@@ -416,9 +417,3 @@ def _checked(name: str, cells: Cells, shape: tuple[int, int]) -> Cells:
     indptr, columns = indptr.view(), columns.view()  # the caller's own arrays stay writable
     indptr.flags.writeable = columns.flags.writeable = False
     return Cells(indptr, columns)
-
-
-def _have_common(one: Cells, other: Cells, n_columns: int) -> bool:
-    """Whether two lists have a cell in common."""
-    few, many = sorted((one, other), key=len)
-    return bool(find_sorted(many.numbers(n_columns), few.numbers(n_columns))[1].any())

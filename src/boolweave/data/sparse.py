@@ -69,7 +69,7 @@ def from_sparse(
         entries = _from_tidy_csr(matrix, shape, *labels)
         if entries is not None:
             return entries
-    rows, columns, data = _stored(matrix)
+    rows, columns, data = stored(matrix)
     codes = codes_of(data, None, lambda n: place_of(rows[n], columns[n], *labels))
     return from_coded_triples(
         rows, columns, codes, shape, *labels, duplicates=duplicates, absent=absent
@@ -101,13 +101,13 @@ def check_indices(kind: str, where: Sequence[Array], data: Array, shape: Shape) 
             f"indptr of a sparse matrix must have {n_runs + 1} numbers that begin with 0 and do "
             "not decrease; create the matrix again"
         )
-    stored = int(indptr[-1])
-    if stored > min(len(indices), len(data)):
+    n_stored = int(indptr[-1])
+    if n_stored > min(len(indices), len(data)):
         raise ValueError(
-            f"indptr of a sparse matrix goes up to {stored}, but there are {len(indices)} indices "
-            f"and {len(data)} values; create the matrix again"
+            f"indptr of a sparse matrix goes up to {n_stored}, but there are {len(indices)} "
+            f"indices and {len(data)} values; create the matrix again"
         )
-    _check_range(indices[:stored], n_indices)
+    _check_range(indices[:n_stored], n_indices)
 
 
 def _check_range(indices: Array, size: int) -> None:
@@ -143,8 +143,8 @@ def _from_tidy_csr(
     matrix: Any, shape: Shape, row_labels: Labels | None, column_labels: Labels | None
 ) -> CompressedRows | None:
     """Take the entries of a CSR matrix without a copy; None if they are not in order."""
-    indptr, stored = matrix.indptr, int(matrix.indptr[-1])
-    indices, data = matrix.indices[:stored], matrix.data[:stored]
+    indptr, n_stored = matrix.indptr, int(matrix.indptr[-1])
+    indices, data = matrix.indices[:n_stored], matrix.data[:n_stored]
 
     def place(position: int) -> str:
         row = int(np.searchsorted(indptr, position, side="right")) - 1
@@ -158,12 +158,7 @@ def _from_tidy_csr(
     return CompressedRows(shape, indptr, indices, codes, row_labels, column_labels)
 
 
-def stored_cells(matrix: Any) -> tuple[Array, Array]:
-    """Rows and columns of all stored cells of a sparse matrix, with repetitions."""
-    return _stored(matrix)[:2]
-
-
-def _stored(matrix: Any) -> tuple[Array, Array, Array]:
+def stored(matrix: Any) -> tuple[Array, Array, Array]:
     """Rows, columns and values of all stored cells, including zeros and duplicates."""
     if matrix.format != "dia":
         triples = matrix.tocoo(copy=False)

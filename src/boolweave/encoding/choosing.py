@@ -139,15 +139,10 @@ def _boolean(column: pl.Series, words: CellWords) -> Boolean | None:
 # ---------------------------------------------------------------- levels
 
 
-def _enough(settings: Settings, n_rows: int) -> int:
-    """How often a level must occur to have a column of its own."""
-    least = settings.min_frequency
-    return max(1, ceil(least * n_rows - 1e-9) if least < 1 else int(least))
-
-
 def _kept(counts: Counter[str], settings: Settings, n_rows: int) -> tuple[list[str], str]:
     """The levels that get a column each, and the name of the others, if there are any."""
-    enough = _enough(settings, n_rows)
+    least = settings.min_frequency
+    enough = max(1, ceil(least * n_rows - 1e-9) if least < 1 else int(least))
     often = [level for level, count in counts.most_common() if count >= enough]
     kept = often[: settings.max_levels]
     if len(kept) == len(counts):

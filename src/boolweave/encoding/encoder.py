@@ -254,7 +254,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         given = [str(name) for name in _check_feature_names_in(self, input_features)]
         names: list[str] = []
         for feature, name in zip(self._features, given, strict=True):
-            names += [_renamed(out, feature.name, name) for out in feature.names]
+            names += [out.replace(feature.name, name, 1) for out in feature.names]
         return np.array(_distinct(names), dtype=object)
 
     # ------------------------------------------------------------ checks
@@ -326,10 +326,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
 def _in_words(left_out: dict[str, str]) -> str:
     return ", ".join(f"{name} ({why})" for name, why in left_out.items())
-
-
-def _renamed(out: str, old: str, new: str) -> str:
-    return out if old == new else out.replace(old, new, 1)
 
 
 def _distinct(names: list[str]) -> list[str]:
