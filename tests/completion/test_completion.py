@@ -1,11 +1,14 @@
 """BooleanCompletion as its users call it."""
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from sklearn.exceptions import NotFittedError
 
 from boolweave import BooleanCompletion, BooleanMatrixFactorization, Observations, load
 from boolweave.baselines import BiasModel
+from boolweave.completion.features import encoded_features
 from boolweave.datasets import load_votes84, make_boolean
 from boolweave.metrics import log_loss
 
@@ -209,6 +212,18 @@ def test_features_help_rows_without_entries():
     model = BooleanCompletion(n_members=2, n_layers=0, n_directions=0, random_state=0)
     chance = model.fit(values, row_features=texts).predict_proba(np.arange(20), np.zeros(20, int))
     assert chance[kind[:20] == 1].min() > 0.75 and chance[kind[:20] == 0].max() < 0.25
+
+
+def test_features_in_a_table_with_numbers_and_categories():
+    """Numbers stay numbers beside text, where NumPy makes Python objects of them."""
+    ages, genres = [31, 47, 62], ["jazz", "rock", "jazz"]
+    expected = np.column_stack([ages, [1, 0, 1], [0, 1, 0]])
+    expected = expected - expected.mean(axis=0)
+    columns = {"age": ages, "genre": genres}
+    for table in (pd.DataFrame(columns), pl.DataFrame(columns)):
+        np.testing.assert_allclose(encoded_features(table, 3, "row_features"), expected)
+    with pytest.raises(ValueError, match="row_features must be finite"):
+        encoded_features(pl.DataFrame(columns | {"age": [31, None, 62]}), 3, "row_features")
 
 
 def test_weights_count_entries_several_times():

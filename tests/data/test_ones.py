@@ -129,6 +129,7 @@ def test_folds_are_drawn_from_the_seed_and_never_list_zeros(monkeypatch):
         np.testing.assert_array_equal(part, same)
 
 
-def test_folds_of_too_few_ones():
-    with pytest.raises(ValueError, match="from 2 to the number of ones, 3, but got 4"):
-        sparse_of(np.eye(3)).folds(4)
+@pytest.mark.parametrize("n_folds", [1, 2.5, 4])
+def test_a_number_of_folds_that_is_not_possible(n_folds):
+    with pytest.raises(ValueError, match=f"from 2 to the number of ones, 3, but got {n_folds}"):
+        sparse_of(np.eye(3)).folds(n_folds)

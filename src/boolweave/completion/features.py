@@ -8,9 +8,12 @@ taste.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from boolweave.data.cells import is_missing
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -46,8 +49,8 @@ def encoded_features(given: Any, n_lines: int, name: str) -> NDArray[np.float64]
         raise ValueError(f"{name} must have {n_lines} lines, but has the shape {array.shape}")
     columns = []
     for column in array.T:
-        if column.dtype.kind in "biuf":
-            numbers = column.astype(np.float64)
+        numbers = _as_numbers(column)
+        if numbers is not None:
             if not np.isfinite(numbers).all():
                 raise ValueError(
                     f"{name} must be finite numbers or categories; fill in missing values"
@@ -58,6 +61,18 @@ def encoded_features(given: Any, n_lines: int, name: str) -> NDArray[np.float64]
             columns += [(texts == level).astype(np.float64) for level in np.unique(texts)]
     table = np.column_stack(columns) if columns else np.zeros((n_lines, 0))
     return np.asarray(table - table.mean(axis=0))
+
+
+def _as_numbers(column: NDArray[Any]) -> Doubles | None:
+    """A column as floats, with NaN for missing cells; None if it holds categories.
+
+    In a table with columns of both kinds, numbers are Python objects.
+    """
+    if column.dtype.kind == "O":
+        if not all(isinstance(cell, Real | np.bool_) or is_missing(cell) for cell in column):
+            return None
+        column = np.array([np.nan if is_missing(cell) else float(cell) for cell in column])
+    return column.astype(np.float64) if column.dtype.kind in "biuf" else None
 
 
 def levels_of(

@@ -26,6 +26,7 @@ from boolweave.data.entries import (
 from boolweave.data.labels import Labels, checked_labels
 from boolweave.data.observations import Observations
 from boolweave.data.observed import ObservedEntries
+from boolweave.runtime.checks import is_whole
 from boolweave.runtime.types import Array, Integers
 
 if TYPE_CHECKING:
@@ -296,7 +297,7 @@ class SparseObservations(ObservedEntries):
         >>> kept.n_ones, int(values.sum()), round(float(weights.sum()))
         (80, 20, 2000)
         """
-        if not 2 <= n_folds <= self.n_ones:
+        if not is_whole(n_folds) or not 2 <= n_folds <= self.n_ones:
             raise ValueError(
                 f"n_folds must be from 2 to the number of ones, {self.n_ones}, but got {n_folds!r}"
             )
