@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from boolweave import cautions
 from boolweave.completion.answers import dense, saving, scoring
@@ -21,10 +21,10 @@ from boolweave.completion.growing import joined
 from boolweave.completion.table import Table
 from boolweave.completion.tasks import Runner
 from boolweave.data.frames import Frame
-from boolweave.data.labels import check_order
 from boolweave.data.observations import Observations
 from boolweave.data.splits import Entries
 from boolweave.data.weights import entry_weights
+from boolweave.estimator.fitted import check_input
 from boolweave.estimator.parameters import AtLeast
 from boolweave.runtime.progress import task_progress
 
@@ -283,22 +283,9 @@ class BooleanCompletion(FittedCompletion):
         return Runner(self.n_jobs, self.client)
 
     def _observe(self, X: Any, *, reset: bool) -> Observations:
-        """Convert input; check the number and the names of columns as scikit-learn does."""
+        """Convert input and check it."""
         seen = Observations.from_data(X, absent=self.absent)
-        for size, (name, side) in zip(
-            seen.shape, (("sample", "row"), ("feature", "column")), strict=True
-        ):
-            if reset and size < 1:
-                raise ValueError(
-                    f"Found array with 0 {name}(s) (shape={seen.shape}) while a minimum of 1 is "
-                    f"required; pass a matrix with at least one {side}"
-                )
-        plain = not isinstance(X, Observations) and seen.shape == getattr(X, "shape", None)
-        plain = plain and (reset or hasattr(self, "feature_names_in_"))
-        named = X if plain else np.broadcast_to(np.zeros(()), seen.shape)
-        validate_data(self, named, reset=reset, skip_check_array=True)
-        if not reset:
-            check_order(seen.column_labels, self.observations_.column_labels)
+        check_input(self, X, seen, reset=reset)
         return seen
 
     # ------------------------------------------------------------ answers

@@ -94,25 +94,9 @@ class FittedFactorization(recommend.RecommenderMixin, TransformerMixin, BaseEsti
         return SparseObservations.from_observations(Observations.from_data(X))
 
     def _observe(self, X: Any, *, reset: bool) -> ObservedEntries:
-        """Convert input; check the number and the names of columns as scikit-learn does."""
+        """Convert input and check it."""
         observations = self._converted(X)
-        # Scikit-learn does not know the names of columns of observations: they are checked below.
-        own = not reset and not hasattr(self, "feature_names_in_")
-        own = own and self.observations_.column_labels is not None
-        own_kinds = Observations | SparseObservations
-        plain = isinstance(observations, own_kinds) and not isinstance(X, own_kinds)
-        plain = plain and not own and observations.shape == getattr(X, "shape", None)
-        named = X if plain else np.broadcast_to(np.zeros(()), observations.shape)
-        names = ("sample", "row"), ("feature", "column")
-        for size, (name, side) in zip(observations.shape, names, strict=True):
-            if reset and size < 1:
-                raise ValueError(
-                    f"Found array with 0 {name}(s) (shape={observations.shape}) while a minimum of "
-                    f"1 is required; pass a matrix with at least one {side}"
-                )
-        validate_data(self, named, reset=reset, skip_check_array=True)
-        if not reset:
-            check_order(observations.column_labels, self.observations_.column_labels)
+        check_input(self, X, observations, reset=reset)
         return observations
 
     # ------------------------------------------------------------ answers
@@ -361,6 +345,27 @@ def _in_form_of(asked: Any, values: NDArray[Any], seen: Observations) -> Any:
     """A matrix in the form of the table that was passed, if it was a table."""
     frame = Frame.of(asked)
     return values if frame is None else frame.matrix(values, seen)
+
+
+def check_input(estimator: Any, X: Any, seen: ObservedEntries, *, reset: bool) -> None:
+    """Check the size of a matrix, and the number and names of its columns as scikit-learn does."""
+    names = ("sample", "row"), ("feature", "column")
+    for size, (name, side) in zip(seen.shape, names, strict=True):
+        if reset and size < 1:
+            raise ValueError(
+                f"Found array with 0 {name}(s) (shape={seen.shape}) while a minimum of 1 is "
+                f"required; pass a matrix with at least one {side}"
+            )
+    # Scikit-learn does not know the names of columns of observations: they are checked below.
+    own = not reset and not hasattr(estimator, "feature_names_in_")
+    own = own and estimator.observations_.column_labels is not None
+    own_kinds = Observations | SparseObservations
+    plain = isinstance(seen, own_kinds) and not isinstance(X, own_kinds)
+    plain = plain and not own and seen.shape == getattr(X, "shape", None)
+    named = X if plain else np.broadcast_to(np.zeros(()), seen.shape)
+    validate_data(estimator, named, reset=reset, skip_check_array=True)
+    if not reset:
+        check_order(seen.column_labels, estimator.observations_.column_labels)
 
 
 def with_local_entries(entries: ObservedEntries) -> Observations | SparseObservations:
