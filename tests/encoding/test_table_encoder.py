@@ -244,6 +244,12 @@ def test_other_types_are_left_out():
         encoder = TableEncoder().fit(pl.DataFrame({**cells, "open": [1, 0, 1, 0]}))
     assert set(encoder.left_out_) == set(cells)
     assert encoder.get_feature_names_out().tolist() == ["open"]
+    lasts = pd.Series(cells["lasts"], dtype="timedelta64[ns]")
+    frame = pd.DataFrame({k: cells[k] for k in ("opens", "lasts")} | {"ns": lasts, "open": 1})
+    frame.loc[0, "open"] = 0
+    with pytest.warns(ColumnsLeftOutWarning, match="opens .its cells have the type Time"):
+        encoder = TableEncoder().fit(frame)
+    assert set(encoder.left_out_) == {"opens", "lasts", "ns"}
     levels = TableEncoder(categories=["opens"]).fit(pl.DataFrame({"opens": cells["opens"]}))
     assert levels.get_feature_names_out().tolist() == ["opens = 08:00:00", "opens = 09:00:00"]
 

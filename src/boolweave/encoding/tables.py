@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, time, timedelta
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -51,13 +52,13 @@ def _of_narwhals(name: str, column: Any) -> pl.Series:
 
 
 def _series(name: str, cells: Array) -> pl.Series:
-    """A column of numbers, Booleans, dates or texts; mixed cells become texts."""
+    """A column of numbers, Booleans, dates, times or texts; mixed cells become texts."""
     import polars as pl
 
     if cells.dtype.kind in "biuf":
         return pl.Series(name, np.ascontiguousarray(cells))
-    if cells.dtype.kind == "M":
-        return pl.Series(name, cells.astype("M8[us]"))
+    if cells.dtype.kind in "mM":
+        return pl.Series(name, cells.astype(f"{cells.dtype.kind}8[us]"))
     values = [None if is_missing(cell) else cell for cell in cells.tolist()]
     known = [value for value in values if value is not None]
     if known and all(isinstance(value, bool) for value in known):
@@ -65,8 +66,10 @@ def _series(name: str, cells: Array) -> pl.Series:
     if all(isinstance(value, Real) for value in known):
         numbers = [None if value is None else float(value) for value in values]
         return pl.Series(name, numbers, dtype=pl.Float64)
-    if all(hasattr(value, "isoformat") for value in known):
+    if all(isinstance(value, date) for value in known):
         return pl.Series(name, values).cast(pl.Datetime("us"))
+    if all(isinstance(value, time | timedelta) for value in known):
+        return pl.Series(name, values)
     return pl.Series(name, [None if v is None else str(v) for v in values], dtype=pl.String)
 
 
