@@ -6,6 +6,7 @@ from datetime import time, timedelta
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -120,6 +121,14 @@ def test_back_again(people):
         assert found["paid"] == PEOPLE["paid"][i]
         if PEOPLE["joined"][i] is not None:
             assert f"year {PEOPLE['joined'][i].year}, {PEOPLE['joined'][i]:%B}" in found["joined"]
+
+
+def test_back_to_an_arrow_table():
+    table = pl.DataFrame({"colour": ["red", "blue", "red"], "member": ["yes", None, "no"]})
+    encoder = TableEncoder().fit(table.to_arrow())
+    back = encoder.inverse_transform(encoder.transform(table.to_arrow()))
+    assert type(back) is pa.Table
+    assert pl.from_arrow(back).equals(table)
 
 
 def test_contradictions_are_missing():

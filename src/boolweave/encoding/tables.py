@@ -136,13 +136,14 @@ def iso_dates(texts: pl.Series) -> pl.Series:
 
 
 def table_like(like: str, names: list[str], columns: list[list[object]], index: Any) -> Any:
-    """Columns as a pandas or polars table, or as an array of objects (M, N)."""
-    if like == "polars":
+    """Columns as a table of pandas, polars or Arrow, or as an array of objects (M, N)."""
+    if like in ("polars", "pyarrow"):
         import polars as pl
 
-        return pl.DataFrame(
+        table = pl.DataFrame(
             [pl.Series(n, c, strict=False) for n, c in zip(names, columns, strict=True)]
         )
+        return table if like == "polars" else table.to_arrow()
     if like == "pandas":
         import pandas as pd
 
