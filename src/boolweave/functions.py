@@ -21,8 +21,8 @@ from boolweave.data.labels import name_of
 from boolweave.estimator import BooleanMatrixFactorization, fewest_errors
 from boolweave.estimator.parameters import check_fit_parameters, settings_of, with_objective
 from boolweave.fit import rank
-from boolweave.runtime.checks import is_whole
-from boolweave.runtime.progress import Deadline, progress
+from boolweave.runtime.checks import LARGEST, is_whole
+from boolweave.runtime.progress import Deadline, progress, task_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,7 +122,7 @@ def select_rank(
 
 def _checked_ranks(ranks: Any) -> list[int]:
     wanted = list(ranks) if isinstance(ranks, Iterable) else []
-    if not wanted or not all(is_whole(k) and k >= 1 for k in wanted):
+    if not wanted or not all(is_whole(k) and 1 <= k <= LARGEST for k in wanted):
         raise ValueError(
             f"ranks must be one or more positive whole numbers, such as range(1, 11), got {ranks!r}"
         )
@@ -240,9 +240,11 @@ class Completion:
 
         The table belongs to the library of the input table, or to polars.
         """
-        m, n = self._holes()
-        chance = self.model.ensemble_.probabilities(m, n)
         seen, frame = self.observations, self.model._frame
+        known = np.zeros(seen.shape, dtype=bool)
+        known[seen.rows_of_entries(), seen.indices] = True
+        m, n = np.nonzero(~known)
+        chance = self.model.ensemble_.probabilities(m, n)
         names: Any = names_of if frame is None else frame.names
         lines = {
             "row": names(seen, "row", m),
@@ -251,14 +253,6 @@ class Completion:
             "probability": chance,
         }
         return polars_table(lines) if frame is None else frame.table(lines)
-
-    def _holes(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Rows and columns of the missing entries."""
-        seen = self.observations
-        known = np.zeros(seen.shape, dtype=bool)
-        known[seen.rows_of_entries(), seen.indices] = True
-        rows, columns = np.nonzero(~known)
-        return rows, columns
 
     def _in_form(self, values: NDArray[Any]) -> Any:
         frame = self.model._frame
@@ -366,6 +360,7 @@ def cover(
     max_rows: int | None = None,
     max_columns: int | None = None,
     random_state: int | np.random.RandomState | None = None,
+    verbose: int = 0,
 ) -> Cover:
     """Find the fewest factors that cover the ones of a Boolean matrix.
 
@@ -394,6 +389,8 @@ def cover(
         Maximum numbers of rows and columns of a factor that is not fixed.
     random_state : int, RandomState or None
         Random seed; the same seed gives the same answer.
+    verbose : int, default=0
+        Whether to show progress on standard error.
 
     Returns
     -------
@@ -422,4 +419,6 @@ def cover(
     required = Requirements.of(
         matrix, coverage, false_ones, n_components, fixed, max_rows, max_columns
     )
-    return find_cover(matrix, required, int(check_random_state(random_state).randint(2**31)))
+    seed = int(check_random_state(random_state).randint(2**31))
+    with task_progress(verbose) as say:
+        return find_cover(matrix, required, seed, say)

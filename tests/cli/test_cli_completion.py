@@ -149,7 +149,7 @@ def test_explain_in_words_and_numbers(folder):
     [
         (["--layers", "2", "--method", "max-sum"], "--method is an option of a Boolean"),
         (["--layers", "many"], "--n-layers: expected a whole number or auto"),
-        (["--layers", "-1"], "--n-layers: expected a whole number in [0, inf)"),
+        (["--layers", "-1"], "--n-layers: expected a whole number in [0, 2^63)"),
     ],
 )
 def test_bad_options_are_one_line(folder, options, words):

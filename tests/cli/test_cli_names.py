@@ -180,9 +180,9 @@ def test_output_to_nowhere_and_wrong_nouns(shop):
     ("arguments", "words"),
     [
         (["factorize", "--damping", "0"], "--damping: expected a number in (0.0, 1.0], got 0.0"),
-        (["factorize", "-k", "-2"], "--n-components: expected a whole number in [1, inf) or"),
+        (["factorize", "-k", "-2"], "--n-components: expected a whole number in [1, 2^63) or"),
         (["factorize", "--noise", "2"], "--noise: expected a number in [0.0, 1.0] or 'learn'"),
-        (["complete", "--layers", "-1"], "--n-layers: expected a whole number in [0, inf) or"),
+        (["complete", "--layers", "-1"], "--n-layers: expected a whole number in [0, 2^63) or"),
         (["complete", "--max-time", "0"], "--max-time: expected a number in (0.0, inf)"),
         (["rank", "--tol", "-1"], "--tol: expected"),
         (["rank", "--plot", "x.doc"], "--plot: expected a name that ends in .png"),

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import re
+import sys
+
 import numpy as np
 import pytest
 from cover_reference import least_cover, least_limited_cover
@@ -12,6 +16,9 @@ from scipy import sparse
 
 from boolweave import Observations, cover
 from boolweave.covering import cliques
+from boolweave.covering.covering import find_cover
+from boolweave.covering.matrix import Matrix
+from boolweave.covering.requirements import Requirements
 from boolweave.engine.result import Result
 
 SETTINGS = settings(deadline=None, max_examples=20)
@@ -316,6 +323,38 @@ def test_noisy_roles_are_found_again():
     assert cover(seen, random_state=0).cost > 50
 
 
+# ---------------------------------------------------------------- progress
+
+
+@pytest.mark.parametrize(("how", "step"), [
+    ({}, r"\d+ factors so far, round"), ({"max_rows": 3}, r"\d+ factors so far, round"),
+    ({"coverage": 0.9}, r"\d+ factors so far, trying \d+"),
+    ({"false_ones": 3}, r"\d+ factors so far, allowing false ones"),
+])  # fmt: skip
+def test_progress(monkeypatch, how, step):
+    said = []
+    monkeypatch.setattr(cliques, "MOST_ONES", 0)
+    matrix = Matrix.of_data(1 - np.eye(7))
+    find_cover(matrix, Requirements.of(matrix, **how), 0, said.append)
+    assert said[0] == "reducing 42 ones"
+    assert any(re.match(step, line) for line in said)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_is_shown_if_asked_for(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("TERM", "xterm")
+    cover(1 - np.eye(7))
+    assert terminal.getvalue() == ""
+    cover(1 - np.eye(7), verbose=1)
+    assert "0 factors so far, 42 ones left" in terminal.getvalue()
+
+
 # ---------------------------------------------------------------- bad input
 
 
@@ -329,10 +368,11 @@ def test_noisy_roles_are_found_again():
         ({"false_ones": -1}, "false_ones must be a non-negative whole number"),
         ({"false_ones": 1.0}, "false_ones must be a non-negative whole number"),
         ({"false_ones": True}, "false_ones must be a non-negative whole number"),
-        ({"n_components": 0}, "n_components must be a positive whole number"),
-        ({"n_components": 1.5}, "n_components must be a positive whole number"),
-        ({"max_rows": 0}, "max_rows must be a positive whole number"),
-        ({"max_columns": "3"}, "max_columns must be a positive whole number"),
+        ({"n_components": 0}, "n_components must be a whole number >= 1"),
+        ({"n_components": 1.5}, "n_components must be a whole number >= 1"),
+        ({"max_rows": 0}, "max_rows must be a whole number >= 1.*None sets no limit"),
+        ({"max_rows": 10**30}, "max_rows must be a whole number below 2\\^63"),
+        ({"max_columns": "3"}, "max_columns must be a whole number >= 1"),
         ({"fixed": [[1, 0]]}, "fixed must have 3 columns"),
         ({"fixed": [[0, 0, 0]]}, "fixed factor 1 has no columns"),
         ({"fixed": [[1, np.nan, 0]]}, "fixed must be zeros and ones"),

@@ -13,6 +13,7 @@ from boolweave.covering.exact import _Search, _subset
 from boolweave.covering.fractional import fractional_bound
 from boolweave.covering.matrix import Matrix, Merged
 from boolweave.covering.parts import Part, independent_ones
+from boolweave.runtime.progress import silent
 from boolweave.search.kernels.bits import unpack
 
 
@@ -117,7 +118,7 @@ def test_an_integer_program_without_a_proof_is_not_lost(monkeypatch):
     best, least = cliques.fewest(cliques.maximal_cliques(part.neighbours()), len(part.ones.rows))
     assert best.max() + 1 == least
     monkeypatch.setattr(cliques, "fewest", lambda *_: (best, least - 1))
-    search = _Search(merged, 0, 0.0)  # no rounds of first fit
+    search = _Search(merged, 0, 0.0, silent)  # no rounds of first fit
     alone = min(n for *_, n in search._starts(part, part.count()))
     clique, n, bound = search._cover_part(part)
     assert n == least < alone and bound == least - 1

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse
+from crashing import Crash
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import has_fit_parameter
@@ -371,10 +372,6 @@ def test_the_curve_is_kept_and_select_rank_shows_the_same(tmp_path):
         select_rank(planted.observations, criterion="heldout", **how)
     with pytest.raises(ValueError, match="`sample_weight` weights errors"):
         select_rank(planted.observations, sample_weight=np.ones(30))
-
-
-class Crash(Exception):
-    """What stands for a kill."""
 
 
 def fail_at_round(monkeypatch, number, error):

@@ -74,6 +74,12 @@ def test_what_is_no_whole_number_is_named(name, value):
         TAKES_A_WHOLE_NUMBER[name](value)
 
 
+@pytest.mark.parametrize("name", [n for n in TAKES_A_WHOLE_NUMBER if "n_jobs" not in n])
+def test_a_number_beyond_machine_integers_is_named(name):
+    with pytest.raises(ValueError, match=f"{name.split()[0]}.*must be.*[Gg]ot.*10{{30}}"):
+        TAKES_A_WHOLE_NUMBER[name](10**30)
+
+
 @pytest.mark.parametrize("value", [2, np.int64(2), np.uint8(2)], ids=repr)
 def test_whole_numbers_of_numpy_are_accepted(value):
     assert is_whole(value) and type(check_count("n", value)) is int

@@ -134,6 +134,14 @@ def cheapest(dense, n_components):
     return best
 
 
+def assert_same(one, other):
+    """Two answers of a search are equal."""
+    for name in ("X", "Y", "redundancy", "stability", "history"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+    for name in ("cost", "bound", "n_searches", "n_rounds", "interrupted"):
+        assert getattr(one, name) == getattr(other, name), name
+
+
 # ---------------------------------------------------------------- examples
 
 

@@ -26,10 +26,7 @@ pytestmark = pytest.mark.usefixtures("little_work")
 
 
 def search(dense, n_components, **more):
-    return fewest_errors(
-        dense.observations, n_components, false_one_weight=dense.false_one_weight,
-        product=dense.product, weights=dense.weights, **more,
-    )  # fmt: skip
+    return fewest_errors(dense.observations, dense.pack(), n_components, **more)
 
 
 def assert_sound(dense, n_components, found):

@@ -4,6 +4,8 @@ from itertools import product
 
 import numpy as np
 import pytest
+import search_reference
+from search_reference import Dense
 
 from boolweave.search.bound import is_cheap, lower_bound
 from boolweave.search.kernels.bounds import average_tile, best_patterns, gains_of
@@ -13,28 +15,9 @@ WORK = 1e9
 
 
 def cheapest(ones, zeros, n_components, false_one_weight=1.0, weights=None):
-    """The least cost of all OR-products: for every Y each row takes the best of its 2^K unions."""
-    n_columns = ones.shape[1]
-    weights = np.ones(ones.shape) if weights is None else weights
-    zeros = zeros & (weights > 0)
-    patterns = np.array(list(product((False, True), repeat=n_columns)))
-    missed = (ones * weights) @ ~patterns.T
-    covered = (zeros & (weights > 0)) @ patterns.T.astype(int)
-    false = (zeros * weights) @ patterns.T
-    penalty = (
-        np.where(covered > 0, np.inf, 0) if np.isinf(false_one_weight) else false_one_weight * false
-    )
-    cost = missed + penalty
-    place = 1 << np.arange(n_columns)[::-1]
-    best = np.inf
-    for chosen in product(range(len(patterns)), repeat=n_components):
-        if list(chosen) != sorted(chosen):
-            continue
-        unions = {0}
-        for k in chosen:
-            unions |= {u | int(patterns[k] @ place) for u in unions}
-        best = min(best, cost[:, sorted(unions)].min(axis=1).sum())
-    return best
+    """The least cost of all OR-products."""
+    values = np.where(ones, 1.0, np.where(zeros, 0.0, np.nan))
+    return search_reference.cheapest(Dense(values, weights, false_one_weight), n_components)
 
 
 def random_table(seed):

@@ -6,13 +6,13 @@ from functools import cache
 
 import numpy as np
 import pytest
+from crashing import Crash
 
 from boolweave.data.observations import Observations
 from boolweave.datasets import make_boolean
 from boolweave.fit.judging import description_length
 from boolweave.runtime.checkpoint import Checkpoint, Recorder
-from boolweave.search import answer, searching, tracing
-from boolweave.search.curve import search_rank, trace_curve
+from boolweave.search import answer, curve, searching, tracing
 from boolweave.search.result import result_of
 from boolweave.search.searching import Options
 from boolweave.search.solutions import Solution
@@ -33,6 +33,15 @@ def short(monkeypatch):
 
 def planted(shape=(40, 30), K=3, flip=0.03, **how):
     return make_boolean(*shape, K, flip=flip, random_state=K, **how)
+
+
+def search_rank(seen, false_one_weight=1.0, product="or", weights=None, **how):
+    table = pack_table(seen, false_one_weight, product, weights)
+    return curve.search_rank(seen, table, **how)
+
+
+def trace_curve(seen, false_one_weight=1.0, **how):
+    return curve.trace_curve(seen, pack_table(seen, false_one_weight), **how)
 
 
 def wrong(seen, Z):
@@ -146,18 +155,18 @@ def test_no_rank_is_worse_than_what_was_found_below():
     """Better factors that are added later hold for the ranks above, too."""
     known = planted((40, 30), 3, 0.03)
     table = pack_table(known.observations)
-    curve = Curve(known.observations, table, Tracing(), None, 1, None, Recorder())
-    curve.trace([1, 3, 5])
-    before = curve.selection()
+    traced = Curve(known.observations, table, Tracing(), None, 1, None, Recorder())
+    traced.trace([1, 3, 5])
+    before = traced.selection()
     seen = known.observations.to_dense().astype(np.uint8)
-    curve.add(np.eye(40, dtype=np.uint8)[:, :1], seen[:1])  # no better than what there is
-    assert curve.selection().table() == before.table()
-    one = curve.state.points[0].solution
+    traced.add(np.eye(40, dtype=np.uint8)[:, :1], seen[:1])  # no better than what there is
+    assert traced.selection().table() == before.table()
+    one = traced.state.points[0].solution
     for i, rank in ((1, 3), (2, 5)):  # as if nothing had been found beyond one factor
         solution = Solution.of(one.cost, pruned(table, one.X, one.Y, rank))
-        curve.state.points[i] = Point(solution, curve._bits(solution))
-    curve.add(known.X, known.Y)
-    after = curve.selection()
+        traced.state.points[i] = Point(solution, traced._bits(solution))
+    traced.add(known.X, known.Y)
+    after = traced.selection()
     missed, false = wrong(seen, known.Z)
     assert after.costs.tolist() == [before.costs[0], *[missed.sum() + false.sum()] * 2]
 
@@ -201,13 +210,9 @@ def test_ctrl_c_judges_the_ranks_so_far(monkeypatch, module, number):
 
 def test_progress_says_how_many_factors():
     seen = []
-    trace_curve(planted().observations, report=seen.append)
-    assert [progress.n_rounds for progress in seen] == list(range(1, len(seen) + 1))
-    assert {1, 2, 3, 4} <= {progress.n_components for progress in seen}
-
-
-class Crash(Exception):
-    """What stands for a kill."""
+    trace_curve(planted().observations, report=lambda *at: seen.append(at))
+    assert [number for number, *_ in seen] == list(range(1, len(seen) + 1))
+    assert {1, 2, 3, 4} <= {factors for _, _, factors, _ in seen}
 
 
 @cache

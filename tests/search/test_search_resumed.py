@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from crashing import Crash
-from search_reference import random_table
+from search_reference import assert_same, random_table
 
 from boolweave.runtime.archives import write_arrays
 from boolweave.runtime.checkpoint import Recorder
@@ -25,14 +25,14 @@ def often(monkeypatch):
 def run(place, crash_after=None, n_components=2, told=None):
     """Search, or crash after some rounds; the numbers of the rounds are added to `told`."""
 
-    def report(progress):
+    def report(number, *_):
         if told is not None:
-            told.append(progress.n_rounds)
-        if progress.n_rounds == crash_after:
+            told.append(number)
+        if number == crash_after:
             raise Crash
 
     return fewest_errors(
-        TABLE.observations, n_components, weights=TABLE.weights, seed=1, report=report,
+        TABLE.observations, TABLE.pack(), n_components, seed=1, report=report,
         recorder=Recorder(place, TABLE.observations), options=Options(n_init=2),
     )  # fmt: skip
 
@@ -51,13 +51,6 @@ def put(place, arrays, header):
         old.unlink()
     with open(place / "checkpoint-000001.npz", "wb") as file:
         write_arrays(file, {"header": np.array(json.dumps(header)), **arrays})
-
-
-def assert_same(one, other):
-    for name in ("X", "Y", "redundancy", "stability", "history"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
-    for name in ("cost", "n_searches", "n_rounds", "interrupted"):
-        assert getattr(one, name) == getattr(other, name), name
 
 
 def test_a_search_that_crashed_ends_as_one_that_did_not(tmp_path):

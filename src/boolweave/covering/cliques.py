@@ -92,9 +92,5 @@ def fewest(cliques: list[int], n_ones: int) -> tuple[NDArray[np.int64] | None, i
     for number, c in enumerate(chosen):
         members = np.array(lists[c])
         clique[members[clique[members] < 0]] = number
-    return _numbered(clique), least
-
-
-def _numbered(clique: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number the cliques that have ones, beginning with 0."""
-    return np.unique(clique, return_inverse=True)[1].astype(np.int64)
+    # Number the cliques that have ones, beginning with 0.
+    return np.unique(clique, return_inverse=True)[1].astype(np.int64), least

@@ -6,6 +6,7 @@ number of factors is limited, or if false ones are allowed, `partial` continues 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,8 +15,9 @@ from boolweave.covering.exact import MOST_WORK, NO_LIMITS, exact_cover
 from boolweave.covering.kernels.counting import remove_within
 from boolweave.covering.matrix import Merged
 from boolweave.covering.ordering import greedy_order
-from boolweave.covering.partial import Goal, partial_cover
+from boolweave.covering.partial import partial_cover
 from boolweave.covering.result import cover_of
+from boolweave.runtime.progress import silent
 from boolweave.search.kernels.bits import n_words, pack
 
 if TYPE_CHECKING:
@@ -26,24 +28,27 @@ if TYPE_CHECKING:
     from boolweave.covering.matrix import Matrix
     from boolweave.covering.requirements import Requirements
     from boolweave.covering.result import Cover
+    from boolweave.runtime.progress import Say
     from boolweave.search.kernels.bits import Words
     from boolweave.search.table import Bits
 
 
-def find_cover(matrix: Matrix, required: Requirements, seed: int) -> Cover:
-    """Find the fewest factors that meet the requirements."""
+def find_cover(
+    matrix: Matrix, required: Requirements, seed: int, say: Say = silent
+) -> Cover:  # fmt: skip
+    """Find the fewest factors that meet the requirements; `say` is called with the progress."""
     fixed, F = required.fixed, len(required.fixed)
     own, n_false = rows_of_fixed(matrix, fixed, required.most_false)
     most = None if required.most_factors is None else required.most_factors - F
-    goal = Goal(required.most_missed, required.most_false - n_false, most, required.limits)
+    goal = replace(required, most_false=required.most_false - n_false, most_factors=most)
     exactly = required.most_false == 0
-    tiles, X, Y = _without_false_ones(matrix, own, fixed, required.limits, seed, exactly)
+    tiles, X, Y = _without_false_ones(matrix, own, fixed, required.limits, seed, exactly, say)
     bound, interrupted = F, tiles.interrupted
     if exactly:  # one more factor for each missed one would cover all ones
         bound += max(tiles.bound - goal.most_missed, 0)
     if not exactly or goal.most_missed or (most is not None and len(Y) > most):
         covered = _product(own, fixed, matrix.shape)
-        found = partial_cover(matrix, covered, goal, (X, Y), seed)
+        found = partial_cover(matrix, covered, goal, (X, Y), seed, say)
         X, Y, interrupted = found.X, found.Y, interrupted or found.interrupted
     X, Y = np.concatenate([own, X], axis=1), np.concatenate([fixed, Y])
     order, gained = _order(matrix, X, Y, F)
@@ -79,7 +84,7 @@ def rows_of_fixed(matrix: Matrix, fixed: Bits, most_false: int) -> tuple[Bits, i
 
 
 def _without_false_ones(
-    matrix: Matrix, own: Bits, fixed: Bits, limits: Limits, seed: int, exactly: bool
+    matrix: Matrix, own: Bits, fixed: Bits, limits: Limits, seed: int, exactly: bool, say: Say
 ) -> tuple[Tiles, Bits, Bits]:  # fmt: skip
     """Cover all ones that fixed factors do not cover; also return the factors X (M, T), Y (T, N).
 
@@ -93,7 +98,7 @@ def _without_false_ones(
     active = merged.ones.copy()
     for f, rows in enumerate(pack(own[merged.first_rows].T)):
         remove_within(active, rows, merged.fixed[f])
-    tiles = exact_cover(merged, active, limits, seed, MOST_WORK if exactly else 0.0)
+    tiles = exact_cover(merged, active, limits, seed, MOST_WORK if exactly else 0.0, say)
     X, Y = merged.expanded(tiles.rows, tiles.columns)
     if len(Y):  # in the order of their first rows and columns
         order = np.lexsort((Y.argmax(axis=1), X.argmax(axis=0)))

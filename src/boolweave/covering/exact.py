@@ -23,14 +23,17 @@ from boolweave.covering.kernels.reducing import (
     intersect,
     reduce,
 )
-from boolweave.covering.parts import Part, bit, independent_ones, sizes
-from boolweave.search.kernels.bits import n_words
+from boolweave.covering.matrix import packed_at
+from boolweave.covering.parts import Part, independent_ones
+from boolweave.runtime.progress import counted
+from boolweave.search.kernels.bits import n_words, sizes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from boolweave.covering.kernels.reducing import Indices, Reduction
     from boolweave.covering.matrix import Merged
+    from boolweave.runtime.progress import Say
     from boolweave.search.kernels.bits import Words
 
 # Up to this many ones that remain after the reductions are divided into connected components.
@@ -66,7 +69,7 @@ class Tiles:
 
 
 def exact_cover(
-    merged: Merged, active: Words, limits: Limits, seed: int, most_work: float = MOST_WORK
+    merged: Merged, active: Words, limits: Limits, seed: int, most_work: float, say: Say
 ) -> Tiles:  # fmt: skip
     """Cover the active ones with few factors and no false ones.
 
@@ -80,18 +83,21 @@ def exact_cover(
     seed : int
     most_work : float
         Maximum work of all rounds of first fit.
+    say : callable
+        It is called with a line of text about the current step.
 
     Returns
     -------
     Tiles
         Without limits, every row or column that is added to a tile would add a false one.
     """
-    search = _Search(merged, seed, most_work)
+    search = _Search(merged, seed, most_work, say)
     ones = merged.list_ones(active)
     if not len(ones.rows):
         return Tiles(np.zeros((0, n_words(merged.shape[0])), dtype=np.uint64), merged.fixed[:0], 0)
+    say(f"reducing {counted(len(ones.rows), 'one')}")
     found, remaining = reduced(merged, active, ones)
-    n_forced = int(found.n[0])
+    n_forced = search.n_before = int(found.n[0])
     clique, n_left, bound = search.cover(_subset(ones, remaining))
     found.clique[remaining] = n_forced + clique
     assign_dominated(found)
@@ -99,7 +105,7 @@ def exact_cover(
     if limits == NO_LIMITS:
         rows, columns = _lines_of_cliques(merged, ones, found.clique, n_cliques)
         _enlarge(merged, rows, columns)
-        order = np.argsort(sizes(rows) * sizes(columns), kind="stable")
+        order = np.argsort(sizes_of(rows) * sizes_of(columns), kind="stable")
         stays = needed(ones, active, rows, columns, order) == 1
         rows, columns = rows[stays], columns[stays]
     else:
@@ -113,7 +119,7 @@ def reduced(merged: Merged, active: Words, ones: Ones) -> tuple[Reduction, Indic
     """Apply the reductions to the active ones; also return those that remain."""
     found = empty_reduction(len(ones.rows))
     # Ones with few neighbours dominate others, and they take less time to examine.
-    in_row, in_column = (sizes(side) for side in merged.allowed)
+    in_row, in_column = map(sizes_of, merged.allowed)
     order = np.argsort(in_row[ones.rows] * in_column[ones.columns], kind="stable")
     span = empty_span(merged.allowed)
     reduce(merged.allowed, active.copy(), ones, order, span, found, REDUCING_WORK)
@@ -123,9 +129,11 @@ def reduced(merged: Merged, active: Words, ones: Ones) -> tuple[Reduction, Indic
 class _Search:
     """Covers of some ones of a merged matrix, with a limited amount of work."""
 
-    def __init__(self, merged: Merged, seed: int, most_work: float) -> None:
+    def __init__(self, merged: Merged, seed: int, most_work: float, say: Say) -> None:
         self.merged = merged
         self.most_work = most_work
+        self.say = say
+        self.n_before = 0  # number of factors of other ones, for display
         self.random = np.random.default_rng(seed)
         self.work = 0.0
         self.interrupted = False
@@ -139,13 +147,16 @@ class _Search:
             own, n_own, least = self._cover_part(Part.of(self.merged, _subset(ones, chosen)))
             clique[chosen] = n_cliques + own
             n_cliques, bound = n_cliques + n_own, bound + least
+            self.n_before += n_own
         return clique, n_cliques, bound
 
     def _divided(self, ones: Ones) -> Iterator[Indices]:
         """Divide the ones into parts without neighbours in other parts, unless there are many."""
         n_ones = len(ones.rows)
-        if not 0 < n_ones <= MOST_DIVIDED:
-            yield from [np.arange(n_ones)] if n_ones else []
+        if n_ones == 0:
+            return
+        if n_ones > MOST_DIVIDED:
+            yield np.arange(n_ones)
             return
         near = sparse.csr_array(Part.of(self.merged, ones).neighbours())
         n_parts, part_of = connected_components(near, directed=False)
@@ -154,6 +165,7 @@ class _Search:
 
     def _cover_part(self, part: Part) -> tuple[Indices, int, int]:
         n_ones, bound = len(part.ones.rows), 0
+        self._report(0, f"{counted(n_ones, 'one')} left")
         best: tuple[Indices, int] | None = None
         if n_ones <= cliques.MOST_ONES:
             listed = cliques.maximal_cliques(part.neighbours())
@@ -166,6 +178,7 @@ class _Search:
         starts = self._starts(part, count)
         if self.most_work:
             most = min(n for _, _, n in starts)
+            self._report(most, "looking for a lower bound")
             with self._interruptible():
                 bound = max(bound, independent_ones(part, count, most, self.random))
         for start in starts:
@@ -177,9 +190,13 @@ class _Search:
         assert best is not None
         clique, n_cliques = best
         if self.most_work and bound < n_cliques:
+            self._report(n_cliques, "looking for a lower bound")
             with self._interruptible():
                 bound = fractional_bound(part, clique, count, bound)
         return clique, n_cliques, bound
+
+    def _report(self, n_cliques: int, text: str) -> None:
+        self.say(f"{counted(self.n_before + n_cliques, 'factor')} so far, {text}")
 
     @contextmanager
     def _interruptible(self) -> Iterator[None]:
@@ -231,6 +248,7 @@ class _Search:
                 )
                 self.work += n_rounds * per_round
                 done += n_rounds
+                self._report(n_cliques, f"round {done:,}")
                 if now < n_cliques:
                     n_cliques, last, last_work = now, done, self.work
                     best[:] = clique
@@ -251,7 +269,7 @@ class _Search:
         order = np.argsort(small, kind="stable")
         memory = empty_cliques(part.shape, int(small.max()) + 1)
         n = first_fit(part.allowed, part.ones, order, limits, memory, small)
-        self.work = 0.0
+        self.work, self.n_before = 0.0, 0
         return self._improved(part, order, small, n, limits, 0)
 
 
@@ -277,12 +295,8 @@ def _subset(ones: Ones, chosen: Indices) -> Ones:
 
 def _lines_of_cliques(merged: Merged, ones: Ones, clique: Indices, n: int) -> tuple[Words, Words]:
     """The rows and columns of each clique: (T, words of M') and (T, words of N')."""
-    sides = []
-    for line, size in ((ones.rows, merged.shape[0]), (ones.columns, merged.shape[1])):
-        words = np.zeros((n, n_words(size)), dtype=np.uint64)
-        np.bitwise_or.at(words, (clique, line >> 6), bit(line))
-        sides.append(words)
-    return sides[0], sides[1]
+    M, N = merged.shape
+    return packed_at(clique, ones.rows, (n, M)), packed_at(clique, ones.columns, (n, N))
 
 
 def _enlarge(merged: Merged, rows: Words, columns: Words) -> None:

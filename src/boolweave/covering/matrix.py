@@ -109,15 +109,18 @@ def _complement(observations: Observations) -> sparse.csr_array:
 
 def packed(matrix: sparse.csr_array) -> Words:
     """Pack the entries of a sparse matrix by rows: (M, words of N)."""
-    M, N = matrix.shape
-    words = np.zeros((M, n_words(N)), dtype=np.uint64)
-    if matrix.nnz:
-        rows = np.repeat(np.arange(M), np.diff(matrix.indptr))
-        columns = matrix.indices.astype(np.int64)
-        place = rows * words.shape[1] + (columns >> 6)
-        first = np.flatnonzero(np.diff(place, prepend=-1))
-        bits = np.uint64(1) << (columns & 63).astype(np.uint64)
-        words.reshape(-1)[place[first]] = np.bitwise_or.reduceat(bits, first)
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    return packed_at(rows, matrix.indices.astype(np.int64), matrix.shape)
+
+
+def packed_at(
+    rows: NDArray[np.int64], columns: NDArray[np.int64], shape: tuple[int, int]
+) -> Words:  # fmt: skip
+    """Pack a matrix with ones at these positions by rows: (M, words of N)."""
+    words = np.zeros((shape[0], n_words(shape[1])), dtype=np.uint64)
+    place = rows * words.shape[1] + (columns >> 6)
+    bits = np.uint64(1) << (columns & 63).astype(np.uint64)
+    np.bitwise_or.at(words.reshape(-1), place, bits)
     return words
 
 
@@ -174,14 +177,10 @@ class Merged:
         """
         parts = [matrix.ones] if matrix.missing is None else [matrix.ones, matrix.missing]
         kept_rows, row_of, row_weight = _merged(parts, None if own is None else own.T, rows)
-        by_column = [sparse.csr_array(part[kept_rows].T.tocsr()) for part in parts]
-        for part in by_column:
-            part.sort_indices()
+        by_column = [part[kept_rows].T.tocsr() for part in parts]  # with rows in order
         kept_columns, column_of, column_weight = _merged(by_column, fixed, columns)
-        left = [sparse.csr_array(part[kept_columns]) for part in by_column]
-        across = [sparse.csr_array(part.T.tocsr()) for part in left]
-        for part in across:
-            part.sort_indices()
+        left = [part[kept_columns] for part in by_column]
+        across = [part.T.tocsr() for part in left]
         ones, columns_allowed = packed(across[0]), packed(left[0])
         rows_allowed = ones
         if len(left) > 1:

@@ -16,8 +16,9 @@ from boolweave.covering.exact import NO_LIMITS
 from boolweave.covering.kernels.limited import descend_within, grow, n_missed
 from boolweave.covering.matrix import packed
 from boolweave.covering.ordering import greedy_order
-from boolweave.search.kernels.bits import pack
-from boolweave.search.kernels.descent import improve, n_different, prune, scratch
+from boolweave.runtime.progress import counted
+from boolweave.search.kernels.bits import pack, sizes_of
+from boolweave.search.kernels.descent import improve, prune, scratch
 from boolweave.search.kernels.factors import Entries, Table, empty_factors
 from boolweave.search.searching import work_of_refit
 from boolweave.search.table import bits_of, factors_of, shape_of, transposed
@@ -25,8 +26,9 @@ from boolweave.search.table import bits_of, factors_of, shape_of, transposed
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from boolweave.covering.kernels.first_fit import Limits
     from boolweave.covering.matrix import Matrix
+    from boolweave.covering.requirements import Requirements
+    from boolweave.runtime.progress import Say
     from boolweave.search.kernels.bits import Words
     from boolweave.search.table import Bits
 
@@ -48,16 +50,6 @@ STEP_OF_WEIGHT = 2.0
 N_WEIGHTS = 3
 
 
-@dataclass(frozen=True)
-class Goal:
-    """The limits of a cover."""
-
-    most_missed: int
-    most_false: int
-    most_factors: int | None
-    limits: Limits
-
-
 @dataclass(frozen=True, eq=False)
 class Found:
     """Factors X (M, K) and Y (K, N), and the numbers of their missed ones and false ones."""
@@ -68,13 +60,14 @@ class Found:
     n_false: int
     interrupted: bool = False
 
-    def reaches(self, goal: Goal) -> bool:
+    def reaches(self, goal: Requirements) -> bool:
         """Whether the missed ones and the false ones are within their limits."""
         return self.n_missed <= goal.most_missed and self.n_false <= goal.most_false
 
 
 def partial_cover(
-    matrix: Matrix, covered: Words, goal: Goal, start: tuple[Bits, Bits], seed: int
+    matrix: Matrix, covered: Words, goal: Requirements, start: tuple[Bits, Bits], seed: int,
+    say: Say,
 ) -> Found:  # fmt: skip
     """Cover enough ones with few factors, or as many ones as possible with a number of factors.
 
@@ -83,12 +76,15 @@ def partial_cover(
     matrix : Matrix, shape (M, N)
     covered : (M, words of N) array
         The entries that fixed factors cover.
-    goal : Goal
+    goal : Requirements
+        The limits of the factors that are not fixed.
     start : X (M, T) and Y (T, N)
         Factors without false ones that cover all ones.
     seed : int
+    say : callable
+        It is called with a line of text about the current step.
     """
-    search = _Search(matrix, covered, goal, seed)
+    search = _Search(matrix, covered, goal, seed, say)
     found = search.first(*start)
     try:
         if goal.most_false:
@@ -104,8 +100,10 @@ def partial_cover(
 
 
 class _Search:
-    def __init__(self, matrix: Matrix, covered: Words, goal: Goal, seed: int) -> None:
-        self.matrix, self.goal = matrix, goal
+    def __init__(
+        self, matrix: Matrix, covered: Words, goal: Requirements, seed: int, say: Say
+    ) -> None:  # fmt: skip
+        self.matrix, self.goal, self.say = matrix, goal, say
         self.random = np.random.default_rng(seed)
         self.weight = np.inf if goal.most_false == 0 else WEIGHTS[0]
         self.entries = _entries(matrix, covered)
@@ -141,6 +139,7 @@ class _Search:
         """Find new factors one by one, with several weights of false ones; keep the best answer."""
         best, best_weight = found, self.weight
         for weight in WEIGHTS:
+            self.say(f"{counted(len(best.Y), 'factor')} so far, allowing false ones")
             for now in self._grown(weight, max(1, len(best.Y))):
                 if self.rank(now) < self.rank(best):
                     best, best_weight = now, weight
@@ -153,7 +152,7 @@ class _Search:
         memory, random = scratch(shape_of(table), n), self._numbers()
         factors = empty_factors(shape_of(table), n)
         most = self.goal.most_missed
-        n_used = grow(table, factors, 0, self.goal.limits, memory, random, N_TRIES, most)
+        n_used = grow(table, factors, self.goal.limits, memory, random, N_TRIES, most)
         X, Y = bits_of(factors)
         X, Y = X[:, :n_used], Y[:n_used]
         return [self._counted(X, Y), self._fitted(X, Y, weight)]
@@ -177,6 +176,7 @@ class _Search:
         """Keep n of the factors and improve them, while the weight of false ones is adapted."""
         if n == 0:
             return self._counted(found.X[:, :0], found.Y[:0])
+        self.say(f"{counted(len(found.Y), 'factor')} so far, trying {n:,}")
         best: Found | None = None
         for _ in range(1 if self.goal.most_false == 0 else N_WEIGHTS):
             table = self.table(self.weight)
@@ -229,8 +229,7 @@ class _Search:
         X, Y = X[:, full], Y[full]
         table = self.table(np.inf)
         factors = factors_of(table, X, Y) if len(Y) else empty_factors(shape_of(table), 1)
-        false = table.rows.zeros & factors.rows.once
-        n_false = int(n_different(false, np.zeros_like(false)))
+        n_false = int(sizes_of(table.rows.zeros & factors.rows.once).sum())
         return Found(X, Y, int(n_missed(table, factors)), n_false)
 
     def _numbers(self) -> NDArray[np.uint64]:

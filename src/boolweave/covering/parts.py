@@ -17,8 +17,8 @@ from boolweave.covering.kernels.independence import (
     take,
 )
 from boolweave.covering.kernels.reducing import Allowed, Ones
-from boolweave.covering.matrix import CELLS_AT_ONCE
-from boolweave.search.kernels.bits import n_words, pack, unpack
+from boolweave.covering.matrix import CELLS_AT_ONCE, packed_at
+from boolweave.search.kernels.bits import pack, sizes_of, unpack
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,20 +73,17 @@ class Part:
     @cached_property
     def active(self) -> Words:
         """The ones, packed: (m, words of n)."""
-        active = np.zeros((self.shape[0], n_words(self.shape[1])), dtype=np.uint64)
-        at = self.ones.rows, self.ones.columns >> 6
-        np.bitwise_or.at(active, at, bit(self.ones.columns))
-        return active
+        return packed_at(self.ones.rows, self.ones.columns, self.shape)
 
     @cached_property
     def in_row(self) -> Indices:
         """The number of allowed entries of each row, (m,)."""
-        return sizes(self.allowed.rows)
+        return sizes_of(self.allowed.rows)
 
     @cached_property
     def in_column(self) -> Indices:
         """The number of allowed entries of each column, (n,)."""
-        return sizes(self.allowed.columns)
+        return sizes_of(self.allowed.columns)
 
     def neighbours(self) -> NDArray[np.bool_]:
         """A mask (E, E) of the pairs of ones that can share a factor."""
@@ -123,21 +120,6 @@ def independent_ones(
         if now > best:
             best, improved_at = now, int(chosen.n[N_WORDS])
     return best
-
-
-def bit(line: Indices) -> Words:
-    """The bit of each line within its word."""
-    return np.uint64(1) << (line & 63).astype(np.uint64)
-
-
-def sizes(words: Words) -> Indices:
-    """The number of ones in each line of words."""
-    step = max(1, CELLS_AT_ONCE // (64 * words.shape[1]))
-    parts = [
-        unpack(words[start : start + step], 64 * words.shape[1]).sum(axis=1, dtype=np.int64)
-        for start in range(0, len(words), step)
-    ]
-    return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
 
 
 def _within(words: Words, n: int, chosen: Indices) -> Words:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from boolweave.covering.exact import NO_LIMITS
 from boolweave.covering.kernels.first_fit import Limits
 from boolweave.covering.matrix import Matrix
 from boolweave.data.labels import find_labels
+from boolweave.runtime.checks import check_count, is_whole
 
 if TYPE_CHECKING:
     from boolweave.search.table import Bits
@@ -55,7 +56,7 @@ class Requirements:
     ) -> Requirements:
         """Check the parameters of `boolweave.cover`; raise ValueError or TypeError."""
         roles, names = _fixed(fixed, matrix)
-        most = None if n_components is None else _count("n_components", n_components)
+        most = _limit("n_components", n_components)
         if most is not None and most < len(roles):
             raise ValueError(
                 f"n_components must be at least the number of fixed factors, {len(roles)}, but got "
@@ -68,15 +69,15 @@ class Requirements:
             most,
             roles,
             Limits(
-                NO_LIMITS.rows if max_rows is None else _count("max_rows", max_rows),
-                NO_LIMITS.columns if max_columns is None else _count("max_columns", max_columns),
+                _limit("max_rows", max_rows) or NO_LIMITS.rows,
+                _limit("max_columns", max_columns) or NO_LIMITS.columns,
             ),
             names,
         )
 
 
 def _share(coverage: Any) -> float:
-    if _is_number(coverage, Real) and 0 < coverage <= 1:
+    if _is_number(coverage) and 0 < coverage <= 1:
         return float(coverage)
     raise ValueError(
         f"coverage must be a fraction of the ones, above 0 and at most 1, but got {coverage!r}"
@@ -85,10 +86,10 @@ def _share(coverage: Any) -> float:
 
 def _most_false(false_ones: Any, n_ones: int) -> int:
     """The maximum number of false ones: a whole number, or a fraction of the number of ones."""
-    if _is_number(false_ones, Integral):
+    if is_whole(false_ones):
         if false_ones >= 0:
             return int(false_ones)
-    elif _is_number(false_ones, Real) and 0 <= false_ones < 1:
+    elif _is_number(false_ones) and 0 <= false_ones < 1:
         return int(float(false_ones) * n_ones + 1e-9)
     raise ValueError(
         "false_ones must be a non-negative whole number, or a fraction of the ones below 1, but "
@@ -96,14 +97,12 @@ def _most_false(false_ones: Any, n_ones: int) -> int:
     )
 
 
-def _count(name: str, value: Any) -> int:
-    if _is_number(value, Integral) and value >= 1:
-        return int(value)
-    raise ValueError(f"{name} must be a positive whole number or None, but got {value!r}")
+def _limit(name: str, value: object) -> int | None:
+    return None if value is None else check_count(name, value, remedy="; None sets no limit")
 
 
-def _is_number(value: object, kind: type) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool | np.bool_)
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _fixed(fixed: Any, matrix: Matrix) -> tuple[Bits, tuple[str, ...]]:

@@ -12,7 +12,7 @@ from boolweave.covering.kernels.product import differences
 from boolweave.engine.result import Ending, Result
 from boolweave.model.model import Model
 from boolweave.search.kernels.bits import pack
-from boolweave.search.result import PRIOR, channel_of, error_worth
+from boolweave.search.result import PRIOR, channel_of, error_worth, log_posterior
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -111,8 +111,6 @@ def cover_of(
     )
     channel = channel_of(counts)
     size = np.float32(max(error_worth(channel), np.log(2 * max(1, K) + 1)))
-    one = np.array([channel.one_given_zero, channel.one_given_one], dtype=np.float64)
-    likelihood = float((counts[0] * np.log1p(-one) + counts[1] * np.log(one)).sum())
     curve = np.cumsum(gained) / n_ones if n_ones else np.ones(K)
     if not K:  # a result has at least one factor, which is empty
         X, Y = np.zeros((M, 1), dtype=np.uint8), np.zeros((1, N), dtype=np.uint8)
@@ -121,7 +119,7 @@ def cover_of(
         observations=matrix.observations,
         row_log_odds=np.where(X, size, -size),
         column_log_odds=np.where(Y, size, -size),
-        log_posterior=likelihood + (X.size + Y.size) * float(np.log(PRIOR)),
+        log_posterior=log_posterior(counts, channel, X.size + Y.size),
         ending=Ending.INTERRUPTED if interrupted else Ending.CONVERGED,
         n_iter=0,
         history={"coverage": curve},

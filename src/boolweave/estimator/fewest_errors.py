@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, TypedDict
 
@@ -19,6 +19,7 @@ from boolweave.search.answer import fewest_errors as search
 from boolweave.search.curve import search_rank, trace_curve
 from boolweave.search.result import result_of
 from boolweave.search.searching import Options, compile_kernels
+from boolweave.search.table import pack_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,10 +28,8 @@ if TYPE_CHECKING:
     from boolweave.engine.result import Result
     from boolweave.estimator.factorization import BooleanMatrixFactorization
     from boolweave.fit.rank import RankSelection
-    from boolweave.model.products import Product
     from boolweave.runtime.checkpoint import Recorder
     from boolweave.runtime.progress import OnRound
-    from boolweave.search.searching import Progress
 
 # Number of bytes that a search needs per cell of the matrix, without and with weights.
 BYTES_PER_CELL = 1
@@ -56,16 +55,16 @@ def fit(
         options = Options(
             None if n_init == "auto" else int(n_init), parameters.max_time, bound=parameters.bound
         )
+        table = pack_table(counted, parameters.false_one_weight, parameters.product, own)
         how: _How = {
-            "false_one_weight": parameters.false_one_weight, "product": parameters.product,
-            "weights": own, "n_jobs": parameters.n_jobs, "report": clock, "recorder": recorder,
+            "options": options, "seed": int(random.integers(2**31)),
+            "n_jobs": parameters.n_jobs, "report": clock, "recorder": recorder,
         }  # fmt: skip
-        seed = int(random.integers(2**31))
         if n_components == "auto":
-            selection, answer = search_rank(counted, options=options, seed=seed, **how)
+            selection, answer = search_rank(counted, table, **how)
             n_components = selection.best
         else:
-            answer = search(counted, int(n_components), options=options, seed=seed, **how)
+            answer = search(counted, table, int(n_components), **how)
         result = result_of(
             answer, observations, product=parameters.product,
             false_one_weight=parameters.false_one_weight, weights=weights, in_time=clock.in_time,
@@ -81,17 +80,12 @@ def select_rank(
 ) -> RankSelection:  # fmt: skip
     """Find the fewest errors at every rank, and judge the ranks by description length."""
     counted, weights, own = _weighed(parameters, observations, sample_weight)
-    with (
-        _recording(parameters, observations, weights, ranks=ranks, criterion="mdl") as (
-            recorder,
-            _,
-        ),
-        _reporting(parameters) as clock,
-    ):
+    recording = _recording(parameters, observations, weights, ranks=ranks, criterion="mdl")
+    with recording as (recorder, _), _reporting(parameters) as clock:
+        table = pack_table(counted, parameters.false_one_weight, parameters.product, own)
         selection = trace_curve(
-            counted, ranks=ranks, false_one_weight=parameters.false_one_weight,
-            product=parameters.product, weights=own, max_time=parameters.max_time,
-            n_jobs=parameters.n_jobs, report=clock, recorder=recorder,
+            counted, table, ranks=ranks, max_time=parameters.max_time, n_jobs=parameters.n_jobs,
+            report=clock, recorder=recorder,
         )  # fmt: skip
         if not selection.interrupted:
             recorder.finish()
@@ -101,11 +95,10 @@ def select_rank(
 class _How(TypedDict):
     """Common arguments of the searches with and without a given number of factors."""
 
-    false_one_weight: float
-    product: Product
-    weights: NDArray[np.float64] | None
+    options: Options
+    seed: int
     n_jobs: int | None
-    report: Callable[[Progress], None]
+    report: OnRound
     recorder: Recorder
 
 
@@ -117,12 +110,11 @@ class _Clock:
         self._end = None if max_time is None else time.monotonic() + max_time
         self._on_round = on_round
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, number: int, error: float, factors: int, share: float | None) -> None:
         """Note the time of a round."""
         self.in_time = self._end is None or time.monotonic() < self._end
         if self._on_round is not None:
-            at = progress.n_rounds, progress.cost, progress.n_components
-            self._on_round(*at, progress.share)
+            self._on_round(number, error, factors, share)
 
 
 @contextmanager
@@ -147,28 +139,23 @@ def _recording(
 def _weighed(
     parameters: BooleanMatrixFactorization, observations: Observations, sample_weight: object
 ) -> tuple[Observations, NDArray[np.float64] | None, NDArray[np.float64] | None]:
-    """The entries that count, the weights of all entries, and those of the entries that count."""
+    """The entries with a positive weight, the weights of all entries, and their weights (M, N).
+
+    The last are None if all weights are 1.
+    """
     weights = None if sample_weight is None else entry_weights(sample_weight, observations)
     _check_memory(parameters, observations, weights)
     cautions.about_data(observations, parameters)
-    counted, own = _counted(observations, weights)
-    return counted, weights, own
-
-
-def _counted(
-    observations: Observations, weights: NDArray[np.float64] | None
-) -> tuple[Observations, NDArray[np.float64] | None]:
-    """The entries with a positive weight, and weights (M, N), or None if all weights are 1."""
     if weights is None:
-        return observations, None
-    nothing = weights == 0
+        return observations, None, None
+    nothing, counted, own = weights == 0, observations, weights
     if nothing.any():
-        observations, weights = observations.split(nothing)[0], weights[~nothing]
-    if (weights == 1).all():
-        return observations, None
-    dense = np.zeros(observations.shape)
-    dense[observations.rows_of_entries(), observations.indices] = weights
-    return observations, dense
+        counted, own = observations.split(nothing)[0], weights[~nothing]
+    if (own == 1).all():
+        return counted, weights, None
+    dense = np.zeros(counted.shape)
+    dense[counted.rows_of_entries(), counted.indices] = own
+    return counted, weights, dense
 
 
 def _check_memory(

@@ -14,7 +14,7 @@ from boolweave.data.sparse import is_sparse
 from boolweave.fit import learn, memory
 from boolweave.fit.settings import PAPER_FLIP, PAPER_PRIOR, Settings
 from boolweave.model.channel import Channel
-from boolweave.runtime.checks import is_whole
+from boolweave.runtime.checks import LARGEST, is_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,10 +27,13 @@ Constraints: TypeAlias = dict[str, list[Any]]
 
 
 class AtLeast(Interval):  # type: ignore[misc]
-    """Whole numbers from a lower limit up; unlike scikit-learn's intervals, True is no number."""
+    """Machine integers from a lower limit up; unlike in scikit-learn's intervals, not True."""
 
     def __init__(self, least: int) -> None:
-        super().__init__(Integral, least, None, closed="left")
+        super().__init__(Integral, least, LARGEST, closed="both")
+
+    def __str__(self) -> str:
+        return f"an int in the range [{self.left}, 2^63)"
 
     def is_satisfied_by(self, val: object) -> bool:
         """Whether a value is such a number."""

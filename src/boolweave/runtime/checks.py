@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+# NumPy and compiled code count in machine integers, which end here.
+LARGEST = 2**63 - 1
+
 
 def is_whole(value: object) -> bool:
     """Whether a value is a whole number of Python or NumPy; True and 3.0 are none."""
@@ -12,6 +15,8 @@ def is_whole(value: object) -> bool:
 
 def check_count(name: str, value: object, least: int = 1, remedy: str = "") -> int:
     """Return a parameter as an int; raise ValueError unless it is a whole number >= `least`.
+
+    It must also be below 2^63.
 
     Examples
     --------
@@ -24,4 +29,6 @@ def check_count(name: str, value: object, least: int = 1, remedy: str = "") -> i
     """
     if not is_whole(value) or value < least:  # type: ignore[operator]
         raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}{remedy}")
+    if value > LARGEST:  # type: ignore[operator]
+        raise ValueError(f"{name} must be a whole number below 2^63, got {value}{remedy}")
     return int(value)  # type: ignore[call-overload, no-any-return]

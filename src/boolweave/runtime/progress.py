@@ -18,6 +18,9 @@ OnRank = Callable[[int, int | None, int], None]
 # factors, and the fraction of the maximum work that is done, if there is such a limit.
 OnRound = Callable[[int, float, int, float | None], None]
 
+# Called with a line of text about the current step.
+Say = Callable[[str], None]
+
 # Seconds, and the fraction of the work, after which the remaining time can be estimated: the first
 # seconds may have been spent on compiling.
 SOONEST = 2.0
@@ -34,6 +37,10 @@ def counted(n: int, noun: str, plural: str | None = None) -> str:
     ('1 row', '2,000 entries')
     """
     return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+
+
+def silent(text: str) -> None:
+    """Show nothing."""
 
 
 def on_rank_of(on_iteration: object) -> OnRank:
@@ -234,11 +241,11 @@ def search_progress(max_time: float | None, verbose: int | bool = True) -> Itera
 
 
 @contextmanager
-def task_progress(verbose: int | bool = True) -> Iterator[Callable[[str], None]]:
-    """Yield a function that shows a line of text about the last step, as `progress` does."""
+def task_progress(verbose: int | bool = True) -> Iterator[Say]:
+    """Yield a function that shows a line of text about the current step, as `progress` does."""
     with _display(verbose, "spinner", "{task.description}", "elapsed") as display:
         if display is None:
-            yield lambda text: None
+            yield silent
             return
         task = display.add_task("starting", total=None)
         yield lambda text: display.update(task, description=text)

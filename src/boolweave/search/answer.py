@@ -19,20 +19,19 @@ from boolweave.search.kernels.lines import MOST_EXACT, best_sets
 from boolweave.search.kernels.tiles import DROP_TIES, TAKE_TIES, refit
 from boolweave.search.searching import Options, Search, Searching, check_state
 from boolweave.search.solutions import Solution
-from boolweave.search.table import bits_of, factors_of, pack_table, shape_of
+from boolweave.search.table import bits_of, factors_of, shape_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from boolweave.data.observations import Observations
-    from boolweave.model.products import Product
+    from boolweave.runtime.progress import OnRound
     from boolweave.search.kernels.factors import Factors, Table
-    from boolweave.search.searching import Progress
     from boolweave.search.table import Bits
 
-# A bound takes up to this many seconds; if `max_time` leaves less, there is none.
+# A bound takes about two seconds; if `max_time` leaves less than this, there is none.
 TIME_OF_BOUND = 3.0
 
 # Rows and columns are fitted to all factors at once if that takes at most this many steps.
@@ -79,30 +78,30 @@ class Answer:
 
 def fewest_errors(
     observations: Observations,
+    table: Table,
     n_components: int,
     *,
-    false_one_weight: float = 1.0,
-    product: Product = "or",
-    weights: NDArray[np.float64] | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
     seed: int = 0,
     n_jobs: int | None = None,
-    report: Callable[[Progress], None] | None = None,
+    report: OnRound | None = None,
     recorder: Recorder | None = None,
     first: Sequence[Solution] = (),
 ) -> Answer:
     """Find K factors whose product has the fewest errors.
 
-    `first` are solutions with K factors that are already known.
+    `table` holds the same observations, packed; `first` are solutions with K factors that are
+    already known.
 
     Examples
     --------
     >>> from boolweave import Observations
-    >>> found = fewest_errors(Observations.from_data([[1, 1, 0], [1, 1, 0], [0, 1, 1]]), 2)
+    >>> from boolweave.search.table import pack_table
+    >>> seen = Observations.from_data([[1, 1, 0], [1, 1, 0], [0, 1, 1]])
+    >>> found = fewest_errors(seen, pack_table(seen), 2)
     >>> found.cost, found.bound
     (0.0, 0.0)
     """
-    table = pack_table(observations, false_one_weight, product, weights)
     recorder = recorder or Recorder()
     recorder.register(Searching, Solution)
     recorder.checks["search"] = partial(check_state, table, n_components)
@@ -183,9 +182,9 @@ def _best_lines(table: Table, X: Bits, Y: Bits) -> tuple[Bits, Bits]:
     K = len(Y)
     rows, columns = pack(X), pack(Y.T)
     how = table.false_weight, table.xor
-    best_sets(table.rows, *how, pack(Y), rows, np.zeros(len(rows)))
+    best_sets(table.rows, *how, pack(Y), rows)
     X = unpack(rows, K)
-    best_sets(table.columns, *how, pack(X.T), columns, np.zeros(len(columns)))
+    best_sets(table.columns, *how, pack(X.T), columns)
     return X, np.ascontiguousarray(unpack(columns, K).T)
 
 

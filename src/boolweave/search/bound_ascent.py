@@ -162,10 +162,10 @@ class Ascent:
 
     def _gains(self) -> tuple[Gains, Floats, int]:
         """The prices as integers, which columns it is best to give up, and the constant part."""
-        gains, is_given_up, constant = kernels.gains_of(
+        found: tuple[Gains, Floats, int] = kernels.gains_of(
             self.one, self.zero, self.prices, self.n_components
         )
-        return gains, is_given_up, constant
+        return found
 
     def _climb(self, active: Integers, length: float, softness: float) -> None:
         """Take some steps that examine only the patterns of the active prefixes."""

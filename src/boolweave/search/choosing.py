@@ -41,7 +41,7 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class _Program:
-    """Minimise cost · v with A v ≥ low and 0 ≤ v ≤ 1; the first variables are the tiles."""
+    """Minimize cost · v with A v ≥ low and 0 ≤ v ≤ 1; the first variables are the tiles."""
 
     cost: NDArray[np.float64]
     A: sparse.csr_array

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from boolweave.runtime.checkpoint import Recorder
 from boolweave.search.answer import Answer, answer_of, fewest_errors
 from boolweave.search.searching import Options, Searching
-from boolweave.search.table import pack_table
 from boolweave.search.tracing import Curve, frame
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from boolweave.data.observations import Observations
     from boolweave.fit.rank import RankSelection
-    from boolweave.model.products import Product
-    from boolweave.search.searching import Progress
+    from boolweave.runtime.progress import OnRound
+    from boolweave.search.kernels.factors import Table
 
 # The fraction of `max_time` for the curve if a search for the answer follows.
 SHARE_OF_TIME = 0.4
@@ -28,15 +24,13 @@ SHARE_OF_TIME = 0.4
 
 def search_rank(
     observations: Observations,
+    table: Table,
     *,
     ranks: Iterable[int] | None = None,
-    false_one_weight: float = 1.0,
-    product: Product = "or",
-    weights: NDArray[np.float64] | None = None,
     options: Options = Options(),  # noqa: B008 (frozen)
     seed: int = 0,
     n_jobs: int | None = None,
-    report: Callable[[Progress], None] | None = None,
+    report: OnRound | None = None,
     recorder: Recorder | None = None,
 ) -> tuple[RankSelection, Answer]:
     """Choose a number of factors by description length and search for the fewest errors with it.
@@ -47,13 +41,13 @@ def search_rank(
     Examples
     --------
     >>> from boolweave.datasets import make_boolean
-    >>> planted = make_boolean(60, 50, 2, random_state=0)
-    >>> selection, answer = search_rank(planted.observations)
+    >>> from boolweave.search.table import pack_table
+    >>> seen = make_boolean(60, 50, 2, random_state=0).observations
+    >>> selection, answer = search_rank(seen, pack_table(seen))
     >>> selection.best, answer.Y.shape
     (2, (2, 50))
     """
     began = time.monotonic()
-    table = pack_table(observations, false_one_weight, product, weights)
     recorder = recorder or Recorder()
     limit = None if options.max_time is None else SHARE_OF_TIME * options.max_time
     with frame(recorder, table) as state:
@@ -68,9 +62,8 @@ def search_rank(
                 left = options.max_time - (time.monotonic() - began)
                 options = replace(options, max_time=max(0.0, left))
             answer = fewest_errors(
-                observations, best, false_one_weight=false_one_weight, product=product,
-                weights=weights, options=options, seed=seed, n_jobs=n_jobs, report=report,
-                recorder=recorder, first=[known],
+                observations, table, best, options=options, seed=seed, n_jobs=n_jobs,
+                report=report, recorder=recorder, first=[known],
             )  # fmt: skip
         curve.add(answer.X, answer.Y)
     return curve.selection(), answer
@@ -78,14 +71,12 @@ def search_rank(
 
 def trace_curve(
     observations: Observations,
+    table: Table,
     *,
     ranks: Iterable[int] | None = None,
-    false_one_weight: float = 1.0,
-    product: Product = "or",
-    weights: NDArray[np.float64] | None = None,
     max_time: float | None = None,
     n_jobs: int | None = None,
-    report: Callable[[Progress], None] | None = None,
+    report: OnRound | None = None,
     recorder: Recorder | None = None,
 ) -> RankSelection:
     """Find the fewest errors at every rank, without a full search at the chosen rank.
@@ -93,11 +84,11 @@ def trace_curve(
     Examples
     --------
     >>> from boolweave.datasets import make_boolean
-    >>> planted = make_boolean(60, 50, 2, random_state=0)
-    >>> trace_curve(planted.observations, ranks=[1, 2]).costs[1]
+    >>> from boolweave.search.table import pack_table
+    >>> seen = make_boolean(60, 50, 2, random_state=0).observations
+    >>> trace_curve(seen, pack_table(seen), ranks=[1, 2]).costs[1]
     np.float64(0.0)
     """
-    table = pack_table(observations, false_one_weight, product, weights)
     recorder = recorder or Recorder()
     with frame(recorder, table) as state:
         curve = Curve(observations, table, state, max_time, n_jobs, report, recorder)

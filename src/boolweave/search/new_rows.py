@@ -14,7 +14,7 @@ from boolweave.engine.fold_in import FixedColumns, FoldIn
 from boolweave.search.kernels.bits import pack, unpack
 from boolweave.search.kernels.factors import Entries
 from boolweave.search.kernels.lines import best_sets
-from boolweave.search.result import CELLS, error_worth, finite_weight, gains_of, log_odds
+from boolweave.search.result import error_worth, finite_weight, gains_of, log_odds, row_slices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +55,7 @@ class ColumnsOfFewestErrors(FixedColumns):
         for m, key in enumerate(_keys(piece)):
             if key in self.known:
                 bits[m] = self.known[key]
-        for some in _runs(piece):
+        for some in row_slices(piece):
             bits[some] = self._improved(piece.take_rows(some), bits[some], cost)
         gains = gains_of(piece, bits, self.bits.T, product=product, false_one_weight=cost)
         return bits, log_odds(error_worth(self.model.channel) * gains.rows, bits, K)
@@ -66,16 +66,9 @@ class ColumnsOfFewestErrors(FixedColumns):
         """The factors with the smallest error for each row; known ones if they are as good."""
         dense, no_weights = piece.to_dense(), np.zeros((0, 0))
         entries = Entries(pack(dense == 1), pack(dense == 0), no_weights)
-        members, costs = pack(bits), np.zeros(len(bits))
-        best_sets(entries, cost, self.model.product == "xor", self._patterns, members, costs)
+        members = pack(bits)
+        best_sets(entries, cost, self.model.product == "xor", self._patterns, members)
         return unpack(members, bits.shape[1])
-
-
-def _runs(piece: Observations) -> Iterator[slice]:
-    """Runs of rows with few enough cells."""
-    step = max(1, CELLS // max(1, piece.n_columns))
-    for start in range(0, piece.n_rows, step):
-        yield slice(start, min(start + step, piece.n_rows))
 
 
 def _keys(observations: Observations) -> Iterator[bytes]:

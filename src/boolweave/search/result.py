@@ -85,7 +85,6 @@ def result_of(
     )  # fmt: skip
     channel = channel_of(gains.counts)
     worth, K = error_worth(channel), len(Y)
-    n_bits = X.size + Y.size
     ending = Ending.CONVERGED if in_time else Ending.OUT_OF_TIME
     if answer.interrupted:
         ending = Ending.INTERRUPTED
@@ -94,7 +93,7 @@ def result_of(
         observations=observations,
         row_log_odds=log_odds(worth * gains.rows, X, K),
         column_log_odds=log_odds(worth * gains.columns, Y, K),
-        log_posterior=_log_likelihood(gains.counts, channel) + n_bits * float(np.log(PRIOR)),
+        log_posterior=log_posterior(gains.counts, channel, X.size + Y.size),
         ending=ending,
         n_iter=answer.n_rounds,
         history={"error": answer.history},
@@ -132,10 +131,11 @@ def log_odds(gained: Floats, bits: NDArray[np.uint8], n_components: int) -> Floa
     return np.where(bits, size, -size)
 
 
-def _log_likelihood(counts: Floats, channel: Channel) -> float:
-    """log p(O | Z) of observed zeros and ones."""
+def log_posterior(counts: Floats, channel: Channel, n_bits: int) -> float:
+    """log p(X, Y, O) of observed zeros and ones, and of factors with this many bits."""
     one = np.array([channel.one_given_zero, channel.one_given_one], dtype=np.float64)
-    return float((counts[0] * np.log1p(-one) + counts[1] * np.log(one)).sum())
+    likelihood = float((counts[0] * np.log1p(-one) + counts[1] * np.log(one)).sum())
+    return likelihood + n_bits * float(np.log(PRIOR))
 
 
 # ---------------------------------------------------------------- gains
@@ -191,14 +191,19 @@ def gains_of(
     return Gains(rows, columns, counts)
 
 
+def row_slices(observations: Observations) -> Iterator[slice]:
+    """Slices of the rows with few enough cells."""
+    step = max(1, CELLS // max(1, observations.n_columns))
+    for start in range(0, observations.n_rows, step):
+        yield slice(start, min(start + step, observations.n_rows))
+
+
 def _pieces(
     observations: Observations, weights: Floats | None
 ) -> Iterator[tuple[slice, Floats, Floats]]:
     """Weights of the ones and of the zeros, some rows at a time, (some, N) each."""
-    n_rows, n_columns = observations.shape
-    step = max(1, CELLS // max(1, n_columns))
-    for start in range(0, n_rows, step):
-        some = slice(start, min(start + step, n_rows))
+    n_columns = observations.n_columns
+    for some in row_slices(observations):
         per_row = np.diff(observations.indptr[some.start : some.stop + 1])
         entries = slice(*observations.indptr[[some.start, some.stop]])
         at = np.repeat(np.arange(len(per_row)), per_row), observations.indices[entries]

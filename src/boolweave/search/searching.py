@@ -13,7 +13,7 @@ unless `max_time` or Ctrl-C ends the search.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cache
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from boolweave.data.observations import Observations
     from boolweave.runtime.checkpoint import Recorder
+    from boolweave.runtime.progress import OnRound
     from boolweave.search.kernels.factors import Factors
 
 # Number of tasks of a round, for any number of threads, and number of first rounds with starts.
@@ -99,18 +100,6 @@ class Options:
     max_time: float | None = None
     most_work: float | None = None
     bound: bool = True
-
-
-@dataclass(frozen=True)
-class Progress:
-    """The progress of a search, for display."""
-
-    n_searches: int
-    n_rounds: int
-    cost: float
-    seconds: float
-    n_components: int
-    share: float | None = None  # of the maximum work, if there is such a limit
 
 
 @dataclass(eq=False)
@@ -212,9 +201,10 @@ def compile_kernels() -> None:
     never = np.zeros(1, dtype=np.bool_)
     improve(table, factors, empty_factors((1, 1), 1), memory, random, 1, 1, 1, False, never)
     prune(table, factors, 0)
-    best_sets(entries, 1.0, False, bit, bit.copy(), np.zeros(1))
+    best_sets(entries, 1.0, False, bit, bit.copy())
 
 
+@dataclass(eq=False)
 class Search:
     """A search for K factors of a table.
 
@@ -223,43 +213,35 @@ class Search:
     observations : Observations, shape (M, N)
     table : Table
         The same observations, packed.
-    n_components : int
+    K : int
     options : Options
     seed : int
     n_jobs : int, optional
     report : callable, optional
-        It is called with `Progress` after each round.
+        It is called after each round with the number of rounds, the smallest cost so far, K, and
+        the fraction of the maximum work that is done, if there is such a limit.
     recorder : Recorder, optional
         It saves the state after each round, so that a run can continue after a crash.
     first : sequence of Solution
         Solutions with K factors that are already known; the last search begins from these, too.
     """
 
-    def __init__(
-        self,
-        observations: Observations,
-        table: Table,
-        n_components: int,
-        options: Options,
-        seed: int,
-        n_jobs: int | None = None,
-        report: Callable[[Progress], None] | None = None,
-        recorder: Recorder | None = None,
-        first: Sequence[Solution] = (),
-    ) -> None:
-        self.observations = observations
-        self.table = table
-        self.K = n_components
-        self.options = options
-        self.most_work = MOST_WORK if options.most_work is None else options.most_work
-        self.seed = seed
-        self.n_jobs = n_jobs
-        self.report = report
-        self.recorder = recorder
-        self.first = first
+    observations: Observations
+    table: Table
+    K: int
+    options: Options
+    seed: int
+    n_jobs: int | None = None
+    report: OnRound | None = None
+    recorder: Recorder | None = None
+    first: Sequence[Solution] = ()
+
+    def __post_init__(self) -> None:
+        own = self.options.most_work
+        self.most_work = MOST_WORK if own is None else own
         self.stop = np.zeros(1, dtype=np.bool_)
         self.interrupted = False
-        self.refit_work = work_of_refit(table)
+        self.refit_work = work_of_refit(self.table)
 
     def run(self, at: Searching) -> Searching:
         """Run rounds until the end; `at` is the state, which is updated.
@@ -366,10 +348,8 @@ class Search:
             at.best = at.kept[0]
         at.history.append(at.best.cost)
         if self.report is not None:
-            seconds = time.monotonic() - self.began
-            n = len(at.winners) + 1
             share = at.work / self.most_work if self.options.max_time is None else None
-            self.report(Progress(n, len(at.history), at.best.cost, seconds, self.K, share))
+            self.report(len(at.history), at.best.cost, self.K, share)
 
     def _simplify(self, at: Searching, pool: ThreadPoolExecutor) -> None:
         """Take the simplest of the solutions with the lowest cost, and look for simpler ones.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from boolweave.search.kernels.descent import n_different
+from boolweave.search.kernels.bits import sizes_of
 from boolweave.search.kernels.factors import cost
 from boolweave.search.table import bits_of, factors_of, shape_of
 
@@ -67,7 +67,7 @@ def add(kept: list[Solution], new: Solution) -> list[Solution]:
     """Add a solution to the kept ones, the best first; of two similar ones, keep the better."""
     for i, old in enumerate(kept):
         limit = SAME * min(old.cost, new.cost)
-        if n_different(old.covered, new.covered) <= limit:
+        if sizes_of(old.covered ^ new.covered).sum() <= limit:
             if new.cost < old.cost:
                 kept = [*kept[:i], new, *kept[i + 1 :]]
             break

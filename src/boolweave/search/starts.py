@@ -12,7 +12,7 @@ from boolweave.fit.settings import PAPER_PRIOR, Settings
 from boolweave.model.channel import Channel
 from boolweave.search.kernels.bits import pack, unpack
 from boolweave.search.kernels.descent import prune
-from boolweave.search.kernels.factors import Factors, cost, empty_factors, recount_all
+from boolweave.search.kernels.factors import Factors, cost, empty_factors
 from boolweave.search.kernels.lines import best_sets
 from boolweave.search.table import bits_of, factors_of, shape_of
 
@@ -76,8 +76,7 @@ def _with_best_rows(table: Table, X: Bits, Y: Bits, from_nothing: bool) -> Facto
     everything = cost(table, empty_factors(shape_of(table), 1))
     no_false_ones = table.false_weight * least > everything
     members = pack(np.zeros_like(X) if from_nothing or no_false_ones else X)
-    costs = np.zeros(len(members))
-    best_sets(table.rows, table.false_weight, table.xor, pack(Y), members, costs)
+    best_sets(table.rows, table.false_weight, table.xor, pack(Y), members)
     return factors_of(table, unpack(members, len(Y)), Y)
 
 
@@ -93,6 +92,4 @@ def pruned(table: Table, X: Bits, Y: Bits, n_components: int) -> Factors:
         M, N = shape_of(table)
         X = np.hstack([X, np.zeros((M, n_components - n_tiles), dtype=np.uint8)])
         Y = np.vstack([Y, np.zeros((n_components - n_tiles, N), dtype=np.uint8)])
-    factors = factors_of(table, X, Y)
-    recount_all(factors, table.xor)
-    return factors
+    return factors_of(table, X, Y)

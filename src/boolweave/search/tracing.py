@@ -11,9 +11,8 @@ The curve depends only on the table, not on a seed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -23,15 +22,14 @@ import numpy as np
 from boolweave.fit.judging import length_in_bits
 from boolweave.fit.rank import RANKS_BEYOND, STEP, RankSelection
 from boolweave.runtime.threads import effective_jobs
-from boolweave.search.kernels.bits import pack
-from boolweave.search.kernels.descent import improve, n_different, scratch
+from boolweave.search.kernels.bits import pack, sizes_of
+from boolweave.search.kernels.descent import improve, scratch
 from boolweave.search.kernels.factors import cost, empty_factors
 from boolweave.search.kernels.greedy import add_best
 from boolweave.search.searching import (
     MOST_TRIALS,
     MOST_WORK,
     Options,
-    Progress,
     Search,
     Searching,
     check_state,
@@ -45,10 +43,13 @@ from boolweave.search.starts import pruned
 from boolweave.search.table import shape_of
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from numpy.typing import NDArray
 
     from boolweave.data.observations import Observations
     from boolweave.runtime.checkpoint import Recorder
+    from boolweave.runtime.progress import OnRound
     from boolweave.search.kernels.factors import Factors, Table
     from boolweave.search.table import Bits
 
@@ -94,13 +95,11 @@ class Tracing:
     has_ended: bool = False  # whether only the search at the best rank is left
 
 
-@contextmanager
-def frame(recorder: Recorder, table: Table) -> Iterator[Tracing]:
-    """Open the state of an interrupted run."""
+def frame(recorder: Recorder, table: Table) -> AbstractContextManager[Tracing]:
+    """Open a new state, or that of an interrupted run."""
     recorder.register(Tracing, Point, Searching, Solution)
     recorder.checks["curve"] = partial(_check, table)
-    with recorder.frame("curve", Tracing) as state:
-        yield state
+    return recorder.frame("curve", Tracing)
 
 
 def _check(table: Table, state: object) -> None:
@@ -115,6 +114,7 @@ def _check(table: Table, state: object) -> None:
 # ---------------------------------------------------------------- the search
 
 
+@dataclass(eq=False)
 class Curve:
     """The search for the fewest errors at every rank.
 
@@ -131,27 +131,19 @@ class Curve:
         As in `fewest_errors`.
     """
 
-    def __init__(
-        self,
-        observations: Observations,
-        table: Table,
-        state: Tracing,
-        max_time: float | None,
-        n_jobs: int | None,
-        report: Callable[[Progress], None] | None,
-        recorder: Recorder,
-    ) -> None:
-        self.observations = observations
-        self.table = table
-        self.state = state
-        self.max_time = max_time
-        self.n_jobs = n_jobs
-        self.report = report
-        self.recorder = recorder
+    observations: Observations
+    table: Table
+    state: Tracing
+    max_time: float | None
+    n_jobs: int | None
+    report: OnRound | None
+    recorder: Recorder
+
+    def __post_init__(self) -> None:
         self.stop = np.zeros(1, dtype=np.bool_)
         self.interrupted = False
         self.n_rounds = 0
-        self.n_most = min(shape_of(table))
+        self.n_most = min(shape_of(self.table))
         compile_kernels()
         self.began = time.monotonic()
 
@@ -190,7 +182,7 @@ class Curve:
             with self.recorder.frame("search", Searching) as at:
                 search = Search(
                     self.observations, self.table, rank, options, 0, self.n_jobs,
-                    lambda now: self._report(now.n_components, now.cost), self.recorder,
+                    lambda _, least, K, __: self._report(K, least), self.recorder,
                 )  # fmt: skip
                 search.run(at)
             found: list[Solution] = []
@@ -365,11 +357,10 @@ class Curve:
     def _counts(self, solution: Solution) -> NDArray[np.int64]:
         """Count the entries o where the product is z, [o, z]."""
         ones, zeros, _ = self.table.rows
-        nothing, covered = np.zeros_like(ones), solution.covered
+        products = ~solution.covered, solution.covered
         return np.array(
-            [[n_different(entries & product, nothing) for product in (~covered, covered)]
-             for entries in (zeros, ones)]
-        )  # fmt: skip
+            [[sizes_of(entries & z).sum() for z in products] for entries in (zeros, ones)]
+        )
 
     def _smooth(self, ends_at_zero: bool) -> None:
         """Make no rank worse than the one below with empty factors; end at a cost of zero."""
@@ -425,6 +416,4 @@ class Curve:
     def _report(self, n_components: int, least: float) -> None:
         self.n_rounds += 1
         if self.report is not None:
-            seconds = time.monotonic() - self.began
-            n_searches = len(self.state.pool)
-            self.report(Progress(n_searches, self.n_rounds, least, seconds, n_components))
+            self.report(self.n_rounds, least, n_components, None)

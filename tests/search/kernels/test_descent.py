@@ -21,7 +21,6 @@ from boolweave.search.kernels.descent import (
     descend,
     fill,
     improve,
-    n_different,
     prune,
     scratch,
     size,
@@ -43,18 +42,10 @@ def searched(
     table, factors = packed(problem)
     shape = dense.values.shape
     memory, kept = scratch(shape, len(Y)), empty_factors(shape, len(Y))
+    trials = most_work, least_trials, most_trials
     found, work = improve(
-        table,
-        factors,
-        kept,
-        memory,
-        generator(seed),
-        most_work,
-        least_trials,
-        most_trials,
-        simplify,
-        stop,
-    )
+        table, factors, kept, memory, generator(seed), *trials, simplify, stop
+    )  # fmt: skip
     return found, work, table, factors
 
 
@@ -185,9 +176,3 @@ def test_prune_drops_what_is_missed_least(problem, data):
         return
     np.testing.assert_array_equal(alive, expected)
     assert_consistent(table, factors, X * alive, Y * alive[:, None])
-
-
-def test_n_different():
-    a, b = (np.random.default_rng(seed).integers(0, 2**63, (3, 2), np.uint64) for seed in (0, 1))
-    expected = sum((int(x) ^ int(y)).bit_count() for x, y in zip(a.flat, b.flat, strict=True))
-    assert n_different(a, b) == expected

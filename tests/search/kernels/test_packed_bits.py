@@ -11,7 +11,18 @@ from hypothesis.extra import numpy as hnp
 from search_reference import few_examples, generator
 
 from boolweave.engine.kernels.jit import njit
-from boolweave.search.kernels.bits import below, lowest, n_words, pack, popcount, unpack
+from boolweave.search.kernels.bits import (
+    below,
+    flip,
+    lowest,
+    members,
+    n_words,
+    overlap,
+    pack,
+    popcount,
+    sizes_of,
+    unpack,
+)
 
 matrices = hnp.arrays(
     np.uint8, st.tuples(st.integers(0, 4), st.integers(0, 130)), elements=st.integers(0, 1)
@@ -32,6 +43,20 @@ def lowest_of(word):
 def numbers_below(random, n, out):
     for i in range(len(out)):
         out[i] = below(random, n)
+
+
+@few_examples
+@given(matrices)
+def test_sets(bits):
+    words = pack(bits)
+    np.testing.assert_array_equal(sizes_of(words), bits.sum(axis=1))
+    for own, line in zip(bits, words, strict=True):
+        np.testing.assert_array_equal(members(line), np.flatnonzero(own))
+        for other, packed in zip(bits, words, strict=True):
+            assert overlap(line, packed) == (own & other).any()
+    for line, entry in np.ndindex(bits.shape):
+        flip(words[line], entry)
+    np.testing.assert_array_equal(unpack(words, bits.shape[1]), 1 - bits)
 
 
 @few_examples

@@ -98,11 +98,13 @@ def cover(
     # Imported here, because this takes a second or two.
     from boolweave.covering.covering import find_cover
     from boolweave.covering.requirements import Requirements
+    from boolweave.runtime.progress import task_progress
 
     matrix = _read(source, reading, writing.quiet)
     kept = None if fixed is None else _fixed(fixed)
     required = Requirements.of(matrix, coverage, false, n_components, kept, max_rows, max_columns)
-    found = find_cover(matrix, required, seed)
+    with task_progress(not writing.quiet) as say:
+        found = find_cover(matrix, required, seed, say)
     for path, option, table in tables:
         if path is not None:
             write_table(table(found), path, output_format(path, None, TABLE_FORMATS, option))

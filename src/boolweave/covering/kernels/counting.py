@@ -8,7 +8,7 @@ import numpy as np
 
 from boolweave.covering.kernels.reducing import list_within, nonzero_words
 from boolweave.engine.kernels.jit import njit
-from boolweave.search.kernels.bits import ONE, ZERO, lowest, popcount
+from boolweave.search.kernels.bits import ONE, ZERO, lowest, members, popcount
 
 if TYPE_CHECKING:
     from boolweave.covering.kernels.reducing import Allowed, Indices, Ones
@@ -23,13 +23,9 @@ def count_neighbours(allowed: Allowed, active: Words, ones: Ones, count: Indices
         own = allowed.rows[ones.rows[e]]
         n_nonzero = nonzero_words(own, nonzero)
         n = 0
-        for j in range(allowed.columns.shape[1]):
-            left = allowed.columns[ones.columns[e], j]
-            while left != ZERO:
-                line = 64 * j + lowest(left)
-                left &= left - ONE
-                for i in range(n_nonzero):
-                    n += popcount(active[line, nonzero[i]] & own[nonzero[i]])
+        for line in members(allowed.columns[ones.columns[e]]):
+            for i in range(n_nonzero):
+                n += popcount(active[line, nonzero[i]] & own[nonzero[i]])
         count[e] = n
 
 
@@ -39,31 +35,23 @@ def weight_within(
 ) -> int:  # fmt: skip
     """Sum the weights, row times column, of the entries (M, words of N) within a tile."""
     total = 0
-    for j in range(rows.shape[0]):
-        left = rows[j]
-        while left != ZERO:
-            line = 64 * j + lowest(left)
-            left &= left - ONE
-            in_line = 0
-            for w in range(columns.shape[0]):
-                inside = entries[line, w] & columns[w]
-                while inside != ZERO:
-                    in_line += column_weight[64 * w + lowest(inside)]
-                    inside &= inside - ONE
-            total += row_weight[line] * in_line
+    for line in members(rows):
+        in_line = 0
+        for w in range(columns.shape[0]):
+            inside = entries[line, w] & columns[w]
+            while inside != ZERO:
+                in_line += column_weight[64 * w + lowest(inside)]
+                inside &= inside - ONE
+        total += row_weight[line] * in_line
     return total
 
 
 @njit(cache=True, nogil=True)
 def remove_within(entries: Words, rows: Words, columns: Words) -> None:
     """Remove the entries (M, words of N) within a tile."""
-    for j in range(rows.shape[0]):
-        left = rows[j]
-        while left != ZERO:
-            line = 64 * j + lowest(left)
-            left &= left - ONE
-            for w in range(columns.shape[0]):
-                entries[line, w] &= ~columns[w]
+    for line in members(rows):
+        for w in range(columns.shape[0]):
+            entries[line, w] &= ~columns[w]
 
 
 @njit(cache=True, nogil=True)
@@ -73,26 +61,26 @@ def needed(ones: Ones, active: Words, rows: Words, columns: Words, order: Indice
     The tiles are `rows` (T, words of M) and `columns` (T, words of N). The ones in `active` (M,
     words of N) must stay covered.
     """
-    count, members = np.zeros((2, len(ones.rows)), dtype=np.int64)
+    count, inside = np.zeros((2, len(ones.rows)), dtype=np.int64)
     stays = np.ones(len(order), dtype=np.int64)
     for t in range(len(order)):
-        n = list_within(active, ones, rows[t], columns[t], members)
-        _add_to(count, members, n, 1)
+        n = list_within(active, ones, rows[t], columns[t], inside)
+        _add_to(count, inside, n, 1)
     for i in range(len(order)):
         t = order[i]
-        n = list_within(active, ones, rows[t], columns[t], members)
-        if _add_to(count, members, n, -1) > 0:
+        n = list_within(active, ones, rows[t], columns[t], inside)
+        if _add_to(count, inside, n, -1) > 0:
             stays[t] = 0
         else:
-            _add_to(count, members, n, 1)
+            _add_to(count, inside, n, 1)
     return stays
 
 
 @njit(cache=True, nogil=True)
-def _add_to(count: Indices, members: Indices, n: int, by: int) -> int:
-    """Add `by` to the counts of the first n members; return the smallest of them."""
+def _add_to(count: Indices, inside: Indices, n: int, by: int) -> int:
+    """Add `by` to the counts of the first n ones inside a tile; return the smallest of them."""
     least = 1 << 60
     for i in range(n):
-        count[members[i]] += by
-        least = min(least, count[members[i]])
+        count[inside[i]] += by
+        least = min(least, count[inside[i]])
     return least

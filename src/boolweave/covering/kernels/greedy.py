@@ -8,7 +8,16 @@ import numpy as np
 
 from boolweave.covering.kernels.reducing import position_of
 from boolweave.engine.kernels.jit import njit
-from boolweave.search.kernels.bits import ONE, ZERO, contains, copy, lowest, popcount
+from boolweave.search.kernels.bits import (
+    ONE,
+    ZERO,
+    contains,
+    copy,
+    lowest,
+    members,
+    popcount,
+    size_of,
+)
 
 if TYPE_CHECKING:
     from boolweave.covering.kernels.reducing import Allowed, Indices, Ones
@@ -58,18 +67,13 @@ def _grow(
     _add(allowed.rows, free, row, columns, count)
     most, work = count.sum(), 0
     rows[0], n_rows, n = row, 1, 1  # the first n_rows are those of the tile; the others may follow
-    for j in range(allowed.columns.shape[1]):
-        left = allowed.columns[column, j]
-        while left != ZERO:
-            if 64 * j + lowest(left) != row:
-                rows[n] = 64 * j + lowest(left)
-                n += 1
-            left &= left - ONE
+    for line in members(allowed.columns[column]):
+        if line != row:
+            rows[n] = line
+            n += 1
     while work < most_work:
-        best, size = -1, columns.shape[0]
-        for w in range(columns.shape[0]):
-            size += popcount(columns[w])
-        work += size * (n - n_rows)
+        best = -1
+        work += (columns.shape[0] + size_of(columns)) * (n - n_rows)
         for k in range(n_rows, n):
             gain = _gain(allowed.rows, free, rows[k], columns, count)
             if gain > most:

@@ -13,7 +13,7 @@ import numpy as np
 
 from boolweave.covering.kernels.reducing import nonzero_words, position_of
 from boolweave.engine.kernels.jit import njit
-from boolweave.search.kernels.bits import ONE, ZERO, below, lowest
+from boolweave.search.kernels.bits import ONE, ZERO, below, lowest, members
 
 if TYPE_CHECKING:
     from boolweave.covering.kernels.reducing import Allowed, Indices, Ones
@@ -77,28 +77,23 @@ def move(
     n_members = 0
     own = allowed.rows[ones.rows[e]]
     n_nonzero = nonzero_words(own, nonzero)
-    column = ones.columns[e]
-    for j in range(allowed.columns.shape[1]):
-        left = allowed.columns[column, j]
-        while left != ZERO:
-            line = 64 * j + lowest(left)
-            left &= left - ONE
-            c.n[N_WORDS] += n_nonzero
-            for i in range(n_nonzero):
-                w = nonzero[i]
-                found = active[line, w] & own[w]
-                while found != ZERO:
-                    f = position_of(ones, line, 64 * w + lowest(found))
-                    found &= found - ONE
-                    c.n[N_WORDS] += 4
-                    if c.near[f] < 2:
-                        _delist(c, c.near[f], f)
-                    c.near[f] += by
-                    if c.near[f] < 2:
-                        _enlist(c, c.near[f], f)
-                    if c.inside[f] and f != e:
-                        c.members[n_members] = f
-                        n_members += 1
+    for line in members(allowed.columns[ones.columns[e]]):
+        c.n[N_WORDS] += n_nonzero
+        for i in range(n_nonzero):
+            w = nonzero[i]
+            found = active[line, w] & own[w]
+            while found != ZERO:
+                f = position_of(ones, line, 64 * w + lowest(found))
+                found &= found - ONE
+                c.n[N_WORDS] += 4
+                if c.near[f] < 2:
+                    _delist(c, c.near[f], f)
+                c.near[f] += by
+                if c.near[f] < 2:
+                    _enlist(c, c.near[f], f)
+                if c.inside[f] and f != e:
+                    c.members[n_members] = f
+                    n_members += 1
     c.inside[e] = by > 0
     c.moved[e] = c.n[N_STEPS]
     c.n[N_CHOSEN] += by

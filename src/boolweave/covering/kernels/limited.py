@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from boolweave.engine.kernels.jit import njit
-from boolweave.search.kernels.bits import ONE, ZERO, clear, copy, insert
-from boolweave.search.kernels.factors import cost, gains, install
+from boolweave.search.kernels.bits import ONE, ZERO, clear, copy, insert, popcount
+from boolweave.search.kernels.factors import Tile, cost, gains, install
 from boolweave.search.kernels.tiles import TOLERANCE, seed
 
 if TYPE_CHECKING:
@@ -16,10 +16,7 @@ if TYPE_CHECKING:
     from boolweave.runtime.types import Floats
     from boolweave.search.kernels.bits import Words
     from boolweave.search.kernels.descent import Scratch
-    from boolweave.search.kernels.factors import Entries, Factors, Side, Table, Tile
-
-# Number of bisection steps to find the gain that is exceeded by as many lines as are allowed.
-HALVINGS = 60
+    from boolweave.search.kernels.factors import Entries, Factors, Side, Table
 
 
 @njit(cache=True, nogil=True)
@@ -37,36 +34,18 @@ def best_lines(
         everything[-1] = (ONE << np.uint64(n_lines % 64)) - ONE
     gains(table, entries, side, k, pattern, everything, saved)
     clear(chosen)
-    # At most `most` lines are above `high`, and more than `most` lines are above `low`.
-    low, high = 0.0, 0.0
-    for line in range(n_lines):
-        high = max(high, saved[line])
-    if _n_above(saved, n_lines, low) <= most:
-        high = low
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        if _n_above(saved, n_lines, middle) > most:
-            low = middle
-        else:
-            high = middle
+    limit = 0.0  # at most `most` lines save more than this
+    if most < n_lines:
+        limit = max(0.0, np.sort(saved[:n_lines])[n_lines - 1 - most])
     total, n = 0.0, 0
-    for ties in range(2):
+    for ties in range(2 if limit > 0 else 1):
         for line in range(n_lines):
-            is_next = low < saved[line] <= high if ties else saved[line] > high
+            is_next = saved[line] == limit if ties else saved[line] > limit
             if is_next and n < most:
                 insert(chosen, line)
                 total += saved[line]
                 n += 1
     return total
-
-
-@njit(cache=True, nogil=True)
-def _n_above(values: Floats, n: int, limit: float) -> int:
-    """Count those of the first n values that are above a limit."""
-    count = 0
-    for i in range(n):
-        count += values[i] > limit
-    return count
 
 
 @njit(cache=True, nogil=True)
@@ -93,17 +72,17 @@ def alternate_within(
 
 @njit(cache=True, nogil=True)
 def grow(
-    table: Table, factors: Factors, first: int, limits: Limits, memory: Scratch, random: Words,
-    n_tries: int, most_missed: int,
+    table: Table, factors: Factors, limits: Limits, memory: Scratch, random: Words, n_tries: int,
+    most_missed: int,
 ) -> int:  # fmt: skip
-    """Set the factors, beginning with `first`, to the best of some random tiles each.
+    """Set the factors, one after another, to the best of some random tiles each.
 
     It ends when at most `most_missed` ones are missed, when no tile is useful, or after the last
     factor. Returns the number of factors that are set.
     """
-    best_x, best_y = np.zeros_like(memory.tile.x), np.zeros_like(memory.tile.y)
+    best = Tile(np.zeros_like(memory.tile.x), np.zeros_like(memory.tile.y))
     K = factors.rows.patterns.shape[0]
-    for k in range(first, K):
+    for k in range(K):
         if n_missed(table, factors) <= most_missed:
             return k
         most = 0.0
@@ -113,13 +92,11 @@ def grow(
             now = alternate_within(table, factors, k, memory.tile, limits, memory.saved)
             if now > most:
                 most = now
-                copy(memory.tile.x, best_x)
-                copy(memory.tile.y, best_y)
+                copy(memory.tile.x, best.x)
+                copy(memory.tile.y, best.y)
         if most <= 0:
             return k
-        copy(best_x, memory.tile.x)
-        copy(best_y, memory.tile.y)
-        install(table, factors, k, memory.tile, memory.changed)
+        install(table, factors, k, best, memory.changed)
     return K
 
 
@@ -130,10 +107,7 @@ def n_missed(table: Table, factors: Factors) -> int:
     n = 0
     for line in range(ones.shape[0]):
         for w in range(ones.shape[1]):
-            left = ones[line, w] & ~covered[line, w]
-            while left != ZERO:
-                left &= left - ONE
-                n += 1
+            n += popcount(ones[line, w] & ~covered[line, w])
     return n
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from boolweave.covering.kernels.reducing import intersect, list_within
 from boolweave.engine.kernels.jit import njit
-from boolweave.search.kernels.bits import ONE, ZERO, clear, contains, copy, insert, lowest
+from boolweave.search.kernels.bits import ZERO, clear, contains, copy, flip, insert, lowest
 
 if TYPE_CHECKING:
     from boolweave.covering.kernels.reducing import Allowed, Indices, Ones, Span
@@ -46,8 +46,8 @@ def _bounds(
             while free[w] != ZERO:
                 v = 64 * w + lowest(free[w])
                 any_left = True
-                rest[w] &= ~(ONE << np.uint64(v & 63))
-                free[w] &= ~(ONE << np.uint64(v & 63))
+                flip(rest, v)
+                flip(free, v)
                 for i in range(w, free.shape[0]):
                     free[i] &= ~near[v, i]
                 most = max(most, weight[v])
@@ -90,8 +90,7 @@ def heaviest(
     chosen = np.zeros(n + 1, dtype=np.int64)
     sums = np.zeros(n + 1, dtype=np.int64)
     memory = np.zeros((2, words), dtype=np.uint64)
-    for w in range(words):
-        best[w] = ZERO
+    clear(best)
     for v in range(n):
         insert(sets[0], v)
     at[0] = _bounds(near, weight, sets[0], orders[0], bounds[0], memory) - 1
@@ -107,13 +106,12 @@ def heaviest(
             return found, max(root, found), n_nodes
         v = orders[depth, i]
         at[depth] = i - 1
-        sets[depth, v >> 6] &= ~(ONE << np.uint64(v & 63))
+        flip(sets[depth], v)
         chosen[depth] = v
         total = sums[depth] + weight[v]
         if total > found:
             found = total
-            for w in range(words):
-                best[w] = ZERO
+            clear(best)
             for d in range(depth + 1):
                 insert(best, chosen[d])
         for w in range(words):
@@ -166,30 +164,27 @@ def price(
                 n += 1
                 most += weight[order[j]]
         if most > limit and work <= most_work:
-            key = np.zeros(n, dtype=np.int64)
-            for j in range(n):
-                key[j] = -weight[near_e[j]]
-            by_weight = np.argsort(key, kind="mergesort")
+            later = near_e[:n]
+            later = later[np.argsort(-weight[later], kind="mergesort")]
             near = np.zeros((n, (n + 63) >> 6), dtype=np.uint64)
-            own = np.zeros(n, dtype=np.int64)
             for j in range(n):
-                own[j] = weight[near_e[by_weight[j]]]
                 for k in range(j):
-                    if _are_neighbours(allowed, ones, near_e[by_weight[j]], near_e[by_weight[k]]):
+                    if _are_neighbours(allowed, ones, later[j], later[k]):
                         insert(near[j], k)
                         insert(near[k], j)
             best = np.zeros(near.shape[1], dtype=np.uint64)
             most_nodes = (most_work - work) // WORK_OF_NODE
-            found, most, n_nodes = heaviest(near, own, limit - weight[e], most_nodes, best)
+            least = limit - weight[e]
+            found, most, n_nodes = heaviest(near, weight[later], least, most_nodes, best)
             work += n * n + WORK_OF_NODE * n_nodes
             most += weight[e]
-            if found + weight[e] > limit and start[n_cliques] + n + 1 <= len(members):
+            if found > least and start[n_cliques] + n + 1 <= len(members):
                 at = start[n_cliques]
                 members[at] = e
                 at += 1
                 for j in range(n):
                     if contains(best, j):
-                        members[at] = near_e[by_weight[j]]
+                        members[at] = later[j]
                         at += 1
                 n_cliques += 1
                 start[n_cliques] = at

@@ -22,7 +22,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from boolweave.engine.kernels.jit import njit
-from boolweave.search.kernels.bits import ONE, ZERO, clear, contains, insert, lowest
+from boolweave.search.kernels.bits import (
+    ONE,
+    ZERO,
+    clear,
+    contains,
+    copy,
+    flip,
+    insert,
+    lowest,
+    members,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -112,29 +122,24 @@ def nonzero_words(words: Words, nonzero: Indices) -> int:
 
 
 @njit(cache=True, nogil=True)
-def intersect(lines: Words, members: Words, out: Words, nonzero: Indices) -> None:
-    """Set `out` to the intersection of the member lines; without members, to all ones.
+def intersect(lines: Words, chosen: Words, out: Words, nonzero: Indices) -> None:
+    """Set `out` to the intersection of the chosen lines; if there are none, to all ones.
 
     `nonzero` (at least as long as `out`,) is scratch memory.
     """
     n, n_nonzero = out.shape[0], -1
     for w in range(n):
         out[w] = ~ZERO
-    for j in range(members.shape[0]):
-        left = members[j]
-        while left != ZERO:
-            line = 64 * j + lowest(left)
-            left &= left - ONE
-            if n_nonzero < 0:
-                for w in range(n):
-                    out[w] = lines[line, w]
-                n_nonzero = nonzero_words(out, nonzero)
-            elif SPARSE * n_nonzero < n:
-                for i in range(n_nonzero):
-                    out[nonzero[i]] &= lines[line, nonzero[i]]
-            else:
-                for w in range(n):
-                    out[w] &= lines[line, w]
+    for line in members(chosen):
+        if n_nonzero < 0:
+            copy(lines[line], out)
+            n_nonzero = nonzero_words(out, nonzero)
+        elif SPARSE * n_nonzero < n:
+            for i in range(n_nonzero):
+                out[nonzero[i]] &= lines[line, nonzero[i]]
+        else:
+            for w in range(n):
+                out[w] &= lines[line, w]
 
 
 @njit(cache=True, nogil=True)
@@ -149,26 +154,22 @@ def span(allowed: Allowed, active: Words, row: int, column: int, out: Span) -> i
     is_sparse = SPARSE * n_nonzero < n
     clear(out.rows)
     clear(out.columns)
-    for j in range(out.rows.shape[0]):
-        left = allowed.columns[column, j]
-        while left != ZERO:
-            line = 64 * j + lowest(left)
-            left &= left - ONE
-            n_lines += 1
-            found = ZERO
-            if is_sparse:
-                for i in range(n_nonzero):
-                    w = out.nonzero[i]
-                    shared = active[line, w] & own[w]
-                    out.columns[w] |= shared
-                    found |= shared
-            else:
-                for w in range(n):
-                    shared = active[line, w] & own[w]
-                    out.columns[w] |= shared
-                    found |= shared
-            if found != ZERO:
-                insert(out.rows, line)
+    for line in members(allowed.columns[column]):
+        n_lines += 1
+        found = ZERO
+        if is_sparse:
+            for i in range(n_nonzero):
+                w = out.nonzero[i]
+                shared = active[line, w] & own[w]
+                out.columns[w] |= shared
+                found |= shared
+        else:
+            for w in range(n):
+                shared = active[line, w] & own[w]
+                out.columns[w] |= shared
+                found |= shared
+        if found != ZERO:
+            insert(out.rows, line)
     return n_lines * (SPARSE * n_nonzero if is_sparse else n)
 
 
@@ -189,17 +190,13 @@ def position_of(ones: Ones, row: int, column: int) -> int:
 def list_within(active: Words, ones: Ones, rows: Words, columns: Words, out: Indices) -> int:
     """List the positions of the active ones (M, words of N) within a tile; return their number."""
     n = 0
-    for j in range(rows.shape[0]):
-        left = rows[j]
-        while left != ZERO:
-            line = 64 * j + lowest(left)
-            left &= left - ONE
-            for w in range(columns.shape[0]):
-                inside = active[line, w] & columns[w]
-                while inside != ZERO:
-                    out[n] = position_of(ones, line, 64 * w + lowest(inside))
-                    inside &= inside - ONE
-                    n += 1
+    for line in members(rows):
+        for w in range(columns.shape[0]):
+            inside = active[line, w] & columns[w]
+            while inside != ZERO:
+                out[n] = position_of(ones, line, 64 * w + lowest(inside))
+                inside &= inside - ONE
+                n += 1
     return n
 
 
@@ -208,30 +205,27 @@ def _is_due(allowed: Allowed, column: int, changed: Indices, since: int) -> bool
     """Whether ones in rows that a column allows were removed after the time `since`."""
     if since < 0:
         return True
-    for j in range(allowed.columns.shape[1]):
-        left = allowed.columns[column, j]
-        while left != ZERO:
-            if changed[64 * j + lowest(left)] > since:
-                return True
-            left &= left - ONE
+    for line in members(allowed.columns[column]):  # noqa: SIM110 (not compiled with any)
+        if changed[line] > since:
+            return True
     return False
 
 
 @njit(cache=True, nogil=True)
 def _remove(
     active: Words, ones: Ones, e: int, forced: bool, memory: Span, found: Reduction,
-    changed: Indices, now: int, members: Indices,
+    changed: Indices, now: int, inside: Indices,
 ) -> bool:  # fmt: skip
     """Remove the active ones that e forces into a clique or dominates; whether there were any.
 
-    `members` (E,) is scratch memory.
+    `inside` (E,) is scratch memory.
     """
     any_removed = False
     rows, columns = (
         (memory.rows, memory.columns) if forced else (memory.all_rows, memory.all_columns)
     )
-    for i in range(list_within(active, ones, rows, columns, members)):
-        f = members[i]
+    for i in range(list_within(active, ones, rows, columns, inside)):
+        f = inside[i]
         if forced:
             found.clique[f] = found.n[0]
         elif f == e:
@@ -240,8 +234,8 @@ def _remove(
             found.dominator[f] = e
             found.order[found.n[1]] = f
             found.n[1] += 1
-        row, column = ones.rows[f], ones.columns[f]
-        active[row, column >> 6] ^= ONE << np.uint64(column & 63)
+        row = ones.rows[f]
+        flip(active[row], ones.columns[f])
         changed[row] = now
         any_removed = True
     return any_removed
@@ -260,7 +254,7 @@ def reduce(
     n_words = 0
     changed = np.zeros(active.shape[0], dtype=np.int64)
     examined = np.full(len(ones.rows), -1, dtype=np.int64)
-    members = np.zeros(len(ones.rows), dtype=np.int64)
+    inside = np.zeros(len(ones.rows), dtype=np.int64)
     now = 0
     again = True
     while again:
@@ -281,7 +275,7 @@ def reduce(
             forced = is_subset(memory.rows, memory.all_rows)
             if not forced:
                 intersect(allowed.rows, memory.rows, memory.all_columns, memory.nonzero)
-            if _remove(active, ones, e, forced, memory, found, changed, now, members):
+            if _remove(active, ones, e, forced, memory, found, changed, now, inside):
                 again = True
             if forced:
                 found.n[0] += 1

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from boolweave.engine.kernels.jit import njit
-from boolweave.search.kernels.bits import ONE, ZERO, below, clear, copy, lowest, n_words, popcount
+from boolweave.search.kernels.bits import (
+    ONE,
+    ZERO,
+    below,
+    clear,
+    copy,
+    lowest,
+    n_words,
+    overlap,
+    size_of,
+)
 from boolweave.search.kernels.factors import (
     Tile,
     copy_factors,
@@ -94,12 +104,7 @@ def _mark(factors: Factors, k: int, memory: Scratch) -> None:
     changed = memory.changed
     for j in range(len(memory.waits)):
         x, y = factors.columns.patterns[j], factors.rows.patterns[j]
-        near = False
-        for w in range(len(x)):
-            near = near or x[w] & changed.x[w] != ZERO
-        for w in range(len(y)):
-            near = near or y[w] & changed.y[w] != ZERO
-        if near and j != k:
+        if j != k and (overlap(x, changed.x) or overlap(y, changed.y)):
             memory.waits[j] = True
             for w in range(len(x)):
                 memory.rows[j, w] |= changed.x[w]
@@ -113,13 +118,12 @@ def _should_change(
 ) -> bool:  # fmt: skip
     """Whether one of the lines should join factor k or leave it."""
     gains(table, entries, side, k, side.patterns[k], lines, saved)
-    members = side.members
     for j in range(lines.shape[0]):
         left = lines[j]
         while left != ZERO:
             line = 64 * j + lowest(left)
             left &= left - ONE
-            is_member = (members[line, k >> 6] >> np.uint64(k & 63)) & ONE != ZERO
+            is_member = (side.members[line, k >> 6] >> np.uint64(k & 63)) & ONE != ZERO
             if saved[line] != 0 and (saved[line] > 0) != is_member:
                 return True
     return False
@@ -182,12 +186,8 @@ def _factor_to_replace(
 def size(factors: Factors) -> int:
     """Count the rows and the columns of all factors."""
     n = 0
-    for line in range(factors.rows.members.shape[0]):
-        for j in range(factors.rows.members.shape[1]):
-            n += popcount(factors.rows.members[line, j])
-    for line in range(factors.columns.members.shape[0]):
-        for j in range(factors.columns.members.shape[1]):
-            n += popcount(factors.columns.members[line, j])
+    for k in range(factors.rows.patterns.shape[0]):
+        n += size_of(factors.columns.patterns[k]) + size_of(factors.rows.patterns[k])
     return n
 
 
@@ -286,23 +286,6 @@ def prune(table: Table, factors: Factors, n_left: int) -> NDArray[np.bool_]:
             continue
         for k in range(K):
             x, y = factors.columns.patterns[k], factors.rows.patterns[k]
-            near = False
-            for w in range(len(x)):
-                near = near or x[w] & changed.x[w] != ZERO
-            if near:
-                near = False
-                for w in range(len(y)):
-                    near = near or y[w] & changed.y[w] != ZERO
-            if near and alive[k]:
+            if alive[k] and overlap(x, changed.x) and overlap(y, changed.y):
                 losses[k] = loss(table, factors, k, saved)
     return alive
-
-
-@njit(cache=True, nogil=True)
-def n_different(a: Words, b: Words) -> int:
-    """Count the bits that differ."""
-    n = 0
-    for line in range(a.shape[0]):
-        for w in range(a.shape[1]):
-            n += popcount(a[line, w] ^ b[line, w])
-    return n

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from boolweave.engine.kernels.jit import njit
-from boolweave.search.kernels.bits import ONE, ZERO, copy, lowest, n_words, popcount
+from boolweave.search.kernels.bits import ONE, ZERO, copy, lowest, members, n_words, popcount
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -107,9 +107,8 @@ def recount_lines(side: Side, lines: Words, xor: bool) -> None:
     for j in range(lines.shape[0]):
         left = lines[j]
         while left != ZERO:
-            line = 64 * j + lowest(left)
+            recount(side, 64 * j + lowest(left), xor)
             left &= left - ONE
-            recount(side, line, xor)
 
 
 @njit(cache=True, nogil=True)
@@ -212,17 +211,22 @@ def gains(
 
 
 @njit(cache=True, nogil=True)
+def gain_of_tile(
+    table: Table, factors: Factors, k: int, x: Words, y: Words, saved: NDArray[np.float64]
+) -> float:  # fmt: skip
+    """Return what is saved if factor k has the rows x and the columns y, instead of none."""
+    gains(table, table.rows, factors.rows, k, y, x, saved)
+    total = 0.0
+    for row in members(x):
+        total += saved[row]
+    return total
+
+
+@njit(cache=True, nogil=True)
 def loss(table: Table, factors: Factors, k: int, saved: NDArray[np.float64]) -> float:
     """Return the increase of the cost if factor k is dropped."""
-    lines = factors.columns.patterns[k]
-    gains(table, table.rows, factors.rows, k, factors.rows.patterns[k], lines, saved)
-    total = 0.0
-    for j in range(lines.shape[0]):
-        left = lines[j]
-        while left != ZERO:
-            total += saved[64 * j + lowest(left)]
-            left &= left - ONE
-    return total
+    x, y = factors.columns.patterns[k], factors.rows.patterns[k]
+    return gain_of_tile(table, factors, k, x, y, saved)
 
 
 @njit(cache=True, nogil=True)

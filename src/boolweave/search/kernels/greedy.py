@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from boolweave.engine.kernels.jit import njit
-from boolweave.search.kernels.bits import ONE, ZERO, lowest
-from boolweave.search.kernels.factors import gains, install
+from boolweave.search.kernels.factors import gain_of_tile, install
 
 if TYPE_CHECKING:
     from boolweave.search.kernels.bits import Words
@@ -23,19 +22,13 @@ def add_best(
     The tiles are `rows` (T, words of M) and `columns` (T, words of N). The factors from `first` on
     must be empty; they stay empty if no tile saves anything.
     """
-    saved, tile = memory.saved, memory.tile
+    tile = memory.tile
     for k in range(first, factors.rows.patterns.shape[0]):
         best, most = -1, 0.0
         for t in range(rows.shape[0]):
-            gains(table, table.rows, factors.rows, k, columns[t], rows[t], saved)
-            total = 0.0
-            for j in range(rows.shape[1]):
-                left = rows[t, j]
-                while left != ZERO:
-                    total += saved[64 * j + lowest(left)]
-                    left &= left - ONE
-            if total > most:
-                best, most = t, total
+            gain = gain_of_tile(table, factors, k, rows[t], columns[t], memory.saved)
+            if gain > most:
+                best, most = t, gain
         if best < 0:
             return
         tile.x[:] = rows[best]

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from boolweave.engine.kernels.jit import njit
-from boolweave.search.kernels.bits import ONE, ZERO, clear, copy, lowest, popcount
+from boolweave.search.kernels.bits import (
+    ONE,
+    ZERO,
+    clear,
+    contains,
+    copy,
+    flip,
+    lowest,
+    popcount,
+)
 from boolweave.search.kernels.factors import sum_of
 
 if TYPE_CHECKING:
@@ -64,32 +73,32 @@ def _flip_while_better(
     while best > 0:
         first, second, least = -1, -1, best
         for k in range(K):
-            members[k >> 6] ^= ONE << np.uint64(k & 63)
+            flip(members, k)
             _cover(patterns, members, xor, covered)
             now = _cost_of_line(entries, false_weight, line, covered)
             if now < least:
                 first, second, least = k, -1, now
-            members[k >> 6] ^= ONE << np.uint64(k & 63)
+            flip(members, k)
         if first < 0:
             for k in range(K):
-                if (members[k >> 6] >> np.uint64(k & 63)) & ONE == ZERO:
+                if not contains(members, k):
                     continue
-                members[k >> 6] ^= ONE << np.uint64(k & 63)
+                flip(members, k)
                 for j in range(K):
-                    if j == k or (members[j >> 6] >> np.uint64(j & 63)) & ONE != ZERO:
+                    if j == k or contains(members, j):
                         continue
-                    members[j >> 6] ^= ONE << np.uint64(j & 63)
+                    flip(members, j)
                     _cover(patterns, members, xor, covered)
                     now = _cost_of_line(entries, false_weight, line, covered)
                     if now < least:
                         first, second, least = k, j, now
-                    members[j >> 6] ^= ONE << np.uint64(j & 63)
-                members[k >> 6] ^= ONE << np.uint64(k & 63)
+                    flip(members, j)
+                flip(members, k)
         if first < 0:
             break
-        members[first >> 6] ^= ONE << np.uint64(first & 63)
+        flip(members, first)
         if second >= 0:
-            members[second >> 6] ^= ONE << np.uint64(second & 63)
+            flip(members, second)
         best = least
     return best
 
@@ -113,22 +122,20 @@ def _try_all(
 
 @njit(cache=True, nogil=True)
 def best_sets(
-    entries: Entries, false_weight: float, xor: bool, patterns: Words, members: Words,
-    costs: NDArray[np.float64],
-) -> int:  # fmt: skip
-    """Find the best factors (L, words of K) of each line; return the number of changed lines.
+    entries: Entries, false_weight: float, xor: bool, patterns: Words, members: Words
+) -> NDArray[np.float64]:  # fmt: skip
+    """Set the factors of each line (L, words of K) to the best ones; return the costs (L,).
 
     This is exact for few factors. For more, it takes the better of two descents: from the present
     members, and from none. A line keeps its members if others are not better.
     """
     K, n = patterns.shape
+    costs = np.zeros(members.shape[0])
     covered = np.zeros(n, dtype=np.uint64)
     new = np.zeros(members.shape[1], dtype=np.uint64)
-    n_changed = 0
     for line in range(members.shape[0]):
         _cover(patterns, members[line], xor, covered)
         costs[line] = _cost_of_line(entries, false_weight, line, covered)
-        changed = False
         for attempt in range(1 if K <= MOST_EXACT else 2):
             if K <= MOST_EXACT:
                 now, new[0] = _try_all(entries, false_weight, xor, line, patterns, covered)
@@ -140,6 +147,4 @@ def best_sets(
             if now < costs[line]:
                 costs[line] = now
                 copy(new, members[line])
-                changed = True
-        n_changed += changed
-    return n_changed
+    return costs
