@@ -12,7 +12,7 @@ from boolweave.datasets import make_boolean
 from boolweave.engine import backend
 from boolweave.fit import learn, starts
 from boolweave.fit.learn import UninformativeWarning, fit
-from boolweave.fit.maximisation import LEAST_DENSITY, channel_from_counts, density
+from boolweave.fit.maximization import LEAST_DENSITY, channel_from_counts, density
 from boolweave.fit.settings import PAPER_FLIP, PAPER_PRIOR, Settings
 from boolweave.metrics import match_factors
 

@@ -6,7 +6,7 @@ found, and `_attempt` runs the method of the settings, which is
     max-sum       random starts, each run to the end; the best by log-posterior
     sum-product   random starts, sum-product with learning
     auto          `_auto`: many short starts of max-sum; trials of the best ones with sum-product
-                  and expectation-maximisation; the best trial to the end; and max-sum to the end
+                  and expectation-maximization; the best trial to the end; and max-sum to the end
                   if that explains more of a table with hardly any missing entries
 """
 

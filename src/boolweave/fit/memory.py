@@ -38,7 +38,7 @@ _START = {"uint8": 2, "float32": 16}
 _EVIDENCE = {"uint8": 0, "float32": 16}
 _BLOCK = 40
 
-# Number of bytes of one entry of X or Y: beliefs, sums, quantised beliefs, bits; with floats also
+# Number of bytes of one entry of X or Y: beliefs, sums, quantized beliefs, bits; with floats also
 # priors and old beliefs; more if priors are learned; what a finished start keeps, and a finalist.
 _VARIABLE = {"uint8": 16, "float32": 48}
 _LEARNED = {"uint8": 14, "float32": 56}

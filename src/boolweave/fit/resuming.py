@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from boolweave.engine.loop import Run
 from boolweave.engine.result import Ending, Result
 from boolweave.fit.starts import Attempts, Candidate, Decimation, Learning, Starts
 from boolweave.model.model import Model
+
+if TYPE_CHECKING:
+    from boolweave.fit.steps import Steps
 
 _NUMBER = (int, float, np.integer, np.floating)
 _WHOLE = (int, np.integer)
@@ -44,21 +47,7 @@ _TYPES: dict[type, dict[str, Any]] = {
 }  # fmt: skip
 
 
-class ResumableFit(Protocol):
-    """A fit with its back end and its first problem."""
-
-    @property
-    def backend(self) -> AnyBackend:
-        """The back end, which holds the messages."""
-        ...
-
-    @property
-    def first_problem(self) -> Problem:
-        """The problem that it begins with."""
-        ...
-
-
-def frame_check(kind: type, fit: ResumableFit, most: int) -> Callable[[Any], None]:
+def frame_check(kind: type, fit: Steps, most: int) -> Callable[[Any], None]:
     """Make a check that raises ValueError unless a fit can continue from a frame.
 
     A valid frame is of this kind and has no more than `most` iterations left.

@@ -20,7 +20,7 @@ from boolweave.engine.integer_blocks import Code, code_for
 from boolweave.engine.result import Result
 from boolweave.fit import memory, xor_starts
 from boolweave.fit.machine import Machine, ThisMachine
-from boolweave.fit.maximisation import distance, model_from_beliefs, model_from_bits
+from boolweave.fit.maximization import distance, model_from_beliefs, model_from_bits
 from boolweave.fit.settings import Settings
 from boolweave.fit.starts import Candidate, Decimation, Learning, joined
 from boolweave.model.model import Model
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 # and near the limits of what can be recovered it is slow.
 STRIDE = 1.5
 
-# Expectation-maximisation: sum-product needs the first iterations to forget the max-sum messages;
+# Expectation-maximization: sum-product needs the first iterations to forget the max-sum messages;
 # learning from them sooner drives a noisy problem into the uninformative fixed point.
 FIRST_UPDATE = 20
 UPDATE_EVERY = 10
@@ -143,14 +143,12 @@ class Steps:
         state = self.backend.start(self.backend.problem(model), field)
         return Candidate.of(state, model, self.observations)
 
-    def _run(self, problem: Problem, state: State, n_iter: int) -> Result:
-        return self._run_with(self.backend, problem, state, n_iter, self.recorder)
-
-    def _run_with(
-        self, backend: AnyBackend, problem: Problem, state: State, n_iter: int, recorder: Recorder
-    ) -> Result:
+    def _run(
+        self, problem: Problem, state: State, n_iter: int, backend: AnyBackend | None = None,
+        recorder: Recorder | None = None,
+    ) -> Result:  # fmt: skip
         return loop.run(
-            backend,
+            backend or self.backend,
             problem,
             state,
             self.observations,
@@ -158,7 +156,7 @@ class Steps:
             max_iter=n_iter,
             tol=self.settings.tol,
             on_iteration=self.on_iteration,
-            recorder=recorder,
+            recorder=recorder or self.recorder,
         )
 
     def _damping(self, state: State) -> float:
@@ -218,8 +216,8 @@ class Steps:
         result = self._run(problem, candidate.state, n_iter - n_more)
         if result.interrupted:
             return result
-        floats = self.backend.to_floats(problem, candidate.state)
-        after = self._run_with(*floats, n_more, Recorder())
+        backend, problem, state = self.backend.to_floats(problem, candidate.state)
+        after = self._run(problem, state, n_more, backend, Recorder())
         if after.log_posterior >= result.log_posterior:
             return joined(result, after)
         return result.as_interrupted() if after.interrupted else result
