@@ -107,6 +107,7 @@ def test_not_fitted():
         (Asso(threshold=[0.5, 0.0]), "threshold"),
         (GreConD(missing="two"), "missing"),
         (OneBitCompletion(beta=0), "beta"),
+        (OneBitCompletion(max_iter=2.5), "max_iter"),
         (BiasModel(regularization="none"), "regularization"),
         (Majority(absent="one"), "absent"),
     ],
@@ -262,7 +263,7 @@ def test_bias_hessian():
 
 @pytest.mark.parametrize("strength", ["auto", 0.0, 0.03, 10.0])
 def test_bias_ends_where_the_gradient_vanishes(strength):
-    """Whatever it started from; without regularisation too, where some rows have no optimum."""
+    """Whatever it started from; without regularization too, where some rows have no optimum."""
     seen = make_boolean(200, 80, 3, observed=0.05, flip=0.1, random_state=0).observations
     model = BiasModel(strength, random_state=0).fit(seen)
     logits = np.concatenate([[model.intercept_], model.row_logits_, model.column_logits_])
@@ -320,7 +321,7 @@ def test_losses_of_a_row(kind, size):
 
 
 def plain_objective(kind, seen, targets, own, other, strength):
-    """Of one row: its losses and its regularisation, entry by entry."""
+    """Of one row: its losses and its regularization, entry by entry."""
     scores = 0.3 + own[-1] + other[seen, -1] + other[seen, :-1] @ own[:-1]
     losses = [real_factors.loss_of(kind, v, t, 5)[0] for v, t in zip(scores, targets, strict=True)]
     return sum(losses) + strength * own @ own
@@ -395,7 +396,7 @@ def test_hinge_rows_against_a_support_vector_machine():
     assert value <= expected + 1e-6  # the rounded corner only lowers it
 
 
-def test_glrm_objective_falls_and_paper_settings():
+def test_glrm_objective_falls():
     seen = load_senate(107).observations.hide(0.9, 0)[0]
     values = [
         GLRM(2, regularization=1.0, offset=False, max_iter=n, tol=0, random_state=0)

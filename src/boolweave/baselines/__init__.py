@@ -1,6 +1,6 @@
 """Other methods to compare with, all with ``fit(X)``, ``predict_proba`` and ``predict``.
 
-This package holds published methods that factorise or complete Boolean matrices, and `compare`,
+This package holds published methods that factorize or complete Boolean matrices, and `compare`,
 which runs all of them and ours on the same folds. Nothing that our own fits need belongs here.
 Start reading with `base.py`, then a method such as `asso.py`.
 """

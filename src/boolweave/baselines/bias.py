@@ -38,9 +38,9 @@ LEAST_WEIGHT = 1e-12
 
 
 class BiasModel(Baseline):
-    """P(o = 1) = sigmoid(intercept + row logit + column logit), with quadratic regularisation.
+    """P(o = 1) = sigmoid(intercept + row logit + column logit), with quadratic regularization.
 
-    Minimises Σ log-loss + regularization · (Σ row logits² + Σ column logits²).
+    Minimizes Σ log-loss + regularization · (Σ row logits² + Σ column logits²).
 
     Parameters
     ----------
@@ -182,10 +182,10 @@ def loss_and_gradient(
     n_rows, n_columns = shape
     v = _log_odds(logits, entries, n_rows)
     slope = sigmoid(v) - entries.values
-    penalised = logits[1:]
-    loss = total_log_loss(v, entries.values) + strength * float(penalised @ penalised)
+    penalized = logits[1:]
+    loss = total_log_loss(v, entries.values) + strength * float(penalized @ penalized)
     of_rows = np.bincount(entries.rows, slope, n_rows)
     of_columns = np.bincount(entries.columns, slope, n_columns)
     gradient = np.concatenate([[slope.sum()], of_rows, of_columns])
-    gradient[1:] += 2 * strength * penalised
+    gradient[1:] += 2 * strength * penalized
     return loss, gradient

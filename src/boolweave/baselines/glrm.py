@@ -32,7 +32,7 @@ LOSSES = {
 }
 PAPER_REGULARIZATIONS = (0.01, 0.1, 1.0, 10.0)
 
-# What "auto" tries: ranks, and strengths of regularisation in finer steps than in the paper.
+# What "auto" tries: ranks, and strengths of regularization in finer steps than in the paper.
 RANKS = (1, 2, 4, 8)
 REGULARIZATIONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 
@@ -41,9 +41,9 @@ N_INNER = 2
 
 
 class GLRM(Baseline):
-    """Generalized low rank model with quadratic regularisation, by proximal gradient.
+    """Generalized low rank model with quadratic regularization, by proximal gradient.
 
-    Minimises, alternating between the rows of U (M, K) and of V (N, K),
+    Minimizes, alternating between the rows of U (M, K) and of V (N, K),
 
         Σ over observed entries of loss(v_mn, o_mn) + regularization · (|U|² + |V|²),
         v_mn = intercept + a_m + b_n + u_m · v_n.
@@ -51,13 +51,13 @@ class GLRM(Baseline):
     Parameters
     ----------
     n_components : int or "auto", default="auto"
-        Rank K. "auto" chooses it, with the regularisation, by the log-loss of a tenth of the
+        Rank K. "auto" chooses it, with the regularization, by the log-loss of a tenth of the
         entries.
     loss : {"quadratic", "logistic", "hinge", "ordinal"}, default="logistic"
         "ordinal" is the ordinal hinge, which can be fitted to ratings instead of bits.
     regularization : float or "auto", default="auto"
     offset : bool, default=True
-        Whether there are an intercept and regularised offsets a_m and b_n; the paper has none.
+        Whether there are an intercept and regularized offsets a_m and b_n; the paper has none.
     max_iter : int, default=200
         Maximum number of iterations.
     tol : float, default=1e-5

@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import Interval, Real, StrOptions
 
 from boolweave.baselines import real_factors
 from boolweave.baselines.base import Baseline, hold_out, share_of_ones, total_log_loss
+from boolweave.estimator.parameters import AtLeast
 from boolweave.metrics import log_loss
 from boolweave.model.odds import log_odds, sigmoid
 
@@ -44,7 +45,7 @@ SUBSPACE_ITERATIONS = 2
 class OneBitCompletion(Baseline):
     """Logistic likelihood under a bound on the nuclear norm of the log-odds.
 
-    Minimises the log-loss of the observed entries over Q (M, N) with
+    Minimizes the log-loss of the observed entries over Q (M, N) with
 
         |Q|_* ≤ beta · √(rank · M · N),
 
@@ -94,7 +95,7 @@ class OneBitCompletion(Baseline):
         "beta": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "rank": [Interval(Real, 0, None, closed="neither")],
         "offset": ["boolean"],
-        "max_iter": [Interval(Real, 1, None, closed="left")],
+        "max_iter": [AtLeast(1)],
         "tol": [Interval(Real, 0, None, closed="left")],
     }
 
@@ -120,7 +121,7 @@ class OneBitCompletion(Baseline):
     def _fit(self, seen: Observations) -> None:
         self.beta_ = self._choose(seen) if self.beta == "auto" else float(self.beta)
         self.intercept_ = self._intercept(seen)
-        found = self._solve(seen, self.beta_, None, int(self.max_iter), self.tol)
+        found = self._solve(seen, self.beta_, None, self.max_iter, self.tol)
         self.left_, self.right_ = found.left, found.right
         self.n_components_ = found.left.shape[1]
         self.n_iter_ = found.n_iter
@@ -173,7 +174,7 @@ def solve(
     seen: Observations, radius: float, intercept: float, start: LowRank | None, max_iter: int,
     tol: float, random: np.random.Generator,
 ) -> LowRank:  # fmt: skip
-    """Minimise the log-loss within the nuclear-norm ball (Nesterov's momentum, restarted)."""
+    """Minimize the log-loss within the nuclear-norm ball (Nesterov's momentum, restarted)."""
     rows, columns, values = seen.rows_of_entries(), seen.indices, seen.values
     n_rows, n_columns = seen.shape
     current = start or LowRank(np.zeros((n_rows, 0)), np.zeros((n_columns, 0)))

@@ -70,11 +70,11 @@ def loss_of(kind: int, v: float, target: float, n_levels: int) -> tuple[float, f
 def losses_of_row(kind, n_levels, n, fixed, linear, targets, slopes):
     """Sum of the losses of scores fixed + linear, the first n of each; their slopes go to `slopes`.
 
-    The hinge has no branch here, so that its loop is vectorised: with c = t clipped to 0 and the
+    The hinge has no branch here, so that its loop is vectorized: with c = t clipped to 0 and the
     width w of the corner, the rounded max(0, t) is c² / 2w + max(0, t − w). The logistic loss
     log(1 + e^t) = max(0, t) + log(1 + e^−|t|) takes one logarithm of a product for many entries.
     The product is stored as its excess over 1, because the losses of entries that fit are far below
-    the rounding error at 1, and without regularisation nothing else determines the factors.
+    the rounding error at 1, and without regularization nothing else determines the factors.
     """
     total = 0.0
     if kind == LOGISTIC:
@@ -139,7 +139,7 @@ def improve_factor(kind, targets, intercept, offset, factor, other, strength, st
 
     The last column of both holds the offsets. A step is taken only if it lowers the objective of
     the row. `steps` (M,) holds the step size of each row from call to call. Returns the objective
-    without the regularisation of `other`.
+    without the regularization of `other`.
 
     Scores are linear in the size of a step: given the scores of the row and of the gradient, a
     trial costs one loss per entry and no product of factors.
