@@ -110,17 +110,8 @@ def test_from_which_share_on(share, warns):
     odds = np.ones((5, 1))
     history = {"changes": np.array([50.0] * 20 + [10 * share] * 10)}
     seen = Observations.from_data(np.ones((5, 5)))
-    result = Result(
-        Model(1, Channel.symmetric(0.1)),
-        seen,
-        odds,
-        odds.T,
-        0.0,
-        Ending.OUT_OF_ITERATIONS,
-        30,
-        history,
-        True,
-    )
+    model, ending = Model(1, Channel.symmetric(0.1)), Ending.OUT_OF_ITERATIONS
+    result = Result(model, seen, odds, odds.T, 0.0, ending, 30, history, True)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         cautions.about_changes(result, BooleanMatrixFactorization(1))

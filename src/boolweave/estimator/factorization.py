@@ -80,6 +80,8 @@ class BooleanMatrixFactorization(FittedFactorization):
     n_init : int or "auto", default="auto"
         Number of random starts; the one with the highest log-posterior is kept. "auto" means 1 with
         method="max-sum" and with collective `zeros`, otherwise at most 6, and fewer if they agree.
+        With objective="errors", it is the number of independent searches; "auto" means until three
+        of them find the lowest error, and without `max_time` at most 8.
     messages : {"auto", "uint8", "float32"}, default="auto"
         How messages are stored: in 8 bits (max-sum) and 16 bits (sum-product), or as floats. "auto"
         means "uint8" if the channel is the same for every entry and not nearly certain; if
@@ -146,7 +148,7 @@ class BooleanMatrixFactorization(FittedFactorization):
     row_prior_, column_prior_ : array
         The priors, given or learned: one number, one per factor, or one per row or column.
     n_iter_ : int
-        Number of iterations of the best start.
+        Number of iterations of the best start; with objective="errors", of rounds of the search.
     converged_ : bool
         Whether its messages converged within `tol`. On many tables they never do, although the
         decoded factors hardly change any more; a `ConvergenceWarning` is issued only if the factors
@@ -155,7 +157,8 @@ class BooleanMatrixFactorization(FittedFactorization):
         Whether Ctrl-C ended the run; the best result so far is kept.
     history_ : dict of arrays
         "residual", "log_posterior" and "changes" (the number of entries of the decoded factors that
-        changed), with one number per iteration.
+        changed), with one number per iteration; with objective="errors", only "error", the lowest
+        error after each round.
     log_posterior_ : float
         log p(X, Y, O) of the decoded factors.
     factor_stability_ : (K,) array or None
