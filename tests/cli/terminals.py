@@ -1,4 +1,4 @@
-"""The command line on a terminal, with somebody who presses Ctrl-C."""
+"""The command line as its parser runs it, and on a terminal with somebody who presses Ctrl-C."""
 
 import os
 import pty
@@ -8,6 +8,42 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
+
+from typer.testing import CliRunner
+
+from boolweave.cli import app
+
+
+def run(*arguments):
+    """Run a command that must succeed."""
+    done = CliRunner().invoke(app, list(map(str, arguments)))
+    assert done.exit_code == 0, (done.output, done.exception)
+    return done
+
+
+def complaint(*arguments):
+    """The error of a command that must be refused, before it becomes one line."""
+    done = CliRunner().invoke(app, list(map(str, arguments)))
+    assert isinstance(done.exception, ValueError | OSError), done.output
+    return str(done.exception)
+
+
+def on_terminal(*arguments, cwd):
+    """What a process shows on a terminal, without colours and moves of the cursor."""
+    terminal, side = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "boolweave", *map(str, arguments)],
+        cwd=cwd, stdout=side, stderr=subprocess.DEVNULL, env={**os.environ, "TERM": "dumb"},
+    )  # fmt: skip
+    os.close(side)
+    shown = b""
+    with suppress(OSError):  # what a terminal says at its end
+        while piece := os.read(terminal, 4096):
+            shown += piece
+    os.close(terminal)
+    assert process.wait(timeout=120) == 0, shown
+    return re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", shown.decode()).replace("\r\n", "\n")
 
 
 def interrupt_when_shown(pattern, arguments, cwd):

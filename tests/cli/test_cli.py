@@ -215,31 +215,6 @@ def test_report_of_a_model_with_held_out_entries(shop):
     assert "Calibration" in (shop / "page.html").read_text(encoding="utf-8")
 
 
-def test_group_test_and_decode(tmp_path):
-    (tmp_path / "pools.csv").write_text("a,b,c,d\n1,1,0,0\n0,1,1,0\n0,0,1,1\n")
-    (tmp_path / "outcomes.csv").write_text("1\n1\n0\n")
-    found = json.loads(
-        answer(
-            "group-test", "pools.csv", "outcomes.csv", "--prevalence", "0.1", "--json", "-q",
-            cwd=tmp_path,
-        )
-    )  # fmt: skip
-    assert [item["positive"] for item in found] == [0, 1, 0, 0]
-    assert "3 outcomes" in refused(
-        "group-test", "pools.csv", "pools.csv", "--prevalence", "0.1", cwd=tmp_path
-    )
-    # The Hamming code (7, 4), and a word with its first bit in error.
-    alist = (
-        "7 3\n3 4\n2 2 2 3 1 1 1\n4 4 4\n1 3 0\n1 2 0\n2 3 0\n1 2 3\n1 0 0\n2 0 0\n3 0 0\n"
-        "1 2 4 5\n2 3 4 6\n1 3 4 7\n"
-    )
-    (tmp_path / "hamming.alist").write_text(alist)
-    (tmp_path / "llr.txt").write_text("-1 4 4 4 4 4 4\n")
-    bits = answer("decode", "hamming.alist", "llr.txt", "-q", cwd=tmp_path).splitlines()
-    assert bits[1] == "0,0,0,0,0,0,0"
-    assert "line 1" in refused("decode", "hamming.alist", "pools.csv", cwd=tmp_path)
-
-
 def test_every_command_shows_an_example():
     for command in COMMANDS:
         done = run(command, "--help")
@@ -318,6 +293,15 @@ def test_bad_options(shop, arguments, words):
     assert words in refused(*arguments, cwd=shop)
 
 
+@pytest.mark.parametrize("seed", [-1, 2**32])
+def test_a_bad_seed_is_refused_by_every_command(tmp_path, seed):
+    for command in ("factorize", "complete", "cover", "rank", "explore", "compare"):
+        text = refused(command, "none.csv", "--seed", seed, cwd=tmp_path)
+        assert "Invalid value for '--seed' / '--random-state': " in text
+    for command in (["pools", "9", "--prevalence", "0.1"], ["demo"]):
+        assert "Invalid value for '--seed'" in refused(*command, "--seed", seed, cwd=tmp_path)
+
+
 def test_compare(shop):
     some = ("--only", "boolweave max-sum, row and column bias,majority", "-k", 2, "--jobs", 1)
     found = json.loads(answer("compare", "likes.csv", *some, "--folds", 2, "--json", cwd=shop))
@@ -362,6 +346,7 @@ def test_complete_without_a_table(shop, tmp_path, monkeypatch):
         (["--folds", "100"], "--folds: expected at most"),
         (["--plot", "c.txt"], "--plot"),
         (["--method", "max-sum"], "--method"),
+        (["--damping", "7"], "--damping: expected a number in"),
     ],
 )
 def test_compare_refuses(shop, options, words):

@@ -1,15 +1,12 @@
 """The command cover as a process: tables, JSON, sentences on a terminal, bad input."""
 
 import json
-import os
-import pty
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
 import polars as pl
 import pytest
+from terminals import on_terminal
 from test_cli import answer, refused, run
 
 from boolweave import Observations, cover
@@ -134,25 +131,10 @@ def test_transactions_and_pairs_agree(folder):
 
 
 def test_sentences_on_a_terminal(folder):
-    terminal, side = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "boolweave", "cover", "grants.csv", "-k", "1"],
-        cwd=folder, stdout=side, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    os.close(side)
-    shown = b""
-    try:
-        while piece := os.read(terminal, 4096):
-            shown += piece
-    except OSError:
-        pass
-    words = process.stderr.read().decode()
-    process.stderr.close()
-    assert process.wait() == 0
-    assert b"Factor 1: 2 rows (Ann, Bo) have 2 columns (read, write)." in shown
-    assert b"It covers 44.4% of the ones." in shown
-    assert b"Di loses read." in shown
-    assert "the requested cover needs at least 3 factors" in words
+    shown = on_terminal("cover", "grants.csv", "-k", 1, cwd=folder)
+    assert "Factor 1: 2 rows (Ann, Bo) have 2 columns (read, write).\n" in shown
+    assert "It covers 44.4% of the ones.\n" in shown
+    assert "Di loses read.\n" in shown
 
 
 def test_sentences_about_one_row_and_many_columns():
@@ -163,6 +145,7 @@ def test_sentences_about_one_row_and_many_columns():
     assert first.startswith("Factor 1: 1 row (row 1) has 5,000 columns (column 1, column 2, ")
     assert first.endswith(", column 8, ...).")
     assert _summary(found).startswith("1 factor covers 99.9% of 5,001 ones")
+    assert _summary(found).endswith("; the requested cover needs at least 2 factors")
     every = cover(table, random_state=0)
     assert _summary(every).startswith("2 factors cover 100.0% of 5,001 ones")
     assert "interrupted" not in _summary(every)
@@ -175,7 +158,6 @@ def test_sentences_about_one_row_and_many_columns():
         (["--coverage", 0], "coverage must be a fraction of the ones"),
         (["--false-ones", "few"], "--false-ones: expected a number, got 'few'"),
         (["--max-rows", 0], "--max-rows"),
-        (["--seed", -1], "--seed"),
         (["--fixed", "wrong.csv"], "fixed has the column 'fly', which the matrix does not have"),
         (["--changes", "changes.docx"], "--changes: expected a name that ends in"),
         (["--curve", "no/curve.csv"], "--curve: there is no folder"),
@@ -192,5 +174,7 @@ def test_report(folder):
     assert done.returncode == 0 and b"report: r.html" in done.stderr
     page = (folder / "r.html").read_text("utf-8")
     assert "<h1>grants.csv</h1>" in page and "Two factors cover 88.9% of the 9 ones" in page
+    assert "One of the ones is not covered, as the required coverage allows." in page
+    assert '<strong class="trouble">' not in page
     assert f"<code>boolweave {' '.join(words)}</code>" in page
     assert "--report: expected a name" in refused(*words[:-1], "r.pdf", cwd=folder)

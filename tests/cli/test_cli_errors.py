@@ -2,16 +2,12 @@
 
 import json
 import os
-import pty
 import re
-import subprocess
-import sys
-from contextlib import suppress
 
 import numpy as np
 import pytest
 from commands import run_here
-from terminals import interrupt_when_shown
+from terminals import interrupt_when_shown, on_terminal
 
 import boolweave
 from boolweave.datasets import make_boolean
@@ -148,12 +144,13 @@ def test_nothing_but_words_in_a_pipe(folder):
     assert "\x1b" not in done.stderr and "round" not in done.stderr
 
 
-def test_an_old_command_still_reads_a_model(folder):
+def test_other_commands_use_the_model(folder):
     run("factorize", "t.csv", *FEW, "--model", "m.npz", "-q", "-o", os.devnull, cwd=folder)
     said = run("predict", "m.npz", "--row", "1", "--column", "2", cwd=folder).stdout
     assert said.startswith("row,column,")
-    run("recommend", "m.npz", "1", "-n", "1", cwd=folder)
-    run("explain", "m.npz", "1", "2", cwd=folder)
+    assert run("recommend", "m.npz", "1", "-n", "1", cwd=folder).stdout.startswith("row,rank,")
+    said = run("explain", "m.npz", "1", "2", cwd=folder).stdout
+    assert said.startswith("row 1, column 2: 1 with a probability of ")
 
 
 # ---------------------------------------------------------------- the number of factors
@@ -166,18 +163,7 @@ def test_the_curve_of_errors(folder):
     costs = [row["cost"] for row in found["ranks"]]
     assert costs == sorted(costs, reverse=True)
     assert costs == [row["missed"] + row["false_ones"] for row in found["ranks"]]
-    terminal, side = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-m", "boolweave", *how, "-q"], cwd=folder, stdout=side
-    ) as process:
-        os.close(side)
-        shown = b""
-        with suppress(OSError):  # what a terminal says at its end
-            while piece := os.read(terminal, 4096):
-                shown += piece
-    os.close(terminal)
-    assert process.returncode == 0
-    first, *lines = re.sub(r"\x1b\[[\d;]*m", "", shown.decode()).strip("\r\n").splitlines()
+    first, *lines = on_terminal(*how, "-q", cwd=folder).strip().splitlines()
     assert first == "factors: description length in bits, lower is better"
     assert [line.split()[0] for line in lines[:4]] == ["1", "2", "3", "4"]
     assert sum("<- best" in line for line in lines[:4]) == 1

@@ -5,10 +5,9 @@ import json
 import numpy as np
 import pytest
 from commands import run_here
-from typer.testing import CliRunner
+from terminals import complaint, run
 
 from boolweave import load
-from boolweave.cli import app
 from boolweave.data.ones import SparseObservations
 from boolweave.datasets import make_boolean
 from boolweave.io import read
@@ -25,10 +24,6 @@ def baskets(tmp_path_factory):
     pairs = "\n".join(f"user {m},item {n}" for m, n in np.argwhere(bought))
     (folder / "pairs.csv").write_text(pairs + "\n")
     return folder, bought[:, bought.any(axis=0)]
-
-
-def run(*words):
-    return CliRunner().invoke(app, list(map(str, words)))
 
 
 @pytest.mark.parametrize("name", ["baskets.fimi", "pairs.csv"])
@@ -64,8 +59,7 @@ def test_factorize_info_and_the_model(baskets, tmp_path):
     told = json.loads(run("info", model, "--json").stdout)
     assert (told["zeros"], told["observed_share"], told["empty_rows"]) == ("collective", 1.0, 0)
     assert json.loads(run("info", folder / "baskets.fimi", "--json").stdout)["zeros"] == "exact"
-    shown = run("recommend", model, "1", "-n", 2)
-    assert shown.exit_code == 0 and len(shown.stdout.splitlines()) == 3
+    assert len(run("recommend", model, "1", "-n", 2).stdout.splitlines()) == 3
 
 
 @pytest.mark.parametrize(
@@ -77,9 +71,7 @@ def test_factorize_info_and_the_model(baskets, tmp_path):
 )
 def test_what_is_refused(baskets, words, problem):
     how = ("-k", 2, "--zero-treatment", "collective", *words)
-    done = run("factorize", baskets[0] / "pairs.csv", *how)
-    assert isinstance(done.exception, ValueError), done.output
-    assert problem in str(done.exception)
+    assert problem in complaint("factorize", baskets[0] / "pairs.csv", *how)
 
 
 def test_one_clear_error(baskets):

@@ -188,6 +188,7 @@ def test_the_command_ends_with_ctrl_c(tmp_path):
         (["none.csv"], "none.csv"),
         (["t.csv", "--port", "70000"], "65535"),
         (["t.csv", "--checkpoint", "here"], "leave out --checkpoint"),
+        (["none.csv", "--damping", "7"], "--damping: expected a number in"),
     ],
 )
 def test_bad_commands(tmp_path, options, words):

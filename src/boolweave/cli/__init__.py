@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -114,12 +114,8 @@ def _with_suggestion(error: Exception, message: str) -> str:
 def _help_of(error: Exception) -> str:
     """Return the command that shows the help of the command that was called."""
     context = getattr(error, "ctx", None)
-    return f"{'boolweave' if context is None else _path_of(context)} --help"
-
-
-def _path_of(context: Any) -> str:
-    name = context.info_name if context.parent is not None else ""
-    return f"boolweave {name}".rstrip()
+    command = "" if context is None or context.parent is None else f" {context.info_name}"
+    return f"boolweave{command} --help"
 
 
 def _one_line(error: BaseException) -> str:

@@ -10,13 +10,19 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from boolweave.cli.options import Completing, Fitting, ReadingOptions, as_options
+from boolweave.cli.options import (
+    TREATMENTS,
+    Cluster,
+    Completing,
+    Fitting,
+    ReadingOptions,
+    as_options,
+)
 from boolweave.cli.output import print_message
 from boolweave.cli.process import without_panic_reports
 from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
-    from boolweave.cli.options import Cluster
     from boolweave.completion import BooleanCompletion
     from boolweave.data.labels import Positions
     from boolweave.data.observations import Absent, Observations
@@ -40,8 +46,8 @@ ENCODING = (
     "for missing values with --missing, or refuse such tables with --encode never"
 )
 
-# Values of --zero-treatment, which may have been given to --zeros by mistake.
-TREATMENTS = ("auto", "exact", "collective")
+# Without a cluster.
+HERE = Cluster()
 
 DELIMITERS = {"\\t": "\t", "tab": "\t", "space": " ", "comma": ","}
 
@@ -101,6 +107,7 @@ def print_contents(contents: Reading, guess: str, quiet: bool) -> None:
         for line in (*contents.encoded.in_words(), ENCODING):
             print_message(line, quiet)
     for option, word in contents.unused_words:
+        # The treatment of zeros may have been given to --zeros by mistake.
         hint = "; --zero-treatment sets how zeros are treated" if word in TREATMENTS else ""
         print_message(f"warning: --{option}: no cell is {word!r}{hint}", quiet)
 
@@ -118,20 +125,6 @@ def _check_rules(encode: str) -> None:
             parse_rules(encode)
         except ValueError as error:
             raise ValueError(f"--encode: expected auto, never or valid rules: {error}") from None
-
-
-def zeros_of(
-    fitting: Fitting, where: Cluster | None, objective: Literal["errors", "posterior"]
-) -> Zeros:
-    """Decide whether zeros are listed; `objective` is the default where no option sets it."""
-    from boolweave.estimator.parameters import with_objective
-
-    chosen = with_objective(fitting.parameters(), objective)
-    on_cluster = where is not None and (where.scheduler or where.local_cluster)
-    if chosen["objective"] == "errors" or fitting.product == "xor" or on_cluster:
-        return "exact"
-    treatment: Zeros = fitting.parameters().get("zeros", "auto")
-    return treatment
 
 
 @contextmanager
@@ -172,7 +165,7 @@ def _above(text: str | None) -> str | float | None:
 @contextmanager
 def client_of(where: Cluster, quiet: bool) -> Iterator[Client | None]:
     """Provide a Dask client and print its dashboard address; None if no cluster is asked for."""
-    if where.scheduler is None and where.local_cluster is None:
+    if not where.is_used:
         yield None
         return
     if where.scheduler is not None and where.local_cluster is not None:
@@ -206,14 +199,17 @@ def client_of(where: Cluster, quiet: bool) -> Iterator[Client | None]:
 
 
 def check_factor_options(
-    how: Fitting, objective: Literal["errors", "posterior"], where: Cluster | None = None
+    how: Fitting, objective: Literal["errors", "posterior"], where: Cluster = HERE
 ) -> dict[str, Any]:
-    """Check the parameters of a factorization before a file is read, and return them."""
+    """Check the parameters of a factorization before a file is read, and return them.
+
+    On a single machine, `objective` is the default where no option sets it.
+    """
     from boolweave.estimator import BooleanMatrixFactorization
     from boolweave.estimator.parameters import with_objective
 
     chosen = with_objective(how.parameters(), objective)
-    if where is not None and (where.scheduler or where.local_cluster):
+    if where.is_used:
         chosen["objective"] = how.objective or "posterior"
     with parameters_as_options():
         BooleanMatrixFactorization(**chosen)._validate_params()
@@ -222,6 +218,14 @@ def check_factor_options(
 
         in_bytes(how.max_memory)
     return chosen
+
+
+def zeros_of(chosen: dict[str, Any], where: Cluster = HERE) -> Zeros:
+    """Decide whether a factorization with these parameters needs a list of all zeros."""
+    if chosen["objective"] == "errors" or chosen.get("product") == "xor" or where.is_used:
+        return "exact"
+    treatment: Zeros = chosen.get("zeros", "auto")
+    return treatment
 
 
 def check_completion_options(how: Fitting, more: Completing) -> None:

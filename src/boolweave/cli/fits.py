@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -40,8 +41,9 @@ class Fit:
     model: Any
     held_out: HeldOut | None
 
-    def on_held_out(self) -> Agreement | None:
-        """Measure how well the held-out entries are predicted."""
+    @cached_property
+    def tested(self) -> Agreement | None:
+        """How well the held-out entries are predicted, if there are any."""
         from boolweave.functions import predicted_at
         from boolweave.metrics import agreement
 
@@ -65,8 +67,9 @@ class FactorFit(Fit):
 
     model: BooleanMatrixFactorization
 
-    def on_observed(self) -> Agreement:
-        """Measure how well the observed entries are explained."""
+    @cached_property
+    def explained(self) -> Agreement:
+        """How well the observed entries are explained."""
         from boolweave.metrics import Agreement
 
         return Agreement.of_counts(self.model.result_.counts(self.model.observations_))
@@ -78,8 +81,7 @@ class FactorFit(Fit):
 
     def summary(self) -> dict[str, object]:
         """The figures of a fit, for `--json`."""
-        model, seen = self.model, self.model.observations_
-        observed = self.on_observed()
+        model, seen, explained = self.model, self.model.observations_, self.explained
         summary = {
             "rows": seen.n_rows,
             "columns": seen.n_columns,
@@ -88,38 +90,36 @@ class FactorFit(Fit):
             "zeros": model.result_.zeros,
             "error": model.error_,
             "error_bound": model.error_bound_,
-            "missed": observed.n_ones - observed.n_covered,
+            "missed": explained.n_ones - explained.n_covered,
             "n_components": len(model.components_),
             "n_empty": self.n_empty(),
             "converged": bool(model.converged_),
             "interrupted": bool(model.interrupted_),
             "n_iter": int(model.n_iter_),
             "log_posterior": float(model.log_posterior_),
-            **observed.figures(),
+            **explained.figures(),
         }
-        tested = self.on_held_out()
-        if tested is not None:
-            summary |= {"held_out": tested.n_entries, **tested.figures("held_out_")}
+        if self.tested is not None:
+            summary |= {"held_out": self.tested.n_entries, **self.tested.figures("held_out_")}
         return summary
 
     def print_summary(self) -> None:
         """Print the figures of `summary` in words."""
         n, n_empty = len(self.model.components_), self.n_empty()
         empty = f", {n_empty} empty" if n_empty else ""
-        words = self.on_observed().sentence("observed entries")
+        words = self.explained.sentence("observed entries")
         print_message(f"{counted(n, 'factor')}{empty}: {words}", False)
         if self.model.error_ is not None:
             print_message(self._errors_in_words(), False)
             if self.model.factor_stability_ is not None:
                 print_message(_stability_in_words(self.model.factor_stability_), False)
-        tested = self.on_held_out()
-        if tested is not None:
-            print_message(f"held out: {tested.sentence()}", False)
+        if self.tested is not None:
+            print_message(f"held out: {self.tested.sentence()}", False)
 
     def _errors_in_words(self) -> str:
         """Describe the wrong entries, and what is known about the smallest possible number."""
-        model, seen = self.model, self.on_observed()
-        missed, false = seen.n_ones - seen.n_covered, seen.false_ones
+        model, explained = self.model, self.explained
+        missed, false = explained.n_ones - explained.n_covered, explained.false_ones
         words = (
             f"{counted(missed + false, 'wrong entry', 'wrong entries')} = "
             f"{missed:,} missed + {counted(false, 'false one')}"
@@ -128,7 +128,7 @@ class FactorFit(Fit):
             words += (
                 f"; error {model.error_:,.10g} with --false-one-weight {model.false_one_weight:g}"
             )
-        which = f"{counted(len(model.components_), 'factor')}"
+        which = counted(len(model.components_), "factor")
         if model.error_bound_ == model.error_:
             words += f"; optimal: no {which} can do better"
         elif model.error_bound_ > 0:
@@ -154,20 +154,18 @@ class CompletionFit(Fit):
             "selection": self.model.selection_,
             "interrupted": bool(self.model.interrupted_),
         }
-        tested = self.on_held_out()
-        if tested is not None:
-            summary |= {"held_out": tested.n_entries, **tested.figures("held_out_")}
+        if self.tested is not None:
+            summary |= {"held_out": self.tested.n_entries, **self.tested.figures("held_out_")}
             summary |= {f"held_out_{name}": value for name, value in self._scores().items()}
         return summary
 
     def print_summary(self) -> None:
         """Print the figures of `summary` in words."""
         print_message(f"chosen: {self.model.ensemble_.name}; {self.judged()}", False)
-        tested = self.on_held_out()
-        if tested is not None:
+        if self.tested is not None:
             loss, error = self._scores().values()
             scores = f"log-loss {loss:.3f}, calibration error {error:.3f}"
-            print_message(f"held out: {tested.sentence()}; {scores}", False)
+            print_message(f"held out: {self.tested.sentence()}; {scores}", False)
 
     def judged(self) -> str:
         """Describe the losses by which the model was chosen."""

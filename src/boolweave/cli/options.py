@@ -46,6 +46,11 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no messages.")
 Jobs = Annotated[
     int, typer.Option("--jobs", "--n-jobs", "-j", help="Number of threads; -1 uses all cores.")
 ]
+LARGEST_SEED = 2**32 - 1  # as in scikit-learn
+Seed = Annotated[
+    int,
+    typer.Option("--seed", "--random-state", min=0, max=LARGEST_SEED, help="Random seed."),
+]
 
 NounsOption = Annotated[
     str | None,
@@ -82,6 +87,10 @@ _where = functools.partial(_option, "Where the computation runs")
 _write = functools.partial(_option, "Output")
 
 
+# Values of --zero-treatment, which is the parameter `zeros` of estimators.
+TREATMENTS = ("auto", "exact", "collective")
+
+
 def as_options(message: str) -> str:
     """Return a message with the parameters that it names in backticks turned into options."""
 
@@ -103,7 +112,7 @@ def option_of(parameter: str, value: str | None = None) -> str:
 
     Readers and estimators have a parameter `zeros` each. The option of readers has that name.
     """
-    if parameter == "zeros" and value in ("auto", "exact", "collective"):
+    if parameter == "zeros" and value in TREATMENTS:
         parameter = "zero_treatment"
     return f"--{parameter.replace('_', '-')}"
 
@@ -258,7 +267,9 @@ class Fitting:
     max_time: float | None = _fit(
         "Time limit in seconds, after which the best answer so far is written."
     )
-    random_state: int = _fit("Random seed.", "--seed", "--random-state", default=0)
+    random_state: int = _fit(
+        "Random seed.", "--seed", "--random-state", default=0, min=0, max=LARGEST_SEED
+    )
     n_jobs: int = _fit(
         "Number of threads; -1 uses all cores.", "--jobs", "--n-jobs", "-j", default=-1
     )
@@ -315,6 +326,11 @@ class Cluster:
     local_cluster: int | None = _where(
         "Start a Dask cluster of N processes on this machine.", metavar="N", min=1
     )
+
+    @property
+    def is_used(self) -> bool:
+        """Whether the computation runs on a cluster."""
+        return self.scheduler is not None or self.local_cluster is not None
 
 
 @dataclass(frozen=True)

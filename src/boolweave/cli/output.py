@@ -72,7 +72,6 @@ def output_format(
     output: Path | None, asked: str | None, known: tuple[str, ...], option: str = "--output"
 ) -> str:
     """Return the format asked for, or that of the suffix, or CSV; raise if it is not supported."""
-    from boolweave.io.tables.excel import check_writer
     from boolweave.runtime.atomic import is_stream
 
     found = asked or "csv"
@@ -88,7 +87,7 @@ def output_format(
             "rename it or set the format with --format"
         )
     if found == "xlsx":
-        check_writer()
+        need("xlsxwriter", "a workbook")
     return found
 
 
@@ -144,11 +143,6 @@ def check_report(path: Path, option: str) -> None:
     check_folder(path, option)
     if path.suffix.lower() not in {".html", ".htm"} and not is_stream(path):
         raise ValueError(f"{option}: expected a name that ends in .html, got {str(path)!r}")
-    check_report_packages()
-
-
-def check_report_packages() -> None:
-    """Check that the packages a report needs are installed before the work begins."""
     need("jinja2", "a report")
 
 

@@ -55,7 +55,8 @@ def find_cover(
     bound = max(bound, int(matrix.n_ones > 0))
     return cover_of(
         matrix, X[:, order], Y[order], gained, bound=bound, n_fixed=F,
-        fixed_names=required.fixed_names, interrupted=interrupted,
+        fixed_names=required.fixed_names, most_missed=required.most_missed,
+        interrupted=interrupted,
     )  # fmt: skip
 
 

@@ -51,6 +51,8 @@ class Cover(Result):
         The fraction of the ones that the first 1, 2, …, K factors cover.
     coverage : float
         The fraction of the ones that all factors cover.
+    most_missed : int
+        The number of ones that may be missed according to the required coverage.
     missing : csr_array or None
         The missing entries; all entries that are neither missing nor ones are zeros.
 
@@ -74,6 +76,7 @@ class Cover(Result):
     false_ones: NDArray[np.int64] = field(default_factory=_no_pairs, repr=False)
     curve: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0), repr=False)
     missing: sparse.csr_array | None = field(default=None, repr=False)
+    most_missed: int = 0
 
     @property
     def coverage(self) -> float:
@@ -98,7 +101,7 @@ class Cover(Result):
 
 def cover_of(
     matrix: Matrix, X: Bits, Y: Bits, gained: NDArray[np.int64], *, bound: int, n_fixed: int,
-    fixed_names: tuple[str, ...], interrupted: bool,
+    fixed_names: tuple[str, ...], most_missed: int, interrupted: bool,
 ) -> Cover:  # fmt: skip
     """Make the answer from factors X (M, K), Y (K, N) and the number of ones each adds, (K,)."""
     K, n_ones = len(Y), matrix.n_ones
@@ -132,6 +135,7 @@ def cover_of(
         false_ones=false,
         curve=curve,
         missing=matrix.missing,
+        most_missed=most_missed,
     )
 
 

@@ -293,9 +293,12 @@ def of_cover(found: Cover) -> InShort:
         )
     elif bound > 1:
         sure.append(f"It is proven that no cover has fewer than {bound:,} factors.")
-    if len(found.missed):
-        n_missed = len(found.missed)
-        trouble.append(f"{_number_first(n_missed)} of the ones {_is_are(n_missed)} not covered.")
+    if n_missed := len(found.missed):
+        missed = f"{_number_first(n_missed)} of the ones {_is_are(n_missed)} not covered"
+        if n_missed <= found.most_missed:
+            covered.append(f"{missed}, as the required coverage allows.")
+        else:
+            trouble.append(f"{missed}.")
     if found.interrupted:
         trouble.append("The search was interrupted: this is the best cover found before that.")
     return InShort(covered, sure, trouble)

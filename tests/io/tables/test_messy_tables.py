@@ -363,6 +363,7 @@ def test_workbooks_in_and_out(put, tmp_path):
 
 
 def test_workbooks_need_their_packages(tmp_path, monkeypatch):
+    from boolweave.cli.output import output_format
     from boolweave.io.tables import excel
     from boolweave.runtime import extras
 
@@ -370,4 +371,4 @@ def test_workbooks_need_their_packages(tmp_path, monkeypatch):
     with pytest.raises(ImportError, match=r"pip install 'boolweave\[excel\]'"):
         excel.read_sheet(tmp_path / "x.xlsx", "x.xlsx", None)
     with pytest.raises(ImportError, match=r"pip install 'boolweave\[excel\]'"):
-        excel.check_writer()
+        output_format(tmp_path / "x.xlsx", None, ("xlsx",))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from boolweave.cli.common import read_input
+from boolweave.cli.common import check_factor_options, read_input
 from boolweave.cli.options import Fitting, ReadingOptions, Source, Writing
 from boolweave.cli.output import check_output, check_picture, print_message, put_table, save_picture
 from boolweave.runtime.extras import need
@@ -130,6 +130,7 @@ def compare(
     given = fitting.parameters()
     if {"method", "checkpoint"} & set(given):
         raise ValueError("compare runs every method: leave out --method and --checkpoint")
+    check_factor_options(fitting, "posterior")
     _check_split(split, times, folds, per_row)
     contents = read_input(source, reading, writing.quiet, absent="missing", times=times)
     splits, what = _splits(contents, split, folds or N_FOLDS, per_row or 1)
@@ -198,9 +199,8 @@ def _splits(
     if times is None:
         return None, f"{folds} folds"
     if split == "time":
-        return list(
-            folds_by_time(seen, times, folds)
-        ), f"{folds} periods, each predicted from those before it"
+        periods = list(folds_by_time(seen, times, folds))
+        return periods, f"{folds} periods, each predicted from those before it"
     hidden = "entry" if per_row == 1 else f"{per_row} entries"
     return [hide_last(seen, times, per_row)], f"the last {hidden} of each row"
 

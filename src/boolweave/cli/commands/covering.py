@@ -11,7 +11,7 @@ import typer
 
 from boolweave.cli.common import command_line, print_contents, read_input
 from boolweave.cli.fits import end
-from boolweave.cli.options import ReadingOptions, Source, Writing
+from boolweave.cli.options import ReadingOptions, Seed, Source, Writing
 from boolweave.cli.output import (
     check_folder,
     check_output,
@@ -64,9 +64,7 @@ def cover(
     max_columns: Annotated[
         int | None, _option(min=1, help="Maximum number of columns of a new factor.")
     ] = None,
-    seed: Annotated[
-        int, _option("--seed", "--random-state", min=0, help="Random seed.")
-    ] = 0,
+    seed: Seed = 0,
     changes: Annotated[
         Path | None, _write(help="Write to this file which rows lose and gain which columns.")
     ] = None,
@@ -175,10 +173,9 @@ def _factors(found: Cover) -> list[tuple[list[str], list[str]]]:
     rows, columns = _names(found)
     if not found.cost:
         return []
-    X, Y = found.X.T, found.Y
     return [
         ([rows[m] for m in np.flatnonzero(x)], [columns[n] for n in np.flatnonzero(y)])
-        for x, y in zip(X, Y, strict=True)
+        for x, y in zip(found.X.T, found.Y, strict=True)
     ]
 
 
@@ -186,15 +183,8 @@ def _members(found: Cover) -> pl.DataFrame:
     """Return a table with one line for each member of each factor."""
     import polars as pl
 
-    lines = [
-        (k + 1, found.name_of_factor(k), axis, label)
-        for k, factor in enumerate(_factors(found))
-        for axis, labels in zip(("row", "column"), factor, strict=True)
-        for label in labels
-    ]
-    schema = {"role": pl.Int32, "name": pl.String, "axis": pl.String, "label": pl.String}
-    table = pl.DataFrame(lines, schema=schema, orient="row")
-    return table if found.fixed_names else table.drop("name")
+    table: pl.DataFrame = found.members().drop("probability").rename({"factor": "role"})
+    return table.with_columns(pl.col("^name$").replace("", None))
 
 
 def _changes(found: Cover) -> pl.DataFrame:
@@ -220,7 +210,6 @@ def _curve(found: Cover) -> pl.DataFrame:
 
 
 def _as_json(found: Cover) -> dict[str, object]:
-    changes = _changes(found)
     return {
         "rows": found.observations.shape[0],
         "columns": found.observations.shape[1],
@@ -242,7 +231,7 @@ def _as_json(found: Cover) -> dict[str, object]:
             }
             for k, (rows, columns) in enumerate(_factors(found))
         ],
-        "changes": changes.to_dicts(),
+        "changes": _changes(found).to_dicts(),
         "curve": _curve(found).to_dicts(),
     }
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from boolweave.cli.options import Jobs, Seed
 from boolweave.cli.output import check_picture, put_json, save_picture
 
 if TYPE_CHECKING:
@@ -41,10 +42,8 @@ SIZE: dict[str, Any] = {"n_directions": 2, "n_layers": 4, "n_components": 4, "n_
 
 def demo(
     *,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
-    jobs: Annotated[
-        int, typer.Option("--jobs", "-j", help="Number of threads; -1 uses all cores.")
-    ] = -1,
+    seed: Seed = 0,
+    jobs: Jobs = -1,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="File of the picture: .png, .svg or .pdf.")
     ] = Path("boolweave-demo.png"),

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from boolweave.cli.common import fit_factors, read_input, zeros_of
+from boolweave.cli.common import HERE, check_factor_options, fit_factors, read_input, zeros_of
 from boolweave.cli.fits import end
-from boolweave.cli.options import Cluster, Fitting, Quiet, ReadingOptions, Source
-from boolweave.cli.output import check_report_packages, print_message
+from boolweave.cli.options import Fitting, Quiet, ReadingOptions, Source
+from boolweave.cli.output import print_message
 from boolweave.cli.process import end_at_once
+from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
     from boolweave.estimator import BooleanMatrixFactorization
@@ -44,23 +45,22 @@ def explore(
     """
     from dataclasses import replace
 
-    check_report_packages()
+    need("jinja2", "a report")
     if fitting.checkpoint is not None:
         raise ValueError("explore fits repeatedly: leave out --checkpoint")
     max_time = DEFAULT_MAX_TIME if fitting.max_time is None else fitting.max_time
     fitting = replace(fitting, max_time=max_time)
+    chosen = check_factor_options(fitting, "errors")
     contents = read_input(
-        source, reading, quiet, max_memory=fitting.max_memory,
-        zeros=zeros_of(fitting, None, "errors"),
-    )  # fmt: skip
+        source, reading, quiet, max_memory=fitting.max_memory, zeros=zeros_of(chosen)
+    )
     seen = contents.observations
-    first = fit_factors(seen, how=fitting, quiet=quiet, where=Cluster(), objective="errors")
+    first = fit_factors(seen, fitting, quiet, HERE, "errors")
     end(first.interrupted_)
     parameters = {**first.get_params(deep=False), "verbose": 0}
 
     def fit(n_components: int) -> BooleanMatrixFactorization:
-        chosen: dict[str, Any] = {**parameters, "n_components": n_components}
-        return type(first)(**chosen).fit(seen)
+        return type(first)(**{**parameters, "n_components": n_components}).fit(seen)
 
     from boolweave.report.serving import Explorer, Server
 

@@ -82,10 +82,10 @@ def factorize(
     kind = check_output(writing)
     check_kept(keeping)
     called = nouns_of(nouns)
-    check_factor_options(fitting, "errors", where)
+    chosen = check_factor_options(fitting, "errors", where)
     contents = read_input(
         source, reading, writing.quiet, max_memory=fitting.max_memory,
-        zeros="exact" if keeping.hold_out else zeros_of(fitting, where, "errors"),
+        zeros="exact" if keeping.hold_out else zeros_of(chosen, where),
     )  # fmt: skip
     absent, seed = reading.absent or "zero", fitting.random_state
     fit = partial(fit_factors, how=fitting, quiet=writing.quiet, where=where, objective="errors")
@@ -150,8 +150,8 @@ def complete(
     its words for yes and no, and its other columns. Entries that sparse files do not list are
     treated as missing.
 
-    The model has an offset for each row and column, and the directions and Boolean layers of -k
-    factors that improve the prediction of held-out entries. Options that only a Boolean
+    The model has an offset for each row and column, and as many directions and Boolean layers, of
+    -k factors each, as improve the prediction of held-out entries. Options that only a Boolean
     factorization has, such as --method, --noise, --product or --objective, fit a factorization
     instead.
 

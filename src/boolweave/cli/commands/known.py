@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 import typer
 
 from boolweave.cli.common import local_file, read_input
-from boolweave.cli.options import Jobs, ReadingOptions, Writing, number_or_word
+from boolweave.cli.options import Jobs, ReadingOptions, Seed, Writing, number_or_word
 from boolweave.cli.output import check_output, in_words, print_message, put_answer, put_table
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from boolweave.data.observations import Observations
-    from boolweave.decoding import GroupTestingResult, SimulationResult
+    from boolweave.decoding import SimulationResult
     from boolweave.runtime.types import Array, Floats
 
 # Maximum number of items of a design; hardly anybody pools more.
@@ -85,7 +85,7 @@ def pools(
     pairs: Annotated[
         bool, typer.Option("--pairs", help="Write pairs of pool and item instead of a table.")
     ] = False,
-    seed: Annotated[int, typer.Option("--seed", "--random-state", help="Random seed.")] = 0,
+    seed: Seed = 0,
     writing: Writing,
 ) -> None:
     """Design pooled tests: which items go into which pools.
@@ -104,9 +104,7 @@ def pools(
     names = _item_names(items)
     rates = _Rates(prevalence, sensitivity, specificity)
     design, found = _designed(len(names), n_pools, per_item, rates, right, seed)
-    m, n = design.nonzero()
-    order = np.lexsort((n, m))
-    m, n = m[order], n[order]
+    m, n = design.nonzero()  # by pools
     pool_names = [f"pool {i + 1}" for i in range(design.shape[0])]
     if in_words(writing):
         for i, pool in enumerate(pool_names):
@@ -119,7 +117,7 @@ def pools(
         cells = design.toarray()
         table = {name: cells[:, j] for j, name in enumerate(names)}
         put_table(writing, kind, pl.DataFrame({"pool": pool_names, **table}))
-    sizes = np.diff(design.tocsr().indptr)
+    sizes = np.diff(design.indptr)
     print_message(
         f"{design.shape[0]} pools of {_span(sizes)} items for {len(names)} items, "
         f"{found.tests_per_item:.0%} of the tests needed to test every item alone",
@@ -277,13 +275,13 @@ def group_test(
     seen = read_input(outcomes, how, writing.quiet).observations.to_local()
     results = _in_order(seen, pools, outcomes, design)
     found = group_testing(matrix, results, share, sensitivity, specificity)
-    names = column_names(pools)
-    reported, missed, false = _reported(found, threshold)
+    names, chance = column_names(pools), found.probabilities
+    reported = found.positive == 1 if threshold is None else chance >= threshold
     answer = pl.DataFrame(
         {
             "item": names,
-            "positive": reported,
-            "probability": found.probabilities.round(6),
+            "positive": reported.astype(np.uint8),
+            "probability": chance.round(6),
             "most_likely": found.most_likely,
         }
     )
@@ -293,8 +291,9 @@ def group_test(
         put_table(writing, kind, answer)
     which = "" if threshold is None else f" with a probability of at least {threshold:g}"
     print_message(
-        f"{int(reported.sum())} of {len(names)} items positive{which}; expect {missed:.2f} missed "
-        f"and {false:.2f} falsely reported items; prevalence {found.prevalence:.3g}",
+        f"{reported.sum()} of {len(names)} items positive{which}; expect "
+        f"{chance[~reported].sum():.2f} missed and {(1 - chance[reported]).sum():.2f} falsely "
+        f"reported items; prevalence {found.prevalence:.3g}",
         writing.quiet,
     )
     doubtful = [names[item] for item in found.retest(retest)]
@@ -302,18 +301,6 @@ def group_test(
         print_message(f"most doubtful: {', '.join(doubtful)}", writing.quiet)
     if not found.converged:
         print_message("warning: the probabilities did not converge", writing.quiet)
-
-
-def _reported(
-    found: GroupTestingResult, threshold: float | None
-) -> tuple[NDArray[np.uint8], float, float]:
-    """Return which items are reported, and the expected numbers of missed and false ones."""
-    import numpy as np
-
-    reported = found.positive if threshold is None else found.probabilities >= threshold
-    inside = np.asarray(reported, dtype=bool)
-    chance = found.probabilities
-    return inside.astype(np.uint8), float(chance[~inside].sum()), float((1 - chance[inside]).sum())
 
 
 def _echo_items(answer: pl.DataFrame) -> None:

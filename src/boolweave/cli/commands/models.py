@@ -40,9 +40,7 @@ from boolweave.runtime.progress import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
     import polars as pl
-    from numpy.typing import NDArray
 
     from boolweave.cli.common import Model
     from boolweave.cli.words import Nouns
@@ -189,7 +187,8 @@ def recommend(
     import numpy as np
 
     from boolweave.data.frames import Frame
-    from boolweave.recommend import recommend_at
+    from boolweave.data.labels import name_of
+    from boolweave.recommend import recommend_at, some_names
 
     kind = check_output(writing)
     called = nouns_of(nouns)
@@ -204,12 +203,12 @@ def recommend(
     else:
         with_why = why or (why is None and bool(rows))
         table = found.in_form_of(Frame("polars"), why=with_why)
-        names = {axis: _names(seen, axis) for axis in ("row", "column")}
-        put_table(writing, kind, _named(table, names))
+        put_table(writing, kind, _named(table, seen))
     nothing = wanted[(found.columns < 0).all(axis=1)]
     if len(nothing):
-        first = names_in_words(seen, nothing)
-        print_message(f"nothing to recommend: every column was observed in {first}", writing.quiet)
+        names = tuple(name_of(seen, int(row), "row") for row in nothing[:5])
+        which = some_names(names, len(nothing))
+        print_message(f"nothing to recommend: every column was observed in {which}", writing.quiet)
 
 
 def _explainer(
@@ -221,31 +220,14 @@ def _explainer(
     return fitted._explainer(rows, words)[0]
 
 
-def _names(seen: ObservedEntries, axis: str) -> list[str] | None:
-    """Return names made of numbers if there are no labels, and None if there are."""
-    labels = seen.row_labels if axis == "row" else seen.column_labels
-    size = seen.shape[0 if axis == "row" else 1]
-    return None if labels is not None else [f"{axis} {i + 1}" for i in range(size)]
-
-
-def _named(table: pl.DataFrame, names: dict[str, list[str] | None]) -> pl.DataFrame:
-    """Replace positions in a table by names, which are counted from 1 as always in the shell."""
+def _named(table: pl.DataFrame, seen: ObservedEntries) -> pl.DataFrame:
+    """Replace positions, where there are no labels, by names with numbers from 1."""
     import polars as pl
 
-    for axis, known in names.items():
-        if known is not None:
-            named = pl.Series(axis, known, dtype=pl.String).gather(table[axis])
-            table = table.with_columns(named)
+    for axis, labels in (("row", seen.row_labels), ("column", seen.column_labels)):
+        if labels is None:
+            table = table.with_columns(pl.format(f"{axis} {{}}", pl.col(axis) + 1).alias(axis))
     return table.with_columns(pl.col("probability").round(6))
-
-
-def names_in_words(seen: ObservedEntries, rows: NDArray[np.intp]) -> str:
-    """List the first names of some rows, and say how many more there are."""
-    from boolweave.data.labels import name_of
-    from boolweave.recommend import some_names
-
-    first = tuple(name_of(seen, int(row), "row") for row in rows[:5])
-    return some_names(first, len(rows))
 
 
 def _in_sentences(found: Recommendations) -> Iterator[str]:

@@ -67,7 +67,7 @@ def rank(
             "--criterion heldout looks for the best prediction and --objective errors for the best "
             "description: leave one of them out"
         )
-    zeros = "exact" if criterion == "heldout" else zeros_of(fitting, None, "posterior")
+    zeros = "exact" if criterion == "heldout" else zeros_of(chosen)
     contents = read_input(source, reading, writing.quiet, zeros=zeros)
     del chosen["n_components"]
     ranks = None if max_rank is None else range(1, max_rank + 1)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from boolweave.io.files import FileError
+from boolweave.io.files import expecting
 from boolweave.runtime.extras import need
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def read_sheet(path: Path, name: str, options: Options) -> pl.DataFrame:
     import polars as pl
 
     need("fastexcel", f"{name}: reading a workbook")
-    try:
+    with expecting(name, "a workbook", Exception):  # calamine's errors have no common class
         return pl.read_excel(
             path,
             engine="calamine",
@@ -45,14 +45,6 @@ def read_sheet(path: Path, name: str, options: Options) -> pl.DataFrame:
             infer_schema_length=None,
             raise_if_empty=False,
         )
-    except Exception as error:  # the errors of calamine have no common class
-        first = (str(error).splitlines() or [type(error).__name__])[0]
-        raise FileError(name, f"expected a workbook, but it cannot be read ({first})") from None
-
-
-def check_writer() -> None:
-    """Raise an error, before the work begins, if workbooks cannot be written."""
-    need("xlsxwriter", "a workbook")
 
 
 def write_sheet(
