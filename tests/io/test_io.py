@@ -223,7 +223,7 @@ def test_pairs_are_ones(put):
     np.testing.assert_array_equal(table(path, absent="missing"), [[1, 1], [NAN, 1]])
 
 
-def test_sorted_pairs_are_recognised_further_down(put):
+def test_sorted_pairs_are_recognized_further_down(put):
     lines = [f"{i % 2} {i // 2}" for i in range(4000)]
     path = put("\n".join(sorted(lines, key=lambda line: int(line.split()[1]))), "long.txt")
     assert "pairs" in io.read(path).guess
@@ -345,7 +345,7 @@ def test_any_bytes_are_read_or_refused_in_one_line(tmp_path_factory, content):
     try:
         io.read(path)
     except FileError as error:
-        assert "\n" not in str(error).split(": ", 1)[0]
+        assert "\n" not in str(error)
 
 
 CELL = st.sampled_from(["0", "1", "yes", "NA", "", "a", "7", "1.5", '"a,b"', '"', 'a"b', " 1", "é"])

@@ -132,22 +132,24 @@ def observe(
     if shape is None:
         assert row_labels is not None and column_labels is not None
         shape = (len(row_labels), len(column_labels))
-    large = is_large_and_sparse(shape, len(row))
-    if absent == "zero" and (zeros == "collective" or (zeros == "auto" and large)):
-        with naming_file(name):
-            listed = from_coded_triples(
-                row, column, codes, shape, row_labels, column_labels, duplicates=duplicates
-            )
-            return SparseObservations.from_listed(listed, row, column)
-    if absent == "zero":
+    only_ones = lists_only_ones(shape, len(row), absent, zeros)
+    if absent == "zero" and not only_ones:
         check_size(shape, name)
     with naming_file(name):
-        return Observations(
-            *from_coded_triples(
-                row, column, codes, shape, row_labels, column_labels,
-                duplicates=duplicates, absent=absent,
-            )
+        entries = from_coded_triples(
+            row, column, codes, shape, row_labels, column_labels,
+            duplicates=duplicates, absent="missing" if only_ones else absent,
         )  # fmt: skip
+        if only_ones:
+            return SparseObservations.from_listed(entries, row, column)
+        return Observations(*entries)
+
+
+def lists_only_ones(shape: tuple[int, int], n: int, absent: Absent, zeros: str) -> bool:
+    """Whether the zeros of a matrix with n listed entries are not listed."""
+    if absent == "missing":
+        return False
+    return zeros == "collective" or (zeros == "auto" and is_large_and_sparse(shape, n))
 
 
 def observe_times(

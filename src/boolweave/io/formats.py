@@ -13,9 +13,9 @@ from boolweave.data.cells import codes_above
 from boolweave.data.convert import from_codes
 from boolweave.data.entries import check_shape
 from boolweave.data.observations import Observations
-from boolweave.data.ones import Cells, SparseObservations, is_large_and_sparse
+from boolweave.data.ones import Cells, SparseObservations
 from boolweave.data.sparse import INDEX_ARRAYS, check_indices, check_rows
-from boolweave.io.cells import Seen, check_size, naming_file, observe
+from boolweave.io.cells import Seen, check_size, lists_only_ones, naming_file, observe
 from boolweave.io.files import FileError, by_value, expecting, listed, magic, text_chunks
 from boolweave.io.market import read_market
 from boolweave.io.options import Options
@@ -45,19 +45,20 @@ def read_matrix_market(path: Path, name: str, options: Options) -> Contents:
 
 def from_matrix(matrix: Any, name: str, kind: str, options: Options) -> Contents:
     """Convert a matrix in memory, with messages that name the file, and describe it."""
-    sparse = hasattr(matrix, "nnz")
+    sparse, only_ones = hasattr(matrix, "nnz"), False
     how: dict[str, Any] = {"absent": options.unlisted, "duplicates": options.duplicates}
     with naming_file(name):
         if sparse:
             options.check_matrix(name, "a sparse matrix", "above", "absent", "duplicates")
             words = f"{kind}, absent entries are {options.unlisted}"
             check_rows(matrix.shape, matrix.nnz)
-            if options.unlisted == "zero" and not _lists_only_ones(matrix, options):
+            only_ones = lists_only_ones(matrix.shape, matrix.nnz, options.unlisted, options.zeros)
+            if options.unlisted == "zero" and not only_ones:
                 check_size(matrix.shape, name)
         else:
             options.check_matrix(name, "an array", "above")
             words = f"{kind}, an array"
-        if options.above is None and sparse and _lists_only_ones(matrix, options):
+        if options.above is None and only_ones:
             found = SparseObservations.from_sparse(matrix, duplicates=options.duplicates)
             return Contents(found, words, lists_entries=True)
         if options.above is None:
@@ -73,15 +74,6 @@ def from_matrix(matrix: Any, name: str, kind: str, options: Options) -> Contents
         how["zeros"] = options.zeros
         seen = observe(*at, codes, None, None, name, shape=matrix.shape, **how)
         return Contents(seen, words, lists_entries=True)
-
-
-def _lists_only_ones(matrix: Any, options: Options) -> bool:
-    """Whether entries that a sparse matrix does not store are zeros, which are not listed."""
-    if options.unlisted == "missing":
-        return False
-    if options.zeros == "auto":
-        return is_large_and_sparse(matrix.shape, matrix.nnz)
-    return options.zeros == "collective"
 
 
 class _Arrays(dict[str, "Array"]):

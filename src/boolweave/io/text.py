@@ -108,11 +108,14 @@ def read_fields(path: Path, name: str, dialect: Dialect) -> pl.DataFrame:
 
 def _read_wide(path: Path, name: str, dialect: Dialect, options: Options, plain: bool) -> Contents:
     """Read a table with one line for each row of the matrix."""
+    import polars as pl
+
     above, label, cells = options.above, dialect.label_field(name), dialect.cell_fields(name)
     tables: list[Array] = [np.empty((0, len(cells)), np.uint8 if above is None else np.float64)]
     labels: list[str] = []
     lines: list[int] = []
-    kept, speller = _Others(dialect, cells), Speller()
+    other = sorted(set(range(dialect.n_fields)) - set(cells))
+    others, speller = [pl.DataFrame(schema={str(i): pl.String for i in other})], Speller()
     for numbers, frame, table in _parsed(path, name, dialect, options, (), cells, plain):
         tables.append(table)
         if dialect.empty_end and not _is_empty(frame[f"f{dialect.n_fields - 1}"]):
@@ -121,7 +124,7 @@ def _read_wide(path: Path, name: str, dialect: Dialect, options: Options, plain:
                 line=1, column=dialect.n_fields,
             )  # fmt: skip
         if options.keep:
-            kept.add(frame)
+            others.append(frame.select(pl.col(f"f{i}").alias(str(i)) for i in other))
             if not plain:
                 speller.add(frame.select(f"f{i}" for i in cells))
         if label is not None:
@@ -138,7 +141,8 @@ def _read_wide(path: Path, name: str, dialect: Dialect, options: Options, plain:
     origin = None
     if options.keep and above is None:
         form, spelled = TextForm.of(path, name, dialect), speller.spellings()
-        origin = Origin(list(dialect.names), cells, kept.frame(), options.words, form, spelled)
+        kept = pl.concat(others)
+        origin = Origin(list(dialect.names), cells, kept, options.words, form, spelled)
     return Contents(seen, dialect.in_words(), origin=origin)
 
 
@@ -182,29 +186,6 @@ def _read_long(path: Path, name: str, dialect: Dialect, options: Options, plain:
 
 def _is_empty(column: pl.Series) -> bool:
     return bool((column.fill_null("").str.strip_chars() == "").all())
-
-
-class _Others:
-    """The fields of a wide table that are not cells, as they are written."""
-
-    def __init__(self, dialect: Dialect, cells: Sequence[int]) -> None:
-        own = set(cells)
-        self._at = [i for i in range(dialect.n_fields) if i not in own]
-        self._parts: list[pl.DataFrame] = []
-
-    def add(self, frame: pl.DataFrame) -> None:
-        """Add the fields of one chunk."""
-        import polars as pl
-
-        self._parts.append(frame.select(pl.col(f"f{i}").alias(str(i)) for i in self._at))
-
-    def frame(self) -> pl.DataFrame:
-        """All of them, named by their positions."""
-        import polars as pl
-
-        if self._parts:
-            return pl.concat(self._parts)
-        return pl.DataFrame(schema={str(i): pl.String for i in self._at})
 
 
 class _Keys:
