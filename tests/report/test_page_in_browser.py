@@ -6,25 +6,13 @@ import re
 import numpy as np
 import pytest
 import scipy.sparse
+from test_report import HOSTILE, fitted
 
 from boolweave import BooleanMatrixFactorization, Observations, cover
 from boolweave.datasets import load_senate
 from boolweave.report import write_report
 
 pytestmark = pytest.mark.browser
-
-HOSTILE = [
-    "</script><script>window.hacked=1</script>",
-    "<img src=x onerror=window.hacked=1>",
-    "<a href='javascript:window.hacked=1'>x</a>",
-    "\"'><svg onload=window.hacked=1>",
-    "{{ 7*7 }}<!--<script>",
-    "%{customdata} $&amp; \\u003cb>",
-]
-
-
-def fitted(observations, rank=2):
-    return BooleanMatrixFactorization(rank, method="max-sum", random_state=0).fit(observations)
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The report: its numbers, and the page in a real browser."""
+"""The report: its numbers, its limits, and its first paragraph."""
 
 import json
 import re
@@ -63,15 +63,15 @@ def test_grid_holds_the_matrix_in_another_order():
     expected = dense[np.ix_(rows, columns)]
     shown = np.where(np.isnan(expected), NOTHING, FULL * expected)
     np.testing.assert_array_equal(grid.observed, shown)
-    assert not grid.summarised and len(grid.tiles) == 3
+    assert not grid.summarized and len(grid.tiles) == 3
 
 
-def test_large_matrices_are_summarised(monkeypatch):
+def test_large_matrices_are_summarized(monkeypatch):
     monkeypatch.setattr("boolweave.report.grid.MOST_CELLS", 100)
     monkeypatch.setattr("boolweave.report.grid.GRID_SIDE", 5)
     planted = make_boolean(33, 21, 2, random_state=0).observations
     grid = factor_grid(fitted(planted))
-    assert grid.summarised and grid.observed.shape == grid.probability.shape == (5, 5)
+    assert grid.summarized and grid.observed.shape == grid.probability.shape == (5, 5)
     assert "(6 rows)" in grid.row_labels[0]
     sizes = np.outer(np.diff([0, 6, 13, 19, 26, 33]), np.diff([0, 4, 8, 12, 16, 21]))
     mean = np.average(grid.observed / FULL, weights=sizes)
@@ -180,9 +180,16 @@ def test_pages_are_small(hostile, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:all . observed entries are")
-def test_uninteresting_matrices_have_a_page(tmp_path):
-    for table in ([[1.0]], [[0.0, np.nan]], np.ones((3, 2))):
-        write_report(fitted(np.array(table), 1), tmp_path / "small.html")
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ([[1.0]], "a table of 1 row and 1 column without missing entries"),
+        ([[0.0, np.nan]], "a table of 1 row and 2 columns, in which 50.0% of the entries were"),
+        (np.ones((3, 2)), "a table of 3 rows and 2 columns without missing entries"),
+    ],
+)
+def test_uninteresting_matrices_have_a_page(table, said):
+    assert f"One factor explains {said}" in render_report(fitted(np.array(table), 1))
 
 
 @pytest.mark.usefixtures("quick_search")

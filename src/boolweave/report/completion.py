@@ -9,12 +9,11 @@ import numpy as np
 from boolweave.completion.answers.explaining import Explainer
 from boolweave.data.labels import name_of
 from boolweave.metrics import roc_auc
+from boolweave.recommend.members import surest
 from boolweave.report.contents import MEMBERS_LISTED
 from boolweave.report.grid import Grid, make_grid
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from boolweave.completion import BooleanCompletion
     from boolweave.completion.answers.explanation import CompletionExplanation
     from boolweave.data.observations import Observations
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from boolweave.report.lines import Lines
     from boolweave.runtime.types import Floats, Integers
 
-    Positions = NDArray[np.intp]
     Facts = list[tuple[str, str]]
 
 # Number of offsets that are drawn: this many of the highest and of the lowest.
@@ -131,7 +129,7 @@ def _factors(
 ) -> list[dict[str, Any]]:
     facts = []
     for k in range(rows.shape[1]):
-        inside = _surest(rows[:, k]), _surest(columns[k])
+        inside = surest(rows[:, k] - BELONGS), surest(columns[k] - BELONGS)
         if not all(len(own) for own in inside):
             continue
         names = [
@@ -148,12 +146,6 @@ def _factors(
             }
         )
     return facts
-
-
-def _surest(chances: Floats) -> Positions:
-    """Positions of members, the most certain first."""
-    order = np.argsort(-chances, kind="stable")
-    return order[: int(np.count_nonzero(chances > BELONGS))]
 
 
 # ---------------------------------------------------------------- reasons

@@ -55,7 +55,7 @@ def facts(found: Cover) -> Facts:
 def lists(found: Cover) -> list[EntryList]:
     """Lists of missed ones, which their rows lose, and covered zeros, which their rows gain."""
     return [
-        listed(kind, pairs, value, found.predict_proba, len(pairs))
+        listed(kind, pairs, value, found.predict_proba)
         for kind, pairs, value in (("missed", found.missed, 1), ("false", found.false_ones, 0))
         if len(pairs)
     ]

@@ -125,7 +125,9 @@ def doubtful(seen: Seen, predict: Predict, grid: Grid) -> EntryList:
     These are all entries that the model would have predicted wrong, and some more if there are few
     of them. In a matrix that lists only its ones, they are ones, and zeros that are drawn.
     """
-    step = max(1, -(-_n_listed(seen) // MOST_JUDGED))
+    sparse = isinstance(seen, SparseObservations)
+    n_listed = seen.n_ones if sparse else seen.n_observed
+    step = max(1, -(-n_listed // MOST_JUDGED))
     rows, columns, values, chances, doubts = (
         np.zeros(0, dtype=kind) for kind in (np.int64, np.int64, np.uint8, float, float)
     )
@@ -139,15 +141,10 @@ def doubtful(seen: Seen, predict: Predict, grid: Grid) -> EntryList:
             array[best] for array in (rows, columns, values, chances, doubts)
         )
     n = max(int(np.count_nonzero(doubts > 0.5)), LEAST_DOUBTFUL)
-    sparse = isinstance(seen, SparseObservations)
     return EntryList(
         "doubtful", rows[:n], columns[:n], values[:n], chances[:n], seen.n_observed,
         step > 1 or sparse,
     )  # fmt: skip
-
-
-def _n_listed(seen: Seen) -> int:
-    return seen.n_ones if isinstance(seen, SparseObservations) else seen.n_observed
 
 
 def _observed(seen: Seen, grid: Grid, step: int) -> Iterator[tuple[Integers, Integers, Bits]]:
@@ -178,13 +175,11 @@ def _drawn_zeros(seen: SparseObservations, grid: Grid) -> tuple[Integers, Intege
     return rows[m], columns[n], np.zeros(len(m), dtype=np.uint8)
 
 
-def listed(
-    kind: str, pairs: NDArray[np.int64], value: int, predict: Predict, n_all: int
-) -> EntryList:
+def listed(kind: str, pairs: NDArray[np.int64], value: int, predict: Predict) -> EntryList:
     """A list of given pairs, (n, 2), all with the same observed value."""
     rows, columns = pairs[:MOST_LISTED].T
-    observed = np.full(len(rows), value, dtype=np.uint8)
-    return EntryList(kind, rows, columns, observed, predicted(predict, rows, columns), n_all, False)
+    observed, chances = np.full(len(rows), value, np.uint8), predicted(predict, rows, columns)
+    return EntryList(kind, rows, columns, observed, chances, len(pairs), False)
 
 
 def predicted(predict: Predict, rows: Integers, columns: Integers) -> Floats:

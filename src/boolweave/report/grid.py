@@ -52,7 +52,7 @@ class Grid:
     row_labels, column_labels : lists of str
     tiles : list of dict
         For each factor, the runs of rows and of columns that it covers, [first, last] each.
-    summarised : bool
+    summarized : bool
         Whether a cell stands for several entries.
     sampled : bool
         Whether only some rows and columns of each tile are drawn.
@@ -65,14 +65,14 @@ class Grid:
     row_labels: list[str]
     column_labels: list[str]
     tiles: list[Tile]
-    summarised: bool
+    summarized: bool
     sampled: bool = False
 
     @property
     def drawn(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Positions of the rows and of the columns that are drawn one by one, possibly none."""
         none = np.zeros(0, dtype=np.intp)
-        return (none, none) if self.summarised else (self.row_order, self.column_order)
+        return (none, none) if self.summarized else (self.row_order, self.column_order)
 
     def packed(self) -> dict[str, object]:
         """For JSON: arrays as deflated base64, and labels if a cell stands for several entries."""
@@ -80,9 +80,9 @@ class Grid:
             "shape": list(self.observed.shape),
             "observed": packed_array(self.observed),
             "probability": packed_array(self.probability),
-            "labels": [self.row_labels, self.column_labels] if self.summarised else None,
+            "labels": [self.row_labels, self.column_labels] if self.summarized else None,
             "tiles": self.tiles,
-            "summarised": self.summarised,
+            "summarized": self.summarized,
             "sampled": self.sampled,
         }
 
@@ -181,7 +181,7 @@ def make_grid(
         row_labels=rows.labels(seen, "row"),
         column_labels=columns.labels(seen, "column"),
         tiles=[{"rows": rows.runs(x), "columns": columns.runs(y)} for x, y in factors],
-        summarised=max(len(rows.order), len(columns.order)) > most,
+        summarized=max(len(rows.order), len(columns.order)) > most,
         sampled=sampled,
     )
 

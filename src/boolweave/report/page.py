@@ -39,9 +39,8 @@ if TYPE_CHECKING:
 
     Model = BooleanMatrixFactorization | BooleanCompletion | Cover
     Facts = list[tuple[str, str]]
-    Page = tuple[
-        dict[str, Any], dict[str, Any]
-    ]  # the variables of the template, and the data of the scripts
+    # The variables of the template, and the data of the scripts.
+    Page = tuple[dict[str, Any], dict[str, Any]]
 
 # Number of members of a factor that its card shows at once; the others can be unfolded.
 MEMBERS_SHOWN = 12
@@ -174,7 +173,8 @@ def _factor_page(model: BooleanMatrixFactorization, tested: HeldOutPredictions |
     grid = contents.factor_grid(result, seen)
     facts = contents.factor_facts(result, seen)
     if words.is_single_search(model):  # no other search could find them again
-        facts = [fact | {"figures": _without(fact["figures"], "found again")} for fact in facts]
+        for fact in facts:
+            fact["figures"].pop("found again", None)
     lists = [holes(seen, result.predict_proba), doubtful(seen, result.predict_proba, grid)]
     variables = _provenance(model) | {
         "default_title": "Boolean factors",
@@ -276,10 +276,6 @@ def _provenance(model: BooleanMatrixFactorization | BooleanCompletion) -> dict[s
     }
 
 
-def _without(figures: dict[str, str], name: str) -> dict[str, str]:
-    return {key: value for key, value in figures.items() if key != name}
-
-
 def _figures(facts: list[dict[str, Any]]) -> dict[str, str]:
     """The meanings of the numbers that are on the cards."""
     there = {name for fact in facts for name in fact["figures"]}
@@ -315,11 +311,12 @@ def _data(
 
 
 def _summary(model: BooleanMatrixFactorization, tested: HeldOutPredictions | None) -> Facts:
+    right = Agreement.of_counts(model.result_.counts(model.observations_))
     facts = [
         *_seen(model.observations_),
         ("factors", f"{len(model.components_)}"),
-        *_agreement(Agreement.of_counts(model.result_.counts(model.observations_)), "observed"),
-        *_errors(model),
+        *_agreement(right, "observed"),
+        *_errors(model, right),
         ("noise", contents.noise_in_words(model.noise_)),
     ]
     if tested is not None:
@@ -330,10 +327,7 @@ def _summary(model: BooleanMatrixFactorization, tested: HeldOutPredictions | Non
 def _completion_summary(
     model: BooleanCompletion, tested: HeldOutPredictions | None, found: dict[str, Any] | None
 ) -> Facts:
-    facts = [
-        *_seen(model.observations_),
-        ("models averaged", f"{len(model.members_)}"),
-    ]
+    facts = [*_seen(model.observations_), ("models averaged", f"{len(model.members_)}")]
     losses = {row["model"]: row["log_loss"] for row in model.selection_}
     if losses:
         facts.append(("cross-validated log-loss", f"{losses['blend']:.4f}"))
@@ -353,12 +347,11 @@ def _seen(seen: ObservedEntries) -> Facts:
     ]
 
 
-def _errors(model: BooleanMatrixFactorization) -> Facts:
+def _errors(model: BooleanMatrixFactorization, right: Agreement) -> Facts:
     """The error of the factors and its lower bound, if errors were counted."""
     if model.error_ is None:
         return []
-    counts = model.result_.counts(model.observations_)
-    missed, false = int(counts[1, 0]), int(counts[0, 1])
+    missed, false = right.n_ones - right.n_covered, right.false_ones
     facts = [("wrong entries", f"{missed + false:,} = {missed:,} missed + {false:,} false")]
     if model.error_ != missed + false:
         facts.append(("weighted error", f"{model.error_:,.10g}"))

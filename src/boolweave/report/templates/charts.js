@@ -89,7 +89,7 @@ function calibrationChart(place, found) {
   at.svg.append(make("line", { class: "even", x1: at.x(0), y1: at.y(0), x2: at.x(1), y2: at.y(1) }));
   found.predicted.forEach((p, i) => {
     const point = make("circle", { class: "point", cx: at.x(p), cy: at.y(found.frequency[i]), r: 3 + 8 * Math.sqrt(found.count[i] / largest) });
-    point.append(make("title", {}, `predicted ${p.toFixed(2)}, came true ${found.frequency[i].toFixed(2)}, ${several(found.count[i], "entry").replace("entrys", "entries")}`));
+    point.append(make("title", {}, `predicted ${p.toFixed(2)}, came true ${found.frequency[i].toFixed(2)}, ${several(found.count[i], "entry", "entries")}`));
     at.svg.append(point);
   });
   return at.svg;

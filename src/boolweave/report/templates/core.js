@@ -29,7 +29,7 @@ async function unpack(text, Kind = Uint8Array) {
 const whole = (n) => n.toLocaleString("en-US");
 const chanceText = (p) => (p > 0 && p < 0.005 ? "< 0.01" : p < 1 && p > 0.995 ? "> 0.99" : p.toFixed(2));
 const predictionText = (name, p) => (data.kind === "cover" ? (p > 0.5 ? "covered" : "not covered") : `${name} ${chanceText(p).replace(/^(?=\d)/, "= ")}`);
-const several = (n, word) => `${whole(n)} ${word}${n === 1 ? "" : "s"}`;
+const several = (n, word, plural = `${word}s`) => `${whole(n)} ${n === 1 ? word : plural}`;
 const some = (names, n) => names.join(", ") + (n > names.length ? ` and ${whole(n - names.length)} more` : "");
 
 // ---------------------------------------------------------------- names of factors, which the reader may change

@@ -58,7 +58,7 @@ async function startList(packed) {
     heads.forEach((head, c) => head.setAttribute("aria-sort", c !== sorted ? "none" : backwards ? "descending" : "ascending"));
     body.replaceChildren(...found.slice(0, shown).map(line));
     more.hidden = found.length <= shown;
-    status.textContent = wanted ? `${whole(found.length)} of ${whole(entries.length)}` : several(entries.length, "entry").replace("entrys", "entries");
+    status.textContent = wanted ? `${whole(found.length)} of ${whole(entries.length)}` : several(entries.length, "entry", "entries");
   }
   filters.push((text) => { search.value = text; search.dispatchEvent(new Event("input")); });
   fill();

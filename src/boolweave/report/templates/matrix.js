@@ -165,7 +165,7 @@ const factorsAt = (i, j) => {
 
 function entryText(i, j) {
   const at = i * WIDTH + j, seen = matrix.observed[at], chance = matrix.probability[at] / FULL;
-  const value = seen === NOTHING ? "not observed" : data.grid.summarised ? `${Math.round((100 * seen) / FULL)}% ones` : `observed ${seen === FULL ? 1 : 0}`;
+  const value = seen === NOTHING ? "not observed" : data.grid.summarized ? `${Math.round((100 * seen) / FULL)}% ones` : `observed ${seen === FULL ? 1 : 0}`;
   const factors = factorsAt(i, j);
   const where = factors.length ? `, in ${factors.map(nameOf).join(", ")}` : data.grid.tiles.length ? ", in no factor" : "";
   return `${rowName(i)} × ${columnName(j)}: ${value}, ${predictionText(data.chance, chance)}${where}`;

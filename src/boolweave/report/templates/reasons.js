@@ -8,7 +8,7 @@ const together = (i, j) => {
 
 // Count the ones among the observed entries of a line in a factor; null if not all are drawn.
 function onesInFactor(k, number, isRow) {
-  if (data.grid.summarised || data.grid.sampled) return null;
+  if (data.grid.summarized || data.grid.sampled) return null;
   const [height, width] = data.grid.shape, runs = data.grid.tiles[k][isRow ? "columns" : "rows"];
   if (number >= (isRow ? height : width)) return null;
   let ones = 0, seen = 0;
@@ -25,7 +25,7 @@ function factorSentences(i, j) {
     const f = data.factors[k];
     sentences.push(`Both belong to ${nameOf(k)}: ${several(f.n_rows, "row")} (${some(f.rows, f.n_rows)}) with ${several(f.n_columns, "column")} (${some(f.columns, f.n_columns)}).`);
     const own = onesInFactor(k, i, true), other = onesInFactor(k, j, false);
-    if (own && other) sentences.push(`In it, ${rowLines.names[i]} has ${whole(own[0])} ones in ${several(own[1], "observed entry").replace("entrys", "entries")}, and ${columnLines.names[j]} has ${whole(other[0])} in ${whole(other[1])}.`);
+    if (own && other) sentences.push(`In it, ${rowLines.names[i]} has ${whole(own[0])} ones in ${several(own[1], "observed entry", "observed entries")}, and ${columnLines.names[j]} has ${whole(other[0])} in ${whole(other[1])}.`);
   }
   if (!both.length) sentences.push("No factor has both the row and the column.");
   if (data.xor && both.length > 1) sentences.push(both.length % 2 ? "Their number is odd, so the result is 1." : "Their number is even, so they cancel out.");
