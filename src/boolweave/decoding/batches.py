@@ -1,6 +1,6 @@
 """Message passing on a sparse Tanner graph, many words at once: the compiled loop.
 
-This file and `check_nodes` import numpy and `jit` only. A graph is a list of checks, each with the
+This file and `check_nodes` use only numpy and `jit`. A graph is a list of checks, each with the
 variables it touches, in CSR form: ``graph.indptr`` (checks + 1,), ``graph.variables`` (edges,). All
 log-odds are those of 1, log p(1)/p(0).
 

@@ -2,7 +2,7 @@
 
 This file imports only numpy and `jit`. `batches` calls its functions and describes the arrays;
 `cavity` and `new` hold the edges of one check, (degree, width) and flat. All log-odds are those of
-1. Indices are unsigned, because code for negative indices would prevent vectorisation.
+1. Indices are unsigned, because code for negative indices would prevent vectorization.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ MIN_WIDTH = np.uint64(8)
 ZERO, ONE, TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 
 
-# ---------------------------------------------------------------- exp and log, vectorisable
+# ---------------------------------------------------------------- exp and log, vectorizable
 
 
 @njit(nogil=True, cache=True)
@@ -145,7 +145,7 @@ def max_sum_xor(check, degree, width, scale, evidence, cavity, new, work):
         here = i * width
         for w in range(width):
             x = cavity[here + w]
-            # "+ zero": without it the store becomes conditional and the loop is not vectorised
+            # "+ zero": without it the store becomes conditional and the loop is not vectorized
             second[w] = min(second[w], max(smallest[w], abs(x))) + zero
         for w in range(width):
             x = cavity[here + w]

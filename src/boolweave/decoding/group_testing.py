@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # items with a probability above one half, which have the fewest.
 WORSE = 1.0
 
-# Learning of the prevalence: maximum number of rounds of expectation-maximisation, and tolerance.
+# Learning of the prevalence: maximum number of rounds of expectation-maximization, and tolerance.
 LEARNING_ROUNDS = 100
 LEARNING_TOL = 1e-3
 
@@ -311,7 +311,7 @@ def _refuse_impossible(tests: PoolTests, prior: Doubles) -> None:
 def _learn(
     graph: TannerGraph, tests: PoolTests, settings: DecoderSettings, n_jobs: int | None
 ) -> Doubles:
-    """Expectation-maximisation: the prevalence is the mean of the probabilities it leads to."""
+    """Expectation-maximization: the prevalence is the mean of the probabilities it leads to."""
     evidence = tests.evidence()
     p = _first_prevalence(graph.degrees, tests)
     for _ in range(LEARNING_ROUNDS):
