@@ -55,7 +55,6 @@ format: .venv/dev.stamp  ## put the code into the project's format
 	$(BIN)/ruff format .
 
 bench: .venv/bench.stamp  ## time, error and memory beside other programs
-	$(BIN)/python benchmarks/first.py
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/files.py
 	$(BIN)/python benchmarks/clusters.py

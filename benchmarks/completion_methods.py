@@ -1,6 +1,6 @@
 """The methods of `completion.py` and their settings.
 
-If a method does not choose its rank or its strength of regularisation itself, they are chosen by
+If a method does not choose its rank or its strength of regularization itself, they are chosen by
 the log-loss of held-out tenths of the given entries: of one tenth, or of as many as are needed for
 500 entries, at most five. The method is then fitted to all entries. If it returns scores instead of
 probabilities, log-odds are a linear function of the score (Platt scaling), fitted to the same
@@ -70,7 +70,7 @@ def mean_log_loss(log_odds: np.ndarray, values: np.ndarray) -> float:
 
 
 def platt(score: np.ndarray, values: np.ndarray) -> tuple[float, float]:
-    """Slope and intercept of the log-odds as a function of the score; the slope is regularised."""
+    """Slope and intercept of the log-odds as a function of the score; the slope is regularized."""
     from scipy.optimize import minimize
 
     scale = float(score.std()) or 1.0
@@ -165,7 +165,7 @@ def factorization(task: Task) -> Fitted:
 
 
 def bias(task: Task) -> Fitted:
-    """Row and column logits; chooses its regularisation itself."""
+    """Row and column logits; chooses its regularization itself."""
     from boolweave.baselines import BiasModel
 
     model = BiasModel(absent="missing", random_state=task.seed).fit(observations(task.entries))
@@ -173,7 +173,7 @@ def bias(task: Task) -> Fitted:
 
 
 def glrm(task: Task) -> Fitted:
-    """Logistic low-rank model with offsets; chooses rank and regularisation itself."""
+    """Logistic low-rank model with offsets; chooses rank and regularization itself."""
     from boolweave.baselines import GLRM
 
     model = GLRM(absent="missing", random_state=task.seed).fit(observations(task.entries))
@@ -234,7 +234,7 @@ def offsets(entries: Entries, shrinkage: float) -> Predict:
 
 
 def thresholded(entries: Entries, left: np.ndarray, threshold: float, start: LowRank) -> LowRank:
-    """Minimise ½ Σ (left − Z)² over the entries + threshold · nuclear norm of Z, from a start.
+    """Minimize ½ Σ (left − Z)² over the entries + threshold · nuclear norm of Z, from a start.
 
     Each iteration replaces unknown entries by Z and lowers all singular values by the threshold.
     The leading singular values of this sparse plus low-rank matrix are computed by a few steps of

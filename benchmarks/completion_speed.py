@@ -5,7 +5,7 @@
 
 The ratings are synthetic: offsets, six directions, numbers of entries per row and column as in
 ratings of films, and more entries where ratings are good. All figures are ratios of times of the
-same run, for messages the smallest of three.
+same run, for messages the smallest of four.
 """
 
 from __future__ import annotations

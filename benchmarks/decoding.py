@@ -67,9 +67,9 @@ PUBLISHED = [
 POOLS = (40, 60, 80, 100, 120, 140, 160, 200)  # the smallest are too few for any rule
 
 
-def timed(function) -> tuple[float, object]:
+def timed(function, *arguments, **options) -> tuple[float, object]:
     start = time.perf_counter()
-    value = function()
+    value = function(*arguments, **options)
     return time.perf_counter() - start, value
 
 
@@ -112,9 +112,9 @@ def against_ldpc(folder: Path, n_words: int, seed: int) -> list[dict]:
             one, many, other = [], [], 0.0
             decoded = np.empty_like(received)
             for part in np.array_split(np.arange(n_words), 3):
-                seconds, found = timed(lambda: code.decode(llr, **options))  # noqa: B023
+                seconds, found = timed(code.decode, llr, **options)
                 one.append(seconds)
-                many.append(timed(lambda: code.decode(llr, n_jobs=-1, **options))[0])  # noqa: B023
+                many.append(timed(code.decode, llr, n_jobs=-1, **options)[0])
                 start = time.perf_counter()
                 for i in part:
                     decoded[i] = decoder.decode(received[i])
@@ -200,9 +200,8 @@ def sweep_of_pools(trials: int, seed: int) -> list[dict]:
     )
     for pools in POOLS:
         design = design_pools(1000, pools, prevalence=0.01, random_state=seed)
-        seconds, found = timed(
-            lambda: simulate(design, 0.01, 0.95, 0.99, trials=trials, random_state=seed, n_jobs=-1)  # noqa: B023
-        )
+        how = {"trials": trials, "random_state": seed, "n_jobs": -1}
+        seconds, found = timed(simulate, design, 0.01, 0.95, 0.99, **how)
         rules = found.baselines
         better = all(
             found.errors.exact > rule.exact and found.errors.wrong < rule.wrong
@@ -237,13 +236,9 @@ def large_problem(seed: int) -> list[dict]:
         truth = (rng.random(100_000) < np.log(2) / (10 * weight)).astype(np.int32)
         positive = design.astype(np.int32) @ truth > 0
         outcomes = rng.random(10_000) < np.where(positive, 0.95, 0.01)
-        group_testing(design, outcomes, truth.mean(), 0.95, 0.99, schedule=schedule, max_iter=1)
-        seconds, found = timed(
-            lambda: group_testing(
-                design, outcomes, truth.mean(), 0.95, 0.99,  # noqa: B023
-                schedule=schedule, max_iter=100, tol=0,  # noqa: B023
-            )
-        )  # fmt: skip
+        problem = design, outcomes, truth.mean(), 0.95, 0.99
+        group_testing(*problem, schedule=schedule, max_iter=1)  # compile the kernels
+        seconds, found = timed(group_testing, *problem, schedule=schedule, max_iter=100, tol=0)
         n_iter = max(found.n_iter, 1)
         missed = int((truth > found.positive).sum())
         false = int((truth < found.positive).sum())

@@ -247,7 +247,7 @@ def worst(line: dict) -> int:
     return max(run["errors"] for run in line["ours"])
 
 
-def summarise(lines: list[dict]) -> dict:
+def summarize(lines: list[dict]) -> dict:
     """Count how often the best published numbers are reached, and find the largest excess."""
     summary: dict = {}
     for collection in ("fewest-errors", "one-hot"):
@@ -330,7 +330,7 @@ def main() -> None:
         line = measure(cell, arguments, kept)
         report["cells"].append(line)
         print(factors_report.row(line), flush=True)
-    report["summary"] = summarise(report["cells"])
+    report["summary"] = summarize(report["cells"])
     print(*factors_report.closing(report), sep="\n")
     if arguments.output:
         arguments.output.write_text(json.dumps(report, indent=1) + "\n")

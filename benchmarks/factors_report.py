@@ -54,7 +54,7 @@ def row(line: dict) -> str:
 
 
 def by(line: dict) -> str:
-    """The first method with the best published number, the number of others, and * if optimal."""
+    """The first method with the best published number, how many others, and "(opt.)" if optimal."""
     if not line["methods"]:
         return ""
     more = f" +{len(line['methods']) - 1}" if len(line["methods"]) > 1 else ""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from processes import answer_of, install, python_of
+from processes import answer_of, install, peak_memory, python_of
 
 NIMFA_PYTHON = python_of("nimfa")
 
@@ -24,16 +24,11 @@ def make_nimfa_environment() -> str | None:
     return install("nimfa", "--only-binary=numpy,scipy", "nimfa==1.4.0", "numpy<2", "scipy<1.13")
 
 
-def nimfa_settings(rank: int, iterations: int, all_iterations: bool = False) -> dict:
-    """The settings of the paper: λ = 1.1, a start from NNDSVD, and NIMFA's own stopping rule."""
-    settings = {"seed": "nndsvd", "rank": rank, "max_iter": iterations}
-    settings |= {"lambda_w": 1.1, "lambda_h": 1.1}
-    if all_iterations:
-        settings["test_conv"] = 10 * iterations  # the stopping rule is never applied
-    return settings
+# The settings of the paper: λ = 1.1, and a start from NNDSVD; NIMFA has its own stopping rule.
+SETTINGS = {"seed": "nndsvd", "lambda_w": 1.1, "lambda_h": 1.1}
 
 
-def best_binarised_error(w: np.ndarray, h: np.ndarray, truth: np.ndarray) -> float:
+def best_binarized_error(w: np.ndarray, h: np.ndarray, truth: np.ndarray) -> float:
     """The error of the Boolean product with the pair of thresholds that makes it smallest."""
 
     def error(threshold_w: float, threshold_h: float) -> float:
@@ -46,7 +41,10 @@ def best_binarised_error(w: np.ndarray, h: np.ndarray, truth: np.ndarray) -> flo
 
 
 def nimfa_bmf(seen: np.ndarray, truth: np.ndarray, rank: int, iterations: int = 200) -> dict:
-    """Run NIMFA's Bmf in its environment; return its error, with the best thresholds, and time."""
+    """Run NIMFA's Bmf in its environment; return its error, with the best thresholds, and time.
+
+    A user could not choose these thresholds, which are the best compared with the truth.
+    """
     with tempfile.TemporaryDirectory() as folder:
         problem = Path(folder) / "problem.npz"
         np.savez(problem, seen=seen, truth=truth)
@@ -59,14 +57,14 @@ def main() -> None:
     problem, rank, iterations = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     with np.load(problem) as arrays:
         seen, truth = arrays["seen"].astype(float), arrays["truth"]
-    bmf = nimfa.Bmf(seen, **nimfa_settings(rank, iterations))
+    bmf = nimfa.Bmf(seen, rank=rank, max_iter=iterations, **SETTINGS)
     start, processor_start = time.perf_counter(), time.process_time()
     fitted = bmf()
     seconds, processor = time.perf_counter() - start, time.process_time() - processor_start
+    answer = {"seconds": seconds, "processor_seconds": processor, "peak_mb": peak_memory() / 2**20}
     w, h = np.asarray(fitted.basis()), np.asarray(fitted.coef())
-    error = best_binarised_error(w, h, truth)
-    answer = {"error": error, "seconds": seconds, "processor_seconds": processor}
-    print(json.dumps(answer | {"iterations": int(fitted.fit.n_iter)}))
+    answer |= {"error": best_binarized_error(w, h, truth), "iterations": int(fitted.fit.n_iter)}
+    print(json.dumps(answer))
 
 
 if __name__ == "__main__":

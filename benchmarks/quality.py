@@ -176,7 +176,7 @@ def measure(name: str, seed: int) -> dict:
     ours = BooleanMatrixFactorization(
         "auto" if problem.find_rank else rank, product=product, random_state=seed
     )
-    line["cpu_s"], _ = timed(ours.fit, planted.observations)
+    line["cpu_s"] = seconds_of(ours.fit, planted.observations)
     line["n_iter"] = int(ours.n_iter_)
     line["error"] = error(ours)
     line["stuck"] = float(line["error"] > STUCK)
@@ -197,18 +197,18 @@ def measure(name: str, seed: int) -> dict:
 
 def seconds_of_all_iterations(model: BooleanMatrixFactorization, planted: Planted) -> float:
     """CPU time of a fit, scaled to max_iter iterations; leaves the model fitted."""
-    first, _ = timed(clone(model).set_params(max_iter=1).fit, planted.observations)
-    seconds, _ = timed(model.fit, planted.observations)
+    first = seconds_of(clone(model).set_params(max_iter=1).fit, planted.observations)
+    seconds = seconds_of(model.fit, planted.observations)
     if model.n_iter_ < 2:
         return seconds
     each = max(0.0, seconds - first) / (model.n_iter_ - 1)
     return seconds + each * (model.max_iter - model.n_iter_)
 
 
-def timed(function: Callable, *arguments: object) -> tuple[float, object]:
+def seconds_of(function: Callable, *arguments: object) -> float:
     begin = time.process_time()
-    answer = function(*arguments)
-    return time.process_time() - begin, answer
+    function(*arguments)
+    return time.process_time() - begin
 
 
 def warm_up() -> None:
@@ -223,7 +223,7 @@ def warm_up() -> None:
 # ---------------------------------------------------------------- all lines, and the table
 
 
-def summarise(name: str, lines: list[dict]) -> dict:
+def summarize(name: str, lines: list[dict]) -> dict:
     problem = PROBLEMS[name]
     value = float(problem.summary([line[problem.measure] for line in lines]))
     reached = value >= problem.ask if name in AT_LEAST else value <= problem.ask
@@ -323,7 +323,7 @@ def main() -> None:
     rows = []
     for name in arguments.only or PROBLEMS:
         lines = [done[key] for key in wanted if key[0] == name]
-        rows.append(summarise(name, lines))
+        rows.append(summarize(name, lines))
     arguments.output.write_text(
         json.dumps({"cores": os.cpu_count(), "rows": rows}, indent=2) + "\n"
     )

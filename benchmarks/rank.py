@@ -25,7 +25,7 @@ import numpy as np
 from boolweave import Channel, Observations, factorize, select_rank
 from boolweave.baselines import GreConD
 from boolweave.datasets import CONGRESSES, load_paleo, load_senate, load_votes84, load_zoo
-from boolweave.engine.result import Result
+from boolweave.engine.result import Ending, Result
 from boolweave.fit.judging import description_length
 from boolweave.model.model import Model
 
@@ -54,7 +54,7 @@ def bits_of_cover(seen: Observations) -> float:
     cover = GreConD(N_COVER, missing="zero").fit(seen)
     X, Y = (np.where(side, 1.0, -1.0) for side in (cover.row_factors_, cover.components_))
     model = Model(len(Y), Channel.symmetric(0.1))
-    return description_length(Result(model, seen, X, Y, 0.0, "converged", 0, {}))
+    return description_length(Result(model, seen, X, Y, 0.0, Ending.CONVERGED, 0, {}))
 
 
 def main() -> None:

@@ -39,6 +39,9 @@ RESULTS = processes.RESULTS / "speed.json"
 THREADS = (1, 2)
 FLIP = 0.1
 LARGEST_TRIAD = 10**8  # elements; beyond about 10⁷, the time per element is constant
+RANK = 5  # of the planted problem
+ITERATIONS = 200
+REFERENCE_ITERATIONS = 2  # whose time is scaled to all iterations
 
 
 def problems(huge: bool) -> list[dict]:
@@ -210,7 +213,7 @@ def run_planted(options: dict) -> dict:
         state = backend.random_start(problem, np.random.default_rng(seed))
         spent = time.perf_counter() - start
         error, iterations = 1.0, 0
-        while error > 0.001 and iterations < 200:
+        while error > 0.001 and iterations < ITERATIONS:
             start = time.perf_counter()
             backend.step(problem, state, 0.4)
             backend.log_posterior(problem, state)  # as the library does
@@ -229,6 +232,25 @@ def run_planted(options: dict) -> dict:
     }
 
 
+def run_reference(options: dict) -> dict:
+    """Seconds of all iterations of the NumPy version in tests/, estimated from a few of them."""
+    sys.path.insert(0, str(processes.ROOT / "tests" / "support"))
+    from reference import max_sum_reference
+
+    with np.load(options["problem"]) as arrays:
+        seen = arrays["seen"]
+    rows, columns = seen.shape
+    evidence = np.where(seen == 1, 1.0, -1.0) * np.log((1 - FLIP) / FLIP)
+    uniform = np.zeros((rows, RANK)), np.zeros((RANK, columns))
+    to_row, to_column = np.random.default_rng(0).logistic(size=(2, rows, columns, RANK))
+    start = time.perf_counter()
+    for _ in max_sum_reference(evidence, *uniform, to_row, to_column, n_iter=REFERENCE_ITERATIONS):
+        pass
+    seconds = (time.perf_counter() - start) * ITERATIONS / REFERENCE_ITERATIONS
+    scaled = {"time_s": seconds, "scaled_from": REFERENCE_ITERATIONS}
+    return scaled | {"peak_mb": peak_memory() / 2**20}
+
+
 def run_first_fit(options: dict) -> dict:
     """Seconds of the first fit of a process, without imports."""
     import warnings
@@ -242,7 +264,10 @@ def run_first_fit(options: dict) -> dict:
     return {"wall_s": time.perf_counter() - start[0], "cpu_s": time.process_time() - start[1]}
 
 
-RUNNERS = {"step": run_step, "planted": run_planted, "first_fit": run_first_fit}
+RUNNERS = {
+    "step": run_step, "planted": run_planted, "reference": run_reference,
+    "first_fit": run_first_fit,
+}  # fmt: skip
 
 
 def give_back_memory() -> None:
@@ -292,36 +317,33 @@ def measure_planted(
     arguments: argparse.Namespace, folder: Path, cache: Path, console
 ) -> dict[str, dict]:
     """Run boolweave and the other programs on the planted problem."""
-    import first
+    import peers
     import speed_peers
 
-    truth, seen = first.draw_problem(1000, FLIP, seed=0)
+    random = np.random.default_rng(0)
+    x, y = random.integers(0, 2, (1000, RANK)), random.integers(0, 2, (RANK, 1000))
+    truth = (x @ y > 0).astype(np.uint8)
+    seen = truth ^ (random.random(truth.shape) < FLIP)
     file = folder / "planted.npz"
     np.savez(file, truth=truth, seen=seen)
     out = {}
     for n_threads in THREADS:
         console.print(f"planted: boolweave, {n_threads} …")
-        options = {"problem": str(file), "K": 5, "n_threads": n_threads, "seeds": 3}
+        options = {"problem": str(file), "K": RANK, "n_threads": n_threads, "seeds": 3}
         out[f"boolweave, {n_threads} thread{'s' if n_threads > 1 else ''}"] = in_child(
             "planted", options, cache
         )
     if arguments.no_peers:
         return out
     console.print("planted: NIMFA …")
-    failure = first.make_nimfa_environment()
-    nimfa = {"starts": 1, "all_iterations": False}
-    out["NIMFA"] = (
-        {"failed": failure}
-        if failure
-        else first.in_child(first.NIMFA_PYTHON, "nimfa", file, FLIP, nimfa)
-    )
+    failure = peers.make_nimfa_environment()
+    nimfa = {"failed": failure} if failure else peers.nimfa_bmf(seen, truth, RANK, ITERATIONS)
+    out["NIMFA"] = nimfa | {"time_s": nimfa.get("seconds")}
     console.print("planted: NumPy reference …")
-    out["NumPy reference"] = first.in_child(
-        sys.executable, "reference", file, FLIP, {"iterations": 2}
-    )
+    out["NumPy reference"] = in_child("reference", {"problem": str(file)})
     for peer in speed_peers.PEERS:
         console.print(f"planted: {peer} …")
-        out[peer] = speed_peers.run(peer, file, 5, 200, arguments.timeout)
+        out[peer] = speed_peers.run(peer, file, RANK, ITERATIONS, arguments.timeout)
     return out
 
 
@@ -343,7 +365,7 @@ def main() -> None:
     report = measure(arguments)
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n")
-    speed_report.print_tables(report)
+    print(*speed_report.lines(report), sep="\n")
     speed_report.draw(report, arguments.output.with_suffix(".png"))
     if any("failed" in step for step in report["steps"]):
         sys.exit("boolweave itself did not run; see above.")

@@ -36,7 +36,7 @@ def run(peer: str, problem: Path, rank: int, iterations: int, timeout: float) ->
 
 
 def boolem(seen: np.ndarray, rank: int, iterations: int) -> tuple[np.ndarray, int | None]:
-    """Expectation-maximisation with gradients; returns P(z = 1) of every entry."""
+    """Expectation-maximization with gradients; returns P(z = 1) of every entry."""
     from boolem import boolem as package
 
     everything = np.ones(seen.shape, dtype=np.int8)
@@ -46,7 +46,7 @@ def boolem(seen: np.ndarray, rank: int, iterations: int) -> tuple[np.ndarray, in
 
 
 def nbmf_mm(seen: np.ndarray, rank: int, iterations: int) -> tuple[np.ndarray, int | None]:
-    """Mean-parametrised Bernoulli factorization; returns its real-valued product."""
+    """Mean-parametrized Bernoulli factorization; returns its real-valued product."""
     from nbmf_mm import NBMFMM
 
     model = NBMFMM(n_components=rank, max_iter=iterations, random_state=0)

@@ -18,6 +18,11 @@ def test_help(script):
     assert done.stdout.startswith("usage: ")
 
 
+def test_the_page_about_speed_has_the_numbers_of_the_file():
+    done = run_script_here(FOLDER.parent / "scripts" / "speed_table.py", "--check")
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.slow
 def test_a_killed_worker_is_noticed_and_costs_nothing():
     """The benchmark replaces functions inside the library, so that it breaks when these change."""
