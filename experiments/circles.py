@@ -1,7 +1,7 @@
 """Completion of a picture of circles from a few pixels: the paper's appendix on images.
 
 (a) K = 10 and an increasing number of pixels; (b) an increasing number of factors at ρ = 0.02;
-(c) with regularisation: priors of 0.1 for ones in message passing, quadratic regularisation in GLRM
+(c) with regularization: priors of 0.1 for ones in message passing, quadratic regularization in GLRM
 (logistic). In pictures smaller than the paper's 1000 × 1000, the number of observed pixels per row
 is the same as in the paper, and K is at most 60.
 
@@ -12,7 +12,7 @@ is the same as in the paper, and K is at most 60.
 from __future__ import annotations
 
 import numpy as np
-from common import conclude, figure, listed, run_all, save, start, timed, write_csv
+from common import Run, conclude, figure, listed, run_all, save, seconds_of, start, write_csv
 
 METHODS = ("max-sum", "auto", "GLRM")
 PANELS = (
@@ -56,13 +56,35 @@ def one(task: dict) -> dict:
         model = BooleanMatrixFactorization(
             task["rank"], method=task["method"], row_prior=prior, column_prior=prior, random_state=0
         )
-    _, seconds = timed(lambda: model.fit(seen))
+    seconds = seconds_of(model.fit, seen)
     rows, columns = (i.ravel() for i in np.indices(truth.shape))
     found = model.predict(rows, columns).reshape(truth.shape)
     return {
         "error": float(np.mean(found[~mask] != truth[~mask])), "seconds": seconds,
         "picture": np.packbits(found).tobytes().hex(),
     }  # fmt: skip
+
+
+def draw(run: Run, rows: list[dict], panels: tuple[dict, ...], size: int) -> None:
+    """Draw the picture, the observed pixels of the first panel, and all completed pictures."""
+    drawn, axes = figure(2 * len(panels) + 2, 6.6, 3, len(panels) + 1)
+
+    def show(axis, image: np.ndarray, title: str, fontsize: int) -> None:
+        axis.imshow(image, cmap="gray_r", vmin=0, vmax=1, interpolation="nearest")
+        axis.set_title(title, fontsize=fontsize)
+
+    truth = circles(size)
+    show(axes[0, 0], truth, "original", 9)
+    show(axes[1, 0], np.where(seen_pixels(size, panels[0]["rho"]), truth, 0.5), "seen", 9)
+    for i, row in enumerate(rows):
+        bits = np.unpackbits(np.frombuffer(bytes.fromhex(row["picture"]), np.uint8))
+        name = row["method"] + (", reg." if row["regularised"] else "")
+        title = f"{name}\nK = {row['rank']}, ρ = {row['rho']:g}: {row['error']:.3f}"
+        axis = axes[i % len(METHODS), i // len(METHODS) + 1]
+        show(axis, bits[: size * size].reshape(size, size), title, 8)
+    for axis in axes.ravel():
+        axis.set_axis_off()
+    save(run, drawn)
 
 
 def main() -> None:
@@ -77,30 +99,7 @@ def main() -> None:
     rows = run_all(run, one, tasks)
     table = [{k: v for k, v in row.items() if k != "picture"} for row in rows]
     write_csv(run, table)
-    truth = circles(size)
-    drawn, axes = figure(2 * len(panels) + 2, 6.6, 3, len(panels) + 1)
-    seen = np.where(seen_pixels(size, panels[0]["rho"]), truth, 0.5)
-    for axis, image, title in zip(axes[:2, 0], (truth, seen), ("original", "seen"), strict=True):
-        axis.imshow(image, cmap="gray_r", vmin=0, vmax=1, interpolation="nearest")
-        axis.set_title(title, fontsize=9)
-    for i, row in enumerate(rows):
-        bits = np.unpackbits(np.frombuffer(bytes.fromhex(row["picture"]), np.uint8))
-        axis = axes[i % len(METHODS), i // len(METHODS) + 1]
-        axis.imshow(
-            bits[: size * size].reshape(size, size),
-            cmap="gray_r",
-            vmin=0,
-            vmax=1,
-            interpolation="nearest",
-        )
-        extra = ", reg." if row["regularised"] else ""
-        axis.set_title(
-            f"{row['method']}{extra}\nK = {row['rank']}, ρ = {row['rho']:g}: {row['error']:.3f}",
-            fontsize=8,
-        )
-    for axis in axes.ravel():
-        axis.set_axis_off()
-    save(run, drawn)
+    draw(run, rows, panels, size)
     errors = np.array([row["error"] for row in table]).reshape(len(panels), len(METHODS))
     wins = np.bincount(errors.argmin(axis=1), minlength=len(METHODS))
     means = zip(METHODS, errors.mean(axis=0), wins, strict=True)

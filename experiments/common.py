@@ -26,13 +26,18 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import stdev
 from typing import Any
 
 # Linear algebra uses one thread in each process, because several processes run in parallel.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 RESULTS = Path(__file__).resolve().parent / "results"
-SCALES = ("tiny", "quick", "full")
+SCALES = {
+    "tiny": "small sizes for tests (seconds)",
+    "quick": "medium sizes (minutes; the default)",
+    "full": "the sizes of the paper",
+}
 
 
 @dataclass(frozen=True)
@@ -72,31 +77,24 @@ def start(
 ) -> Run:
     """Read the command line of a script; --only exists if it runs several methods."""
     parser = argparse.ArgumentParser(description=doc.strip().splitlines()[0])
-    for scale, words in zip(
-        SCALES,
-        (
-            "small sizes for tests (seconds)",
-            "medium sizes (minutes; the default)",
-            "the sizes of the paper",
-        ),
-        strict=True,
-    ):
-        parser.add_argument(f"--{scale}", action="store_true", help=words)
+    sizes = parser.add_mutually_exclusive_group()
+    for scale, words in SCALES.items():
+        kind = {"action": "store_const", "const": scale, "dest": "scale"}
+        sizes.add_argument(f"--{scale}", help=words, **kind)
     parser.add_argument("--output", type=Path, help="directory for the results")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="number of processes")
     parser.add_argument("--fresh", action="store_true", help="ignore the results of earlier runs")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="time limit in minutes")
-    parser.set_defaults(only=None)
+    parser.set_defaults(only=None, scale="quick")
     if by_method:
         parser.add_argument("--only", nargs="+", metavar="METHOD", help="run only these methods")
     if more is not None:
         more(parser)
     options = parser.parse_args()
-    scale = "full" if options.full else "tiny" if options.tiny else "quick"
-    output = options.output or RESULTS / scale
+    output = options.output or RESULTS / options.scale
     output.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + 60 * options.minutes
-    run = Run(Path(file).stem, scale, output, options.jobs, deadline, options)
+    run = Run(Path(file).stem, options.scale, output, options.jobs, deadline, options)
     if options.fresh:
         run.path("jsonl").unlink(missing_ok=True)
     return run
@@ -252,20 +250,17 @@ def mean(rows: Iterable[dict], name: str) -> float:
 
 def standard_error(rows: Sequence[dict], name: str) -> float:
     values = [row[name] for row in rows]
-    if len(values) < 2:
-        return 0.0
-    centre = sum(values) / len(values)
-    return (sum((v - centre) ** 2 for v in values) / (len(values) - 1) / len(values)) ** 0.5
+    return stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
 
 
-def timed(function: Callable[[], Any]) -> tuple[Any, float]:
-    """The return value of a function, and its processor time in seconds.
+def seconds_of(function: Callable[..., Any], *arguments: Any, **options: Any) -> float:
+    """The processor time of a call in seconds.
 
     With one thread, this is the time on an idle machine, even if the machine is busy.
     """
     begun = time.process_time()
-    answer = function()
-    return answer, time.process_time() - begun
+    function(*arguments, **options)
+    return time.process_time() - begun
 
 
 def extent(rows: Sequence[dict], tasks: Sequence[dict]) -> str:

@@ -2,7 +2,7 @@
 
 The factors are planted and uniform, K = 5, and all entries are observed; every method is given K.
 For Asso, the table has the best result of the paper's five thresholds, as in the paper, and the
-result with the threshold that is chosen on held-out entries. The factors of NIMFA are binarised at
+result with the threshold that is chosen on held-out entries. The factors of NIMFA are binarized at
 the thresholds that give the best result.
 
     python experiments/flips.py            # 300 × 300, minutes
@@ -25,9 +25,9 @@ from common import (
     mean,
     run_all,
     save,
+    seconds_of,
     standard_error,
     start,
-    timed,
     with_earlier,
     write_csv,
 )
@@ -59,12 +59,11 @@ def one(task: dict) -> dict:
         errors, seconds = [], 0.0
         for threshold in thresholds:
             model = Asso(RANK, threshold=threshold, random_state=0)
-            _, spent = timed(lambda model=model: model.fit(seen))
+            seconds += seconds_of(model.fit, seen)
             errors.append(float(np.mean(model.inverse_transform() != truth)))
-            seconds += spent
         return {"error": min(errors), "seconds": seconds}
     ours = BooleanMatrixFactorization(RANK, method=method, random_state=task["repeat"])
-    _, seconds = timed(lambda: ours.fit(seen))
+    seconds = seconds_of(ours.fit, seen)
     rows, columns = (i.ravel() for i in np.indices(truth.shape))
     return {
         "error": float(np.mean(ours.predict(rows, columns) != truth.ravel())),

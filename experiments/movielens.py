@@ -3,7 +3,7 @@
 A rating above the mean is a one. MovieLens must not be redistributed: pass the folder of your copy
 with --data, or let the script download a data set (--download ml-100k).
 
-The first lines are the paper's methods with its settings. If the paper reports the regularisation
+The first lines are the paper's methods with its settings. If the paper reports the regularization
 with the best result, so does "best by result" here. The other methods choose their parameters on
 held-out ratings. BooleanCompletion is not in the paper. All methods except the ordinal GLRM get
 only bits, not ratings.
@@ -28,8 +28,8 @@ from common import (
     listed,
     run_all,
     save,
+    seconds_of,
     start,
-    timed,
     with_earlier,
     write_csv,
 )
@@ -100,8 +100,7 @@ def one(task: dict) -> dict:
     right, seconds = [], 0.0
     for model in candidates(task["method"], task["repeat"]):
         options = {"ratings": given} if getattr(model, "loss", "") == "ordinal" else {}
-        _, spent = timed(lambda m=model, o=options: m.fit(kept, **o))
-        seconds += spent
+        seconds += seconds_of(model.fit, kept, **options)
         right.append(float(np.mean(model.predict(rows, columns) == values)))
     return {"accuracy": max(right), "seconds": seconds}
 

@@ -28,6 +28,7 @@ from common import (
     mean,
     run_all,
     save,
+    seconds_of,
     start,
     with_earlier,
     write_csv,
@@ -46,16 +47,13 @@ def one(task: dict) -> dict:
     For auto, also compute the fraction that is expected to be wrong according to its posterior, the
     mean of min(p, 1 − p). With the right model and exact marginals, no method could do better.
     """
-    from common import timed
-
     from boolweave import BooleanCompletion, BooleanMatrixFactorization
     from boolweave.baselines import GLRM, OneBitCompletion
     from boolweave.datasets import make_boolean
 
     size, rank, method = task["size"], task["rank"], task["method"]
-    planted = make_boolean(
-        size, size, rank, observed=task["observed"], random_state=task["repeat"]
-    )  # fmt: skip
+    given = {"observed": task["observed"], "random_state": task["repeat"]}
+    planted = make_boolean(size, size, rank, **given)
     rows, columns = (i.ravel() for i in np.indices(planted.Z.shape))
     if method == COMPLETION:
         models = [BooleanCompletion(rank, random_state=task["repeat"])]
@@ -69,10 +67,8 @@ def one(task: dict) -> dict:
         models = [BooleanMatrixFactorization(rank, method=method, random_state=task["repeat"])]
     errors, seconds = [], 0.0
     for model in models:
-        _, spent = timed(lambda model=model: model.fit(planted.observations))
-        seconds += spent
-        wrong = model.predict(rows, columns) != planted.Z.ravel()
-        errors.append(float(np.mean(wrong)))
+        seconds += seconds_of(model.fit, planted.observations)
+        errors.append(float(np.mean(model.predict(rows, columns) != planted.Z.ravel())))
     answer = {"error": min(errors), "seconds": seconds}
     if method == "auto":
         p = models[0].predict_proba(rows, columns, kind="latent")

@@ -4,8 +4,8 @@ Some of the votes are observed, and the others are predicted. The rank K is chos
 among the observed ones; the table also has the error for the K with the best result, as in the
 paper.
 
-The paper compares max-sum with uniform priors and GLRM with hinge loss, quadratic regularisation
-and no offsets. It does not state the strength of the regularisation for the votes (for ratings, it
+The paper compares max-sum with uniform priors and GLRM with hinge loss, quadratic regularization
+and no offsets. It does not state the strength of the regularization for the votes (for ratings, it
 uses the best of four strengths by the result). Therefore each of the four strengths has a line of
 its own, and for "GLRM hinge" the strength is chosen by the same rule as K. "With offsets", each row
 and column also has an offset, which is not in the paper. BooleanCompletion is not in the paper
