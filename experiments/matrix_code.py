@@ -38,8 +38,8 @@ def capacity(flip: float, erased: float) -> float:
     return float((1 - erased) * (1 - entropy))
 
 
-def message_bits(size: int, rank: int) -> int:
-    return 2 * size * rank - rank * rank
+def message_bits(rank: int) -> int:
+    return 2 * SIZE * rank - rank * rank
 
 
 def channel(bits: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -58,7 +58,7 @@ def one(task: dict) -> dict:
 
 def matrix_words(rank: int, rate: float, trials: int, seed: int) -> dict:
     """Compute the word and entry errors of the matrix code at one rank and rate."""
-    sent_entries = round(message_bits(SIZE, rank) / rate)
+    sent_entries = round(message_bits(rank) / rate)
     wrong_words, wrong_entries = [], []
     for trial in range(trials):
         rng = np.random.default_rng([seed, rank, int(1000 * rate), trial])
@@ -75,7 +75,7 @@ def matrix_words(rank: int, rate: float, trials: int, seed: int) -> dict:
         wrong_words.append(errors > 0)
     word = float(np.mean(wrong_words))
     return {
-        "rank": rank, "rate": message_bits(SIZE, rank) / sent_entries, "trials": trials,
+        "rank": rank, "rate": message_bits(rank) / sent_entries, "trials": trials,
         "sent": sent_entries, "word_error": word, "entry_error": float(np.mean(wrong_entries)),
         "word_standard_error": float(np.sqrt(word * (1 - word) / trials)),
     }  # fmt: skip
@@ -129,7 +129,7 @@ def main() -> None:
     tasks += [
         {"rank": rank, "rate_wanted": rate, "trials": trials}
         for rank in ranks for rate in rates
-        if message_bits(SIZE, rank) / rate <= SIZE * SIZE  # not more than all entries
+        if message_bits(rank) / rate <= SIZE * SIZE  # not more than all entries
     ]  # fmt: skip
     peer, *rows = run_all(run, one, tasks)
     report = {

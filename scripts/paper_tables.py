@@ -46,14 +46,12 @@ def markdown(header: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
-def wide(rows: list[dict[str, str]], down: str, across: str, value: str, form: str) -> str:
-    """A table with one line for each `down` and one column for each `across`."""
-    columns = list(dict.fromkeys(row[across] for row in rows))
-    cells = {(row[down], row[across]): f"{float(row[value]):{form}}" for row in rows}
-    names = list(dict.fromkeys(row[down] for row in rows))
-    return markdown(
-        [down, *columns], [[name, *(cells.get((name, c), "–") for c in columns)] for name in names]
-    )
+def table_of_errors(rows: list[dict[str, str]], down: str, across: str, form: str = ".4f") -> str:
+    """A table of errors with one line for each `down` and one column for each `across`."""
+    columns = unique(rows, across)
+    cells = {(row[down], row[across]): f"{float(row['error']):{form}}" for row in rows}
+    lines = [[name, *(cells.get((name, c), "–") for c in columns)] for name in unique(rows, down)]
+    return markdown([down, *columns], lines)
 
 
 def flips() -> str:
@@ -62,8 +60,8 @@ def flips() -> str:
     for row in rows:
         seconds.setdefault(row["method"], []).append(float(row["seconds"]))
     times = [[name, f"{sum(v) / len(v):.2g}"] for name, v in seconds.items()]
-    errors = wide(rows, "method", "flip", "error", ".4f")
-    return errors + "\n\n" + markdown(["method", "mean seconds of a fit"], times)
+    means = markdown(["method", "mean seconds of a fit"], times)
+    return f"{table_of_errors(rows, 'method', 'flip')}\n\n{means}"
 
 
 def phase() -> str:
@@ -75,7 +73,7 @@ def phase() -> str:
         {**row, "error": row["expected"], "method and rank": f"expected by auto, K = {row['rank']}"}
         for row in rows if row["expected"]
     ]  # fmt: skip
-    return wide(rows, "method and rank", "times the bound", "error", ".4f")
+    return table_of_errors(rows, "method and rank", "times the bound")
 
 
 def senate() -> str:
@@ -143,7 +141,7 @@ def circles() -> str:
     for row in rows:
         more = ", regularised" if row["regularised"] == "True" else ""
         row["panel"] = f"K = {row['rank']}, ρ = {row['rho']}{more}"
-    return wide(rows, "panel", "method", "error", ".3f")
+    return table_of_errors(rows, "panel", "method", ".3f")
 
 
 def histogram() -> str:

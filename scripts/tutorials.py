@@ -254,10 +254,10 @@ def tutorial(script: Path) -> Tutorial:
     return Tutorial(script.stem, cells, outcomes, stored["seconds"])
 
 
-def tutorials(chosen: list[Path] | None = None) -> list[Tutorial]:
-    """All tutorials, or the chosen ones; two scripts are run at a time."""
+def tutorials() -> list[Tutorial]:
+    """All tutorials; two scripts are run at a time."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(tutorial, scripts() if chosen is None else chosen))
+        return list(pool.map(tutorial, scripts()))
 
 
 def _run_apart(script: Path, folder: Path) -> None:

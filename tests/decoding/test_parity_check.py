@@ -194,15 +194,23 @@ def test_gaussian_channel(regular):
     np.testing.assert_array_equal(a.bits, b.bits)
 
 
-def test_syndrome_decoding_is_decoding(regular):
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"method": "min-sum", "schedule": "serial", "max_iter": 9, "scale": 0.8, "damping": 0.9,
+         "n_jobs": 2},
+    ],
+)  # fmt: skip
+def test_syndrome_decoding_is_decoding(regular, how):
     _, received = sent_and_received(regular, 30, 0.04)
-    by_word = regular.decode(bsc_llr(received, 0.04))
-    by_syndrome = regular.decode_syndrome(regular.syndrome(received), 0.04)
+    by_word = regular.decode(bsc_llr(received, 0.04), **how)
+    by_syndrome = regular.decode_syndrome(regular.syndrome(received), 0.04, **how)
     done = by_word.converged
     np.testing.assert_array_equal((by_word.bits ^ received)[done], by_syndrome.bits[done])
     np.testing.assert_array_equal(by_word.n_iter, by_syndrome.n_iter)
     np.testing.assert_array_equal(by_word.syndrome_weight, by_syndrome.syndrome_weight)
-    one = regular.decode_syndrome(regular.syndrome(received[0]), np.full(300, 0.04))
+    one = regular.decode_syndrome(regular.syndrome(received[0]), np.full(300, 0.04), **how)
     np.testing.assert_array_equal(one.bits, by_syndrome.bits[0])
 
 
