@@ -232,8 +232,8 @@ class Fitting:
     )
     bound: bool | None = _fit(
         "With --objective errors: whether to compute a lower bound of the errors, which takes up "
-        "to two seconds.  [default: bound]",
-        "--bound/--no-bound", show_default=False,
+        "to two seconds.",
+        "--bound/--no-bound", show_default="bound",
     )  # fmt: skip
     product: Literal["or", "xor"] | None = _fit("How the factors are combined.")
     method: Literal["auto", "max-sum", "sum-product"] | None = _fit(
