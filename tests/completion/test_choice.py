@@ -126,6 +126,8 @@ def test_the_simplest_that_is_not_surely_worse():
     assert chosen_of(values, directions0=offsets, directions8=better) == ["directions8"]
     both = chosen_of(values, directions0=offsets, layers=0.7 * second)
     assert both == ["directions0", "layers"]
+    loud = chosen_of(values, directions0=offsets, layers=30 * second)  # a weight of 0.02
+    assert loud == ["directions0"]
     alike = chosen_of(values, directions0=offsets, layers=offsets + 0.01 * noise)
     assert alike == ["directions0"]
     plain = chosen_of(values, directions0=offsets, plain=first + second, layers=0.5 * second)

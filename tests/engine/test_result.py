@@ -104,6 +104,19 @@ def test_the_shares_of_factors_add_up_to_one():
         np.testing.assert_allclose(shares, weight / weight.sum())
 
 
+def test_factors_that_make_a_one_only_together_share_it():
+    """None has both the row and the column, but a one is more probable than a zero."""
+    odds = np.array([[-0.1, -0.2, -6.0]]), np.full((3, 1), 3.0)
+    result = Result(
+        Model(3, Channel.symmetric(0.1)), Observations.from_dense([[1]]), *odds, 0.0,
+        Ending.CONVERGED, 1, {}, True,
+    )  # fmt: skip
+    assert result.predict(np.array([0]), np.array([0])) == 1
+    shares = result.contributions(0, 0)[1]
+    assert shares[0] > shares[1] > 0.4 and shares[2] == 0
+    assert shares.sum() == pytest.approx(1)
+
+
 def test_endings():
     assert Ending.of(converged=True) is Ending.CONVERGED
     assert Ending.of(converged=False) is Ending.OUT_OF_ITERATIONS
