@@ -48,6 +48,8 @@ def test_calibration_error():
     # Two bins: 0.2 predicted, 1/2 seen; 0.9 predicted, all seen.
     y, p = [1, 0, 1, 1], [0.2, 0.2, 0.9, 0.9]
     assert metrics.expected_calibration_error(y, p, n_bins=2) == pytest.approx(0.3 / 2 + 0.1 / 2)
+    # 1.0 belongs to the last bin, whose gaps of 1 and -0.2 are added up.
+    assert metrics.expected_calibration_error([0, 1], [1.0, 0.8], 2) == pytest.approx(0.8 / 2)
     y, p = random_predictions(n=200_000)
     assert metrics.expected_calibration_error(y, p) < 0.01
     assert metrics.expected_calibration_error(y, np.full(len(p), 1.0)) == pytest.approx(
@@ -105,3 +107,4 @@ def test_agreement_without_ones_or_entries():
     assert empty.sentence("observed entries") == "no observed entries"
     assert set(empty.figures().values()) == {0, None}
     assert metrics.agreement([1, 1], [1, 1]).constant == 1
+    assert metrics.agreement([1, 0], [1, 1]).constant == 0  # a tie

@@ -16,6 +16,8 @@ SEEN = Observations.from_dense([[1, 0, np.nan], [0, np.nan, 1]])
 def test_symmetric_channel():
     ratio = Channel.symmetric(0.2).log_likelihood_ratio(SEEN)
     np.testing.assert_allclose(ratio, np.log(4) * np.array([1, -1, -1, 1]))
+    tiny = Channel.symmetric(1e-100).log_likelihood_ratio(SEEN)  # 1 minus it is 1
+    np.testing.assert_array_equal(tiny, tiny[0] * np.array([1, -1, -1, 1]))
 
 
 def test_asymmetric_channel():
