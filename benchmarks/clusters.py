@@ -372,7 +372,7 @@ def put_into_page(found: dict[str, float]) -> None:
     for n in range(1, 5):
         lines.append(f"| {n} | {found[f'seconds_{n}']:.3f} | {found[f'predicted_{n}']:.3f} |")
     words = (
-        f"\n\n{found['entries']:.0f} entries, K = {K}, {found['cores']:.0f} cores, "
+        f"\n\n{found['entries']:,.0f} entries, K = {K}, {found['cores']:.0f} cores, "
         f"t = {found['ns_per_entry_and_factor']:.2f} ns; load of the machine before: "
         f"{found['load_before']:.1f}."
     )

@@ -47,7 +47,7 @@ class Sides(NamedTuple):
 
 
 # Why "+ zero" is added to a maximum that replaces one of its arguments: without it, the compiler
-# stores only values that changed, and a loop with a conditional store is not vectorised.
+# stores only values that changed, and a loop with a conditional store is not vectorized.
 
 
 # ---------------------------------------------------------------- gather and scatter
@@ -88,7 +88,7 @@ def _subtract(n: int, message: Floats, belief: Floats) -> None:
             belief[k, j] -= message[k, j]
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "nsz"})  # so that the sum is vectorised
+@njit(nogil=True, cache=True, fastmath={"reassoc", "nsz"})  # so that the sum is vectorized
 def scatter_rows(
     indptr: Integers, first_row: int, start: int, n: int, to_row: Floats, row_sum: Floats
 ) -> None:
@@ -162,7 +162,7 @@ def _exchange_or(
     If L > 0, Γ is the first term (0 if some Γ̂_j is positive), but at most L; if L < 0, Γ is the
     second term, but at most 0. Therefore (Γ̂_j)₊ can be clipped to |L|, so that the sum without k is
     exact even if beliefs are huge. For the same reason, Φ is computed as
-    max(Γ + min(Ψ̂, 0), −max(Ψ̂, 0)). There are many short loops, so that each of them is vectorised.
+    max(Γ + min(Ψ̂, 0), −max(Ψ̂, 0)). There are many short loops, so that each of them is vectorized.
     """
     from_row, from_column = cavities
     bound, largest, second, total = scratch[0], scratch[1], scratch[2], scratch[3]

@@ -1,6 +1,6 @@
 """Vectors of 16 numbers in kernels, each of which takes one or two registers of the processor.
 
-LLVM vectorises loops over arrays by itself, but it writes intermediate results to memory that could
+LLVM vectorizes loops over arrays by itself, but it writes intermediate results to memory that could
 stay in registers, and it cannot transpose. Here a vector is a value: `load` it from the `pointer`
 of an array, use operators, and `store` it. (Numba counts references to arrays that are passed to
 functions, which in inner loops takes longer than the work itself; it does not count pointers. The
