@@ -21,7 +21,7 @@ NEGLIGIBLE = 0.05  # messages below this fraction of their bound count as near z
 def one(task: dict) -> dict:
     """Compute histograms of the messages at the given iterations, as fractions."""
     from boolweave.datasets import make_boolean
-    from boolweave.engine.floats import FloatBackend
+    from boolweave.engine.floats import FloatBackend, unpack
     from boolweave.model.channel import Channel
     from boolweave.model.model import Model
 
@@ -36,7 +36,7 @@ def one(task: dict) -> dict:
     for iteration in range(1, max(ITERATIONS) + 1):
         backend.step(problem, state, 0.4)
         if iteration in ITERATIONS:
-            to_row = np.clip(backend.messages(problem, state)[0] / bound, -1, 1)
+            to_row = np.clip(unpack(problem, state.messages.to_row) / bound, -1, 1)
             shares.append((np.histogram(to_row, edges)[0] / to_row.size).tolist())
             idle.append(float(np.mean(np.abs(to_row) < NEGLIGIBLE)))
     return {"shares": shares, "idle": idle}

@@ -26,9 +26,8 @@ def test_the_page_about_speed_has_the_numbers_of_the_file():
 @pytest.mark.slow
 def test_a_killed_worker_is_noticed_and_costs_nothing():
     """The benchmark replaces functions inside the library, so that it breaks when these change."""
-    script = [sys.executable, str(FOLDER / "clusters.py"), "--quick", "--only", "overhead,kills"]
+    script = [sys.executable, str(FOLDER / "clusters.py"), "--quick", "--only", "kills"]
     done = subprocess.run(script, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
     figures = dict(line.split()[:2] for line in done.stdout.splitlines() if line[0] == " ")
     assert figures["kills"] == figures["noticed"] == figures["right_of_10_kills"] == "2"
-    assert float(figures["workers_ms"]) > 0

@@ -7,7 +7,7 @@ import numpy as np
 
 from boolweave.engine import loop
 from boolweave.engine.backend import State
-from boolweave.engine.floats import FloatBackend, FloatMessages, pack
+from boolweave.engine.floats import FloatBackend, FloatMessages, pack, unpack
 from boolweave.engine.integer_blocks import code_for
 from boolweave.engine.integer_sums import IntegerMessages, unit_of
 from boolweave.engine.integers import IntegerBackend
@@ -95,16 +95,6 @@ def _from_integers(problem, semiring, packed):
         values = block.from_lanes(array).astype(np.float32)
         parts.append((values - problem.offsets(block, semiring)[:, None]) * unit)
     return np.concatenate(parts)
-
-
-def unpack(problem, packed):
-    """Undo `floats.pack`: (|Ω|, K)."""
-    K = problem.n_components
-    parts = [
-        array.transpose(0, 2, 1).reshape(-1, K)[: block.n_entries]
-        for block, array in zip(problem.blocks, packed, strict=True)
-    ]
-    return np.concatenate([np.zeros((0, K), problem.row_prior.dtype), *parts])
 
 
 def run(problem, state, observations, n_jobs=None, **options):
