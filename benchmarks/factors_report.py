@@ -176,7 +176,7 @@ def draw_excess(axes: Axes, lines: list[dict]) -> None:
     axes.axvline(0, color=GREY, linewidth=1, zorder=1)
     axes.set_xscale("symlog", linthresh=LINEAR_PERCENT, linscale=1.2)
     low, high = axes.get_xlim()
-    ticks = [-50, -20, -5, 0, 5, 20, 100, 500, 2500]
+    ticks = [-20, -5, 0, 5, 20, 100, 500, 2500]
     low, high = min(1.2 * low, -5), max(1.2 * high, 5)
     axes.set_xlim(low, high)
     ticks = [tick for tick in ticks if low <= tick <= high]
@@ -233,7 +233,7 @@ def draw_curve(axes: Axes, line: dict) -> None:
     axes.set_xscale("log")
     axes.margins(y=0.18)
     low, high = axes.get_xlim()
-    axes.set_xticks([tick for tick in (0.5, 1, 2, 5, 10, 20, 50, 100) if low <= tick <= high])
+    axes.set_xticks([tick for tick in (0.01, 0.1, 0.5, 1, 2, 5, 10, 20) if low <= tick <= high])
     axes.xaxis.set_major_formatter("{x:g}")
     axes.minorticks_off()
     axes.grid(color="#eeeeee")
