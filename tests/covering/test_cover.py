@@ -306,7 +306,7 @@ def test_names_of_fixed_factors_are_kept():
 def test_noisy_roles_are_found_again():
     """Of planted roles 5% of the grants are missing and 2% are extra: exact covers find none."""
     random = np.random.default_rng(7)
-    X, Y = random.random((300, 8)) < 0.2, random.random((8, 120)) < 0.15
+    X, Y = random.random((150, 6)) < 0.25, random.random((6, 60)) < 0.2
     Z = X @ Y
     seen = Z & (random.random(Z.shape) >= 0.05)
     extra = np.flatnonzero(~Z)
@@ -318,9 +318,9 @@ def test_noisy_roles_are_found_again():
         union = cover_found.Y.sum(1, dtype=int)[:, None] + Y.sum(1) - same
         return (same / union).max(axis=0)
 
-    assert found.cost == 8
+    assert found.cost == 6
     assert best(found).min() >= 0.95
-    assert cover(seen, random_state=0).cost > 50
+    assert cover(seen, random_state=0).cost > 30
 
 
 # ---------------------------------------------------------------- progress
