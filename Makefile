@@ -30,19 +30,20 @@ quick: .venv/dev.stamp  ## the core in less than a minute (kernels compiled): no
 
 # Lint and the kernels as plain Python are a process beside those of the tests: it has work while these
 # wait for one of them to compile a kernel. What it says is shown at the end.
-test: .venv/dev.stamp  ## lint, the kernels as plain Python with coverage, all tests
-	@$(MAKE) --no-print-directory lint plain > .venv/checks.log 2>&1 & checks=$$!; \
+test: .venv/dev.stamp  ## lint, the kernels as plain Python, all tests
+	@$(MAKE) --no-print-directory lint plain COVERAGE= > .venv/checks.log 2>&1 & checks=$$!; \
 	trap 'kill $$checks' INT TERM; \
 	$(BIN)/python -m pytest -n auto --dist worksteal --durations=25; tested=$$?; \
 	wait $$checks; checked=$$?; cat .venv/checks.log; exit $$((checked + tested))
 
+# Counting lines takes longer than the tests themselves, so that `make test` leaves it out.
+COVERAGE := --cov=boolweave.engine.kernels --cov=boolweave.search.kernels \
+    --cov=boolweave.covering.kernels --cov=src/boolweave/completion/kernels --cov-report=term-missing
+
 plain: .venv/dev.stamp  ## the kernels as plain Python, with coverage
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/engine/kernels tests/search/kernels \
 	    tests/covering/kernels tests/completion/kernels -q -p no:cacheprovider \
-	    --ignore=tests/engine/kernels/test_jit.py \
-	    --cov=boolweave.engine.kernels --cov=boolweave.search.kernels \
-	    --cov=boolweave.covering.kernels --cov=src/boolweave/completion/kernels \
-	    --cov-report=term-missing
+	    --ignore=tests/engine/kernels/test_jit.py $(COVERAGE)
 
 lint: .venv/dev.stamp  ## style, types and the direction of imports
 	$(BIN)/ruff check .
