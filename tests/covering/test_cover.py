@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import re
-import sys
 
 import numpy as np
 import pytest
+from commands import wide_terminal
 from cover_reference import least_cover, least_limited_cover
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -340,15 +339,8 @@ def test_progress(monkeypatch, how, step):
     assert any(re.match(step, line) for line in said)
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
 def test_progress_is_shown_if_asked_for(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setenv("TERM", "xterm")
+    terminal = wide_terminal(monkeypatch)
     cover(1 - np.eye(7))
     assert terminal.getvalue() == ""
     cover(1 - np.eye(7), verbose=1)

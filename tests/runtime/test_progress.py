@@ -3,6 +3,8 @@ import re
 import sys
 import time
 
+from commands import Terminal, wide_terminal
+
 from boolweave.runtime.progress import (
     Deadline,
     on_rank_of,
@@ -11,19 +13,6 @@ from boolweave.runtime.progress import (
     task_progress,
     time_left,
 )
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def wide_terminal(monkeypatch):
-    """Make standard error a wide terminal, and return it."""
-    monkeypatch.setattr(sys, "stderr", stream := Terminal())
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setenv("TERM", "xterm")
-    return stream
 
 
 def test_silent_in_a_pipe_and_when_not_asked(monkeypatch):

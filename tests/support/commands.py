@@ -156,3 +156,16 @@ def _text(number: int) -> io.TextIOWrapper:
 def _contents(file: BinaryIO) -> bytes:
     file.seek(0)
     return file.read()
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def wide_terminal(monkeypatch):
+    """Make standard error a wide terminal, and return it."""
+    monkeypatch.setattr(sys, "stderr", stream := Terminal())
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("TERM", "xterm")
+    return stream
